@@ -1,0 +1,1 @@
+"""The control plane: specs, supervision and the embedded platform. Imports no pyspark."""

@@ -1,0 +1,1 @@
+"""The `stateward` command: one file per verb."""

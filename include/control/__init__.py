@@ -1,0 +1,1 @@
+"""Observe, decide, act: what keeps a stream in its desired state."""

@@ -1,0 +1,1 @@
+"""The embedded platform: Java, JARs, Kafka and Airflow as supervised processes."""

@@ -1,0 +1,1 @@
+"""The data plane: what runs inside Spark. Imports no airflow."""

@@ -1,0 +1,1 @@
+"""Validation of Delta tables at a pinned version."""

@@ -1,0 +1,1 @@
+"""The one seam between pure stream logic and the engine."""

@@ -1,0 +1,1 @@
+"""Sessions of one user: see docs/streams/user_sessions.md."""
