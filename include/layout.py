@@ -1,0 +1,93 @@
+"""Layout: the one place that knows where every file and table lives (see docs/architecture.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from include.settings import Settings
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths under `STATEWARD_HOME` (this machine) and URIs under `STATEWARD_DATA` (storage all parts see).
+
+    Attributes:
+        home: absolute folder of this installation.
+        data: URI without a trailing slash.
+    """
+
+    home: Path
+    data: str
+
+    @classmethod
+    def of(cls, settings: Settings | None = None) -> Layout:
+        """Return the layout of `settings`, by default those of the environment."""
+        settings = settings or Settings()
+        return cls(home=settings.home, data=settings.data)
+
+    # Storage that Airflow and Spark both see: URIs.
+
+    def table_uri(self, name: str) -> str:
+        """Return the URI of the Delta table `name`."""
+        return f"{self.data}/tables/{name}"
+
+    def checkpoint_uri(self, stream: str) -> str:
+        """Return the URI of the streaming query's checkpoint."""
+        return f"{self.data}/checkpoints/{stream}"
+
+    def lease_uri(self, stream: str) -> str:
+        """Return the URI of the Delta table that says who may write the stream's checkpoint."""
+        return f"{self.data}/leases/{stream}"
+
+    def status_uri(self, stream: str) -> str:
+        """Return the URI of the JSON file the driver writes: what is."""
+        return f"{self.data}/status/{stream}.json"
+
+    def control_uri(self, stream: str) -> str:
+        """Return the URI of the JSON file the control plane writes: what should be."""
+        return f"{self.data}/control/{stream}.json"
+
+    def config_uri(self, stream: str) -> str:
+        """Return the URI of the resolved configuration a driver is started with."""
+        return f"{self.data}/control/{stream}.config.json"
+
+    @property
+    def quality_uri(self) -> str:
+        """URI of the folder with everything Great Expectations writes."""
+        return f"{self.data}/quality"
+
+    @property
+    def data_docs_uri(self) -> str:
+        """URI of the Data Docs folder (static HTML)."""
+        return f"{self.data}/quality/docs"
+
+    # This machine: paths.
+
+    @property
+    def kafka_dir(self) -> Path:
+        """Folder with the embedded broker's log segments and configuration."""
+        return self.home / "kafka"
+
+    @property
+    def airflow_home(self) -> Path:
+        """AIRFLOW_HOME of the embedded Airflow."""
+        return self.home / "airflow"
+
+    @property
+    def supervisor_dir(self) -> Path:
+        """Folder with the process supervisor's configuration, socket and the logs of the parts."""
+        return self.home / "supervisor"
+
+    @property
+    def platform_lock(self) -> Path:
+        """File locked while `up` or `down` works, so that two of them take turns."""
+        return self.home / "platform.lock"
+
+    def part_log(self, part: str) -> Path:
+        """Return the log file of one supervised part."""
+        return self.supervisor_dir / "logs" / f"{part}.log"
+
+    def driver_log_dir(self, stream: str) -> Path:
+        """Return the folder with one log file per launch of the stream's driver."""
+        return self.home / "drivers" / stream

@@ -1,0 +1,104 @@
+"""Settings: everything that differs between machines, read once from `STATEWARD_*` environment variables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+ENV_PREFIX = "STATEWARD_"
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+def _file_uri(path: Path) -> str:
+    # Not Path.as_uri(): fsspec takes a percent sign literally, while Spark and deltalake accept a plain space.
+    return f"file://{path}"
+
+
+def _default_data(values: dict[str, Any]) -> str:
+    return _file_uri(Path(values["home"]) / "data")
+
+
+def _default_bootstrap(values: dict[str, Any]) -> str:
+    return f"localhost:{values['kafka_port']}"
+
+
+def _default_airflow_url(values: dict[str, Any]) -> str:
+    return f"http://localhost:{values['airflow_port']}"
+
+
+class Settings(BaseSettings):
+    """Where things live and which ports they use.
+
+    Each field is read from `STATEWARD_<FIELD>`; an explicit argument wins over the environment. Instances are
+    immutable, so that a process sees one set of settings for its whole life.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="ignore")
+
+    home: Path = Field(
+        default=CHECKOUT / "var", description="folder that holds all state of one installation"
+    )
+    data: str = Field(
+        default_factory=_default_data,
+        description="URI under which tables, checkpoints, leases and status live",
+    )
+    jars: Path = Field(default=CHECKOUT / "jars", description="folder with spark/ and kafka/ JARs")
+    streams: Path = Field(
+        default=CHECKOUT / "include" / "streams", description="folder with one YAML per stream"
+    )
+
+    embedded: bool = Field(default=True, description="Kafka is ours: missing topics may be created")
+    bind_host: str = Field(default="127.0.0.1", description="address the embedded servers listen on")
+    kafka_port: Port = Field(default=19092, description="embedded broker, clients")
+    kafka_controller_port: Port = Field(
+        default=19093, description="embedded broker, KRaft controller", **_PORT
+    )
+    kafka_bootstrap: str = Field(
+        default_factory=_default_bootstrap, description="bootstrap servers that clients use"
+    )
+    kafka_heap_mb: int = Field(default=512, ge=128, description="heap of the embedded broker, MiB")
+
+    airflow_port: Port = Field(default=18080, description="Airflow UI and REST API")
+    airflow_worker_log_port: Port = Field(
+        default=18793, description="task logs, served by the scheduler", **_PORT
+    )
+    airflow_triggerer_log_port: Port = Field(default=18794, description="trigger logs")
+    airflow_url: str = Field(
+        default_factory=_default_airflow_url, description="where people and the command line reach the UI"
+    )
+    spark_conn_id: str = Field(
+        default="spark_default", description="Airflow connection that names the master"
+    )
+
+    start_timeout_s: float = Field(
+        default=180.0, gt=0, description="how long `up` waits for each part, seconds"
+    )
+    drain_timeout_s: float = Field(
+        default=45.0, gt=0, description="between SIGTERM and SIGKILL of a driver, seconds"
+    )
+
+    @field_validator("home", "jars", "streams")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        # Parts run in other working directories than the shell the setting was typed in.
+        return value.expanduser().absolute()
+
+    @field_validator("data")
+    @classmethod
+    def _as_uri(cls, value: str) -> str:
+        # A bare path is accepted, but Spark, deltalake and fsspec agree only on URIs.
+        uri = value if "://" in value else _file_uri(Path(value).expanduser().absolute())
+        return uri.rstrip("/")
+
+    def environment(self) -> dict[str, str]:
+        """Return these settings as `STATEWARD_*` variables, for the environment of a child process."""
+        values = self.model_dump(mode="json")
+        return {
+            f"{ENV_PREFIX}{name.upper()}": str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in values.items()
+        }
