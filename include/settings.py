@@ -15,7 +15,7 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 def _file_uri(path: Path) -> str:
-    # Not Path.as_uri(): fsspec takes a percent sign literally, while Spark and deltalake accept a plain space.
+    # Not Path.as_uri(): fsspec takes a percent sign literally, but Spark and deltalake accept a space.
     return f"file://{path}"
 
 
@@ -55,18 +55,14 @@ class Settings(BaseSettings):
     embedded: bool = Field(default=True, description="Kafka is ours: missing topics may be created")
     bind_host: str = Field(default="127.0.0.1", description="address the embedded servers listen on")
     kafka_port: Port = Field(default=19092, description="embedded broker, clients")
-    kafka_controller_port: Port = Field(
-        default=19093, description="embedded broker, KRaft controller", **_PORT
-    )
+    kafka_controller_port: Port = Field(default=19093, description="embedded broker, KRaft controller")
     kafka_bootstrap: str = Field(
         default_factory=_default_bootstrap, description="bootstrap servers that clients use"
     )
     kafka_heap_mb: int = Field(default=512, ge=128, description="heap of the embedded broker, MiB")
 
     airflow_port: Port = Field(default=18080, description="Airflow UI and REST API")
-    airflow_worker_log_port: Port = Field(
-        default=18793, description="task logs, served by the scheduler", **_PORT
-    )
+    airflow_worker_log_port: Port = Field(default=18793, description="task logs, served by the scheduler")
     airflow_triggerer_log_port: Port = Field(default=18794, description="trigger logs")
     airflow_url: str = Field(
         default_factory=_default_airflow_url, description="where people and the command line reach the UI"
