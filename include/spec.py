@@ -1,0 +1,288 @@
+"""The desired state of a stream: `include/streams/<stream>.yaml` as a validated model."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from croniter import croniter  # type: ignore[import-untyped]  # comes with Airflow, has no stubs
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+
+from include import durations
+from include.spec_problems import Problem, YamlDocument, problems_of, read_yaml
+
+SHARED_TABLES = ("dead_letters", "late_events", "batch_counts")
+"""Tables that every stream writes beside its own."""
+
+STREAMS_FOLDER = Path(__file__).resolve().parent / "streams"
+
+_NAME = r"^[a-z][a-z0-9_]{0,62}$"
+_MEMORY = r"^[1-9][0-9]*[mg]$"
+
+
+def _positive(value: timedelta) -> timedelta:
+    if value <= timedelta(0):
+        raise ValueError("expected a duration above zero")
+    return value
+
+
+def _instant(value: object) -> datetime:
+    try:
+        parsed = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    except ValueError:
+        parsed = None
+    if parsed is None or parsed.tzinfo is None:
+        raise ValueError("expected a time with its zone such as 2000-01-01T00:00:00Z")
+    return parsed.astimezone(UTC)
+
+
+Span = Annotated[
+    timedelta,
+    BeforeValidator(durations.parse_duration),
+    WithJsonSchema({"type": "string", "pattern": durations.PATTERN, "examples": ["30m", "15s"]}),
+]
+Duration = Annotated[Span, AfterValidator(_positive)]
+Instant = Annotated[datetime, BeforeValidator(_instant), WithJsonSchema({"type": "string"})]
+Name = Annotated[str, Field(pattern=_NAME)]
+Count = Annotated[int, Field(gt=0)]
+
+
+class _Part(BaseModel):
+    # Strict, so that YAML's `yes`, `1.0` and "3" never pass for something else; frozen, because
+    # a spec is shared between the DAG processor's threads.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Tick(_Part):
+    """How event time advances while the topic is silent."""
+
+    mode: Literal["auto", "wall_clock", "record", "off"] = "auto"
+    interval: Duration = timedelta(seconds=5)
+
+
+class Source(_Part):
+    """The Kafka topic a stream reads, and which of its records are believable."""
+
+    topic: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
+    topic_partitions: Count = 3
+    starting_offsets: Literal["earliest", "latest"] = "earliest"
+    max_records_per_batch: Count = 20_000
+    not_before: Instant = datetime(2000, 1, 1, tzinfo=UTC)
+    max_ahead: Duration = timedelta(hours=1)
+    max_record_bytes: Count = 1_048_576
+    tick: Tick = Tick()
+
+
+class EventTime(_Part):
+    """How long a stream waits for events that come out of order."""
+
+    allowed_lateness: Span
+
+
+class State(_Part):
+    """The state store. `partitions` is fixed once a checkpoint exists."""
+
+    partitions: Count = 2
+
+
+class Spark(_Part):
+    """How the driver is submitted; the master comes from the Airflow connection `conn_id`."""
+
+    conn_id: str = "spark_default"
+    driver_memory: Annotated[str, Field(pattern=_MEMORY)] = "1g"
+    conf: dict[str, str] = {}
+
+
+class Lease(_Part):
+    """How long a driver may write after its last renewal, and how often it renews."""
+
+    ttl: Duration = timedelta(seconds=20)
+    renew: Duration = timedelta(seconds=5)
+
+    @model_validator(mode="after")
+    def _renews_in_time(self) -> Self:
+        if self.renew * 3 > self.ttl:
+            raise ValueError(
+                f"expected lease.renew to be at most a third of lease.ttl"
+                f" ({durations.format_duration(self.ttl)}), so that two missed renewals are survived"
+            )
+        return self
+
+
+class Health(_Part):
+    """Thresholds of health. `max_lag` (records) only warns: a restart would not read faster."""
+
+    max_status_age: Duration = timedelta(seconds=15)
+    start_deadline: Duration = timedelta(seconds=120)
+    stop_deadline: Duration = timedelta(seconds=45)
+    max_commit_age: Duration = timedelta(minutes=10)
+    max_lag: Count | None = None
+
+
+class Restart(_Part):
+    """Back-off: at once, then `backoff`, doubling up to `max_backoff`; `max_attempts` per `window`."""
+
+    backoff: Duration = timedelta(seconds=5)
+    max_backoff: Duration = timedelta(minutes=2)
+    max_attempts: Count = 5
+    window: Duration = timedelta(minutes=15)
+
+
+class Quality(_Part):
+    """Which table is validated against which suite, and when."""
+
+    table: Name
+    suite: Name
+    settle: Span = timedelta(seconds=10)
+    max_staleness: Duration = timedelta(minutes=15)
+    schedule: str | None = "0 3 * * *"
+
+    @field_validator("schedule")
+    @classmethod
+    def _cron(cls, value: str | None) -> str | None:
+        if value is not None and (len(value.split()) != 5 or not croniter.is_valid(value)):
+            raise ValueError("expected a cron expression of five fields such as 0 3 * * *, or null")
+        return value
+
+
+class StreamSpec(_Part):
+    """One stream, as its YAML file wants it to be."""
+
+    stream: Name
+    description: Annotated[str, Field(min_length=1)]
+    owner: Annotated[str, Field(min_length=1)]
+    source: Source
+    event_time: EventTime
+    emission: Literal["watermark", "eager"] = "watermark"
+    logic: dict[str, timedelta | bool | int | float | str] = {}
+    trigger_interval: Duration = timedelta(seconds=1)
+    state: State = State()
+    tables: Annotated[list[Name], Field(min_length=1)]
+    spark: Spark = Spark()
+    lease: Lease = Lease()
+    health: Health = Health()
+    restart: Restart = Restart()
+    quality: Quality | None = None
+
+    @field_validator("logic", mode="before")
+    @classmethod
+    def _read_durations(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        return {
+            key: durations.parse_duration(item) if durations.is_duration(item) else item
+            for key, item in value.items()
+        }
+
+    @field_validator("tables")
+    @classmethod
+    def _own_tables(cls, value: list[str]) -> list[str]:
+        taken = sorted(set(value) & {*SHARED_TABLES, "quality_results"})
+        if taken or len(set(value)) != len(value):
+            raise ValueError(f"expected distinct names other than the shared tables, of which {taken} are")
+        return value
+
+    @model_validator(mode="after")
+    def _quality_knows_its_table(self) -> Self:
+        if self.quality and self.quality.table not in self.tables:
+            raise ValueError(f"expected quality.table to be one of tables {self.tables}")
+        return self
+
+    @property
+    def longest_timeout(self) -> timedelta:
+        """How far event time has to pass a key's last event before all of its state is gone."""
+        spans = [value for value in self.logic.values() if isinstance(value, timedelta)]
+        return max(spans, default=timedelta(0)) + self.event_time.allowed_lateness
+
+    @property
+    def all_tables(self) -> tuple[str, ...]:
+        """The stream's own tables, then those it shares with the other streams."""
+        return (*self.tables, *SHARED_TABLES)
+
+    def logic_config(self) -> dict[str, Any]:
+        """Return `logic` as the driver takes it: a duration `gap` becomes `gap_ms`, an integer."""
+        return {
+            f"{key}_ms" if isinstance(value, timedelta) else key: (
+                durations.to_ms(value) if isinstance(value, timedelta) else value
+            )
+            for key, value in self.logic.items()
+        }
+
+
+class SpecError(ValueError):
+    """A stream's YAML cannot be used; the text lists every problem of the file."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+def parse_spec(document: YamlDocument) -> StreamSpec:
+    """Validate one YAML document.
+
+    Raises:
+        SpecError: The document is not a valid spec, or its file is not named after its stream.
+    """
+    try:
+        spec = StreamSpec.model_validate(document.data)
+    except ValidationError as error:
+        raise SpecError(problems_of(error, document, StreamSpec)) from None
+    stem = Path(document.file).stem
+    if spec.stream != stem:
+        problem = Problem(
+            file=document.file,
+            line=document.line_of(("stream",)),
+            field="stream",
+            expected=f"the name of the file, {stem!r}",
+            found=repr(spec.stream),
+            remedy=f"Rename the file to {spec.stream}.yaml, or set `stream: {stem}`.",
+        )
+        raise SpecError([problem])
+    return spec
+
+
+def load_specs(folder: Path | None = None) -> tuple[list[StreamSpec], list[Problem]]:
+    """Read every `*.yaml` in a folder. One bad file never affects the others.
+
+    Args:
+        folder: Where the files are; `include/streams` when not given.
+
+    Returns:
+        The valid specs in order of their names, and the problems of all other files.
+    """
+    specs: list[StreamSpec] = []
+    problems: list[Problem] = []
+    root = folder or STREAMS_FOLDER
+    for file in sorted(path for path in root.iterdir() if re.search(r"\.ya?ml$", path.name)):
+        document = read_yaml(file)
+        if isinstance(document, Problem):
+            problems.append(document)
+            continue
+        try:
+            specs.append(parse_spec(document))
+        except SpecError as error:
+            problems.extend(error.problems)
+    return specs, problems
+
+
+def load_spec(stream: str, folder: Path | None = None) -> StreamSpec:
+    """Read the spec of one stream.
+
+    Raises:
+        SpecError: Its file is missing or invalid.
+    """
+    root = folder or STREAMS_FOLDER
+    document = read_yaml(root / f"{stream}.yaml")
+    if isinstance(document, Problem):
+        raise SpecError([document])
+    return parse_spec(document)
