@@ -1,0 +1,117 @@
+"""Topics: make sure one is there before a stream or a replay uses it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+_LOGGER = logging.getLogger(__name__)
+# librdkafka reports every refused connection; callers poll and say themselves what failed.
+_LIBRDKAFKA = logging.getLogger(f"{__name__}.librdkafka")
+_LIBRDKAFKA.addHandler(logging.NullHandler())
+_LIBRDKAFKA.propagate = False
+
+
+class BrokerUnreachableError(RuntimeError):
+    """No broker answers at the bootstrap servers."""
+
+
+class TopicMissingError(RuntimeError):
+    """The topic does not exist, and this installation may not create it."""
+
+
+def admin_client(bootstrap_servers: str) -> AdminClient:
+    """Return a quiet admin client; it connects lazily."""
+    from confluent_kafka.admin import AdminClient
+
+    settings: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "logger": _LIBRDKAFKA}
+    return AdminClient(settings)
+
+
+def broker_answers(bootstrap_servers: str, timeout_s: float = 2.0) -> bool:
+    """Return whether a broker lists its topics within `timeout_s` seconds."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return bool(admin_client(bootstrap_servers).list_topics(timeout=timeout_s).brokers)
+    except KafkaException:
+        return False
+
+
+def partition_count(bootstrap_servers: str, topic: str, timeout_s: float = 10.0) -> int:
+    """Return the number of partitions of `topic`, 0 when there is no such topic.
+
+    Raises:
+        BrokerUnreachableError: no broker answered within `timeout_s` seconds.
+    """
+    from confluent_kafka import KafkaException
+
+    try:
+        topics = admin_client(bootstrap_servers).list_topics(timeout=timeout_s).topics
+    except KafkaException as error:
+        raise BrokerUnreachableError(
+            f"no Kafka broker answers at {bootstrap_servers} within {timeout_s:g} s ({error.args[0]}); "
+            "start the embedded one with `stateward up`, or set STATEWARD_KAFKA_BOOTSTRAP"
+        ) from error
+    found = topics.get(topic)
+    return len(found.partitions) if found is not None and found.error is None else 0
+
+
+def ensure_topic(
+    bootstrap_servers: str, topic: str, partitions: int, *, create: bool, timeout_s: float = 15.0
+) -> int:
+    """Make sure that `topic` exists, and return how many partitions it has.
+
+    An existing topic is left as it is, whatever `partitions` says: adding partitions would move keys.
+
+    Args:
+        bootstrap_servers: Kafka's addresses.
+        topic: name of the topic.
+        partitions: partitions of the topic when it has to be created.
+        create: whether it may be created (`Settings.embedded`).
+        timeout_s: limit for each request to the broker, seconds.
+
+    Raises:
+        TopicMissingError: it is not there and `create` is false, or the broker refused to create it.
+        BrokerUnreachableError: no broker answered.
+    """
+    if found := partition_count(bootstrap_servers, topic, timeout_s):
+        return found
+    if not create:
+        raise TopicMissingError(
+            f"topic {topic!r} does not exist at {bootstrap_servers}; create it there, "
+            "or set STATEWARD_EMBEDDED=true if Stateward may create topics"
+        )
+    _create(bootstrap_servers, topic, partitions, timeout_s)
+    # The broker acknowledges before every listing shows the topic.
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if found := partition_count(bootstrap_servers, topic, timeout_s):
+            return found
+        time.sleep(0.05)
+    raise TopicMissingError(
+        f"topic {topic!r} was created at {bootstrap_servers} and did not appear within {timeout_s:g} s"
+    )
+
+
+def _create(bootstrap_servers: str, topic: str, partitions: int, timeout_s: float) -> None:
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.cimpl import NewTopic
+
+    request = NewTopic(topic, num_partitions=partitions, replication_factor=1)
+    # Named, because the request is cancelled when its client is collected.
+    client = admin_client(bootstrap_servers)
+    future = client.create_topics([request], request_timeout=timeout_s)[topic]
+    try:
+        future.result(timeout=timeout_s)
+    except KafkaException as error:
+        # Somebody else was faster: as good as ours.
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise TopicMissingError(
+                f"topic {topic!r} could not be created at {bootstrap_servers}: {error.args[0].str()}"
+            ) from error
+    _LOGGER.info("created topic %s with %d partitions", topic, partitions)
