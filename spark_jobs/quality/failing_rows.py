@@ -1,0 +1,79 @@
+"""Which rows break an expectation, as SQL.
+
+Great Expectations returns failing values, but on Spark neither their rows nor row ids; so the rows are
+selected by the condition that the expectation states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from spark_jobs.quality.suite import Expectation
+
+BATCH = "{batch}"
+"""Stands for the table's name in a query, as in Great Expectations."""
+
+_Condition = Callable[[dict[str, Any]], str]
+
+
+def _name(column: object) -> str:
+    return "`" + str(column).replace("`", "``") + "`"
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, bool | int | float):
+        return str(value)
+    text = str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{text}'"
+
+
+def _not_null(kwargs: dict[str, Any]) -> str:
+    return f"{_name(kwargs['column'])} IS NULL"
+
+
+def _unique(kwargs: dict[str, Any]) -> str:
+    column = _name(kwargs["column"])
+    return f"{column} IN (SELECT {column} FROM {BATCH} GROUP BY {column} HAVING count(*) > 1)"
+
+
+def _in_set(kwargs: dict[str, Any]) -> str:
+    allowed = ", ".join(_literal(value) for value in kwargs["value_set"])
+    return f"{_name(kwargs['column'])} NOT IN ({allowed})"
+
+
+def _between(kwargs: dict[str, Any]) -> str:
+    column = _name(kwargs["column"])
+    low, high = kwargs.get("min_value"), kwargs.get("max_value")
+    bounds = []
+    if low is not None:
+        bounds.append(f"{column} {'<=' if kwargs.get('strict_min') else '<'} {_literal(low)}")
+    if high is not None:
+        bounds.append(f"{column} {'>=' if kwargs.get('strict_max') else '>'} {_literal(high)}")
+    return " OR ".join(bounds)
+
+
+def _a_greater_than_b(kwargs: dict[str, Any]) -> str:
+    comparison = ">=" if kwargs.get("or_equal") else ">"
+    return f"NOT ({_name(kwargs['column_A'])} {comparison} {_name(kwargs['column_B'])})"
+
+
+_CONDITIONS: dict[str, _Condition] = {
+    "expect_column_values_to_not_be_null": _not_null,
+    "expect_column_values_to_be_unique": _unique,
+    "expect_column_values_to_be_in_set": _in_set,
+    "expect_column_values_to_be_between": _between,
+    "expect_column_pair_values_a_to_be_greater_than_b": _a_greater_than_b,
+}
+
+
+def failing_rows_query(expectation: Expectation) -> str | None:
+    """Return a query for the rows that break `expectation`, with `{batch}` for the table.
+
+    Returns:
+        SQL text, or None when the expectation is about the whole table or its type has no condition here.
+    """
+    if expectation.type == "unexpected_rows_expectation":
+        return str(expectation.kwargs["unexpected_rows_query"])
+    condition = _CONDITIONS.get(expectation.type)
+    return f"SELECT * FROM {BATCH} WHERE {condition(expectation.kwargs)}" if condition else None
