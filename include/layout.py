@@ -79,11 +79,6 @@ class Layout:
         """Folder with the process supervisor's configuration, socket and the logs of the parts."""
         return self.home / "supervisor"
 
-    @property
-    def platform_lock(self) -> Path:
-        """File locked while `up` or `down` works, so that two of them take turns."""
-        return self.home / "platform.lock"
-
     def part_log(self, part: str) -> Path:
         """Return the log file of one supervised part."""
         return self.supervisor_dir / "logs" / f"{part}.log"

@@ -53,6 +53,11 @@ class Settings(BaseSettings):
     )
 
     embedded: bool = Field(default=True, description="Kafka is ours: missing topics may be created")
+    maven_repository: str | None = Field(
+        default=None,
+        description="address of a Maven repository to fetch JARs from, instead of the public one",
+    )
+
     bind_host: str = Field(default="127.0.0.1", description="address the embedded servers listen on")
     kafka_port: Port = Field(default=19092, description="embedded broker, clients")
     kafka_controller_port: Port = Field(default=19093, description="embedded broker, KRaft controller")
@@ -93,7 +98,7 @@ class Settings(BaseSettings):
 
     def environment(self) -> dict[str, str]:
         """Return these settings as `STATEWARD_*` variables, for the environment of a child process."""
-        values = self.model_dump(mode="json")
+        values = self.model_dump(mode="json", exclude_none=True)
         return {
             f"{ENV_PREFIX}{name.upper()}": str(value).lower() if isinstance(value, bool) else str(value)
             for name, value in values.items()

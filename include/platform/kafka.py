@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from include.platform.java import find_java
+from include.platform.ports import connect_host
 from include.settings import Settings
 
 # A 5 MB record must reach the stream, which sends it to dead_letters.
@@ -87,7 +88,7 @@ class Broker:
             "controller.quorum.voters": f"1@{controller}",
             "controller.listener.names": "CONTROLLER",
             "listeners": f"PLAINTEXT://{self.host}:{self.port},CONTROLLER://{controller}",
-            "advertised.listeners": f"PLAINTEXT://{_reachable(self.host)}:{self.port}",
+            "advertised.listeners": f"PLAINTEXT://{connect_host(self.host)}:{self.port}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
             "log.dirs": self.log_dir,
@@ -107,7 +108,9 @@ class Broker:
             "group.initial.rebalance.delay.ms": 0,
             # Streams keep their own offsets and may be rebuilt from the start: nothing expires by itself.
             "log.retention.hours": -1,
-            "controlled.shutdown.enable": "true",
+            # After a kill the node waits until its own old registration has expired (9 s by default).
+            "broker.session.timeout.ms": 4000,
+            "broker.heartbeat.interval.ms": 1000,
             "num.network.threads": 2,
             "num.io.threads": 4,
         }
@@ -157,8 +160,3 @@ class Broker:
             "-cp",
             f"{self.jars}/*",
         ]
-
-
-def _reachable(host: str) -> str:
-    # A wildcard is an address to listen on, not one to connect to.
-    return "localhost" if host in ("0.0.0.0", "::") else host

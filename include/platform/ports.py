@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 
 class PortInUseError(RuntimeError):
@@ -23,6 +23,11 @@ def is_free(port: int, host: str = "127.0.0.1") -> bool:
         return True
 
 
+def connect_host(bind_host: str) -> str:
+    """Return the host by which this machine reaches a server that listens on `bind_host`."""
+    return "localhost" if bind_host in ("0.0.0.0", "::") else bind_host
+
+
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
     """Return `count` different ports that were free a moment ago."""
     with contextlib.ExitStack() as held:
@@ -34,8 +39,8 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
         return ports
 
 
-def owner_of(port: int) -> str | None:
-    """Return the process that listens on `port`, as "pid 42 (java -Xmx...)", or None when it cannot be seen."""
+def owner_of(port: int) -> tuple[int, str] | None:
+    """Return the process that listens on `port`, as (pid, command line), or None if it cannot be seen."""
     import psutil
 
     try:
@@ -51,16 +56,19 @@ def owner_of(port: int) -> str | None:
             command = " ".join(psutil.Process(connection.pid).cmdline())
         except psutil.Error:
             command = "?"
-        return f"pid {connection.pid} ({command[:80]})"
+        return connection.pid, command
     return None
 
 
-def require_free(ports: Mapping[str, int], host: str = "127.0.0.1") -> None:
+def require_free(
+    ports: Mapping[str, int], host: str = "127.0.0.1", ignore_pids: Collection[int] = frozenset()
+) -> None:
     """Check that each port is free.
 
     Args:
         ports: name of the setting (`STATEWARD_KAFKA_PORT`) to port.
         host: address the servers will listen on.
+        ignore_pids: processes whose ports count as free, because they are about to end.
 
     Raises:
         PortInUseError: the message names every taken port, its owner if it can be seen, and the setting.
@@ -72,8 +80,10 @@ def require_free(ports: Mapping[str, int], host: str = "127.0.0.1") -> None:
             problems.append(f"port {port} is given to both {seen[port]} and {setting}")
         elif not is_free(port, host):
             owner = owner_of(port)
-            by = f"in use by {owner}" if owner else "in use by another process"
-            problems.append(f"port {port} is {by}; end that process or set {setting} to a free port")
+            if owner and owner[0] in ignore_pids:
+                continue
+            by = f"pid {owner[0]} ({owner[1][:80]})" if owner else "another process"
+            problems.append(f"port {port} is in use by {by}; end it, or set {setting} to a free port")
         seen.setdefault(port, setting)
     if problems:
         raise PortInUseError("cannot start: " + "\n  ".join(problems))
