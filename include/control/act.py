@@ -1,0 +1,228 @@
+"""Carry decisions out, one at a time for each stream; what should be is written before it is done.
+
+The lock is a file lock under `STATEWARD_HOME`: it serialises the tasks of one machine. Airflow workers
+on several machines need the lease as well, which fences the drivers themselves: of two that are
+started, one is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, Protocol
+
+import filelock
+
+from include.control import processes
+from include.control.decide import (
+    Action,
+    Kill,
+    Observed,
+    Presence,
+    Thresholds,
+    decide,
+)
+from include.control.decide import Launch as LaunchAction
+from include.control.observe import observe, read_control, thresholds_of
+from include.control.status import Control, Launch, control_document
+from include.layout import Layout
+from include.settings import Settings
+from include.spec import StreamSpec
+from include.storage import write_json
+
+log = logging.getLogger(__name__)
+
+Wish = Literal["run", "restart", "stop"]
+
+_LOCK_TIMEOUT_S = 120.0
+_KILL_TIMEOUT_S = 10.0
+_TAIL_BYTES = 64 * 1024
+
+
+class Launcher(Protocol):
+    """Starts a driver: the one thing that needs Airflow, so that all else is tested without."""
+
+    def prepare(self, run_id: str, now: datetime) -> Path:
+        """Get everything ready for a launch, and return the driver's log file."""
+
+    def start(self, run_id: str, log_file: Path) -> int:
+        """Start the driver detached, and return its process id."""
+
+
+@dataclass(frozen=True)
+class Controller:
+    """Brings one stream to its desired state, step by step."""
+
+    spec: StreamSpec
+    settings: Settings
+    launcher: Launcher
+
+    @property
+    def layout(self) -> Layout:
+        """Where the stream's documents lie."""
+        return Layout.of(self.settings)
+
+    @property
+    def limits(self) -> Thresholds:
+        """The stream's thresholds."""
+        return thresholds_of(self.spec)
+
+    def request(self, wish: Wish, by: str) -> None:
+        """Write down what someone wants; `reconcile` brings it about.
+
+        Args:
+            wish: `run` leaves a driver that is there alone, `restart` replaces it, `stop` drains it.
+            by: Who asks. A `restart` asked for twice by the same DAG run is one restart, so that
+                a task which Airflow runs again does not restart the stream again.
+
+        Raises:
+            DocumentError: The control document cannot be read.
+        """
+        with locked(self.layout, self.spec.stream):
+            control = read_control(self.layout, self.spec.stream)
+            wanted = _wanted(self.spec.stream, control, wish, by)
+            if wanted is not None:
+                self._write(wanted)
+
+    def reconcile(self, stalled_since: datetime | None = None) -> Action:
+        """Observe, decide and act once.
+
+        Args:
+            stalled_since: What the watcher's `StallClock` has seen.
+
+        Returns:
+            What was decided, and done.
+
+        Raises:
+            DocumentError: The control document cannot be read.
+            LaunchError: A driver could not be submitted.
+        """
+        with locked(self.layout, self.spec.stream):
+            seen = observe(self.layout, self.spec.stream, stalled_since)
+            now = datetime.now(UTC)
+            action = decide(self.limits, seen, now)
+            if seen.control is not None:
+                self._act(action, seen, seen.control, now)
+            return action
+
+    def start_afresh(self, by: str) -> None:
+        """Forget earlier failures, so that a person's new attempt is not refused for them."""
+        with locked(self.layout, self.spec.stream):
+            seen = observe(self.layout, self.spec.stream)
+            if seen.control and seen.control.restarts and seen.driver is Presence.GONE:
+                self._write(replace(seen.control, restarts=(), requested_by=by))
+
+    def _act(self, action: Action, seen: Observed, control: Control, now: datetime) -> None:
+        if isinstance(action, LaunchAction):
+            log.info("stream %s: launch (%s)", self.spec.stream, action.reason)
+            self._launch(action, control, now)
+        elif isinstance(action, Kill) and control.launch is not None:
+            log.warning("stream %s: %s (%s)", self.spec.stream, action.how, action.reason)
+            self._write(replace(control, reason=action.reason))
+            self._end(action, seen, control.launch)
+
+    def _launch(self, action: LaunchAction, control: Control, now: datetime) -> None:
+        # A JVM that was killed leaves its Python behind, which may still write.
+        left = processes.kill(processes.marked(self.layout.home, self.spec.stream), _KILL_TIMEOUT_S)
+        if left:
+            log.error("stream %s: processes %s cannot be killed", self.spec.stream, [p.pid for p in left])
+        run_id = control.run_id if control.launch_pending else new_run_id(now)
+        log_file = self.launcher.prepare(run_id, now)
+        launch = Launch(run_id=run_id, at=now, host=processes.host_identity(), log=str(log_file))
+        restarts = (*control.restarts, now) if action.after_failure else control.restarts
+        recent = tuple(at for at in restarts if now - at <= self.limits.window)
+        intended = replace(control, run_id=run_id, launch=launch, reason=action.reason, restarts=recent)
+        self._write(intended)
+        pid = self.launcher.start(run_id, log_file)
+        started = replace(launch, pid=pid, pid_started=processes.started_at(pid))
+        self._write(replace(intended, launch=started))
+        log.info(
+            "stream %s: driver %s started as process %d, log %s", self.spec.stream, run_id, pid, log_file
+        )
+
+    def _end(self, action: Kill, seen: Observed, launch: Launch) -> None:
+        if seen.driver is not Presence.ALIVE:
+            log.error("stream %s: its driver is on %s, out of reach", self.spec.stream, launch.host)
+            return
+        family = processes.marked(self.layout.home, self.spec.stream, launch.run_id)
+        pids = [launch.pid] if launch.pid is not None else [process.pid for process in family]
+        if action.how == "terminate":
+            processes.terminate(pids[0]) if pids else None
+            return
+        left = processes.kill(processes.with_process(family, launch.pid), _KILL_TIMEOUT_S)
+        if left:
+            log.error("stream %s: processes %s survive SIGKILL", self.spec.stream, [p.pid for p in left])
+
+    def _write(self, control: Control) -> None:
+        write_json(self.layout.control_uri(self.spec.stream), control_document(control))
+
+
+def _wanted(stream: str, control: Control | None, wish: Wish, by: str) -> Control | None:
+    """Return the control document that a wish leads to, or None when nothing changes."""
+    now = datetime.now(UTC)
+    if control is None:
+        control = Control(stream, "stopped", new_run_id(now), now, by, "first deployment")
+        if wish == "stop":
+            return None
+    if wish == "stop":
+        if control.desired == "stopped":
+            return None
+        return replace(control, desired="stopped", requested_at=now, requested_by=by, reason="asked to stop")
+    if wish == "run" and control.desired == "running":
+        return None
+    if wish == "restart" and control.desired == "running" and control.requested_by == by:
+        return None
+    return replace(
+        control,
+        desired="running",
+        # A driver that drains for an earlier stop keeps draining, and the new one has its own name.
+        run_id=new_run_id(now),
+        requested_at=now,
+        requested_by=by,
+        reason=f"asked to {wish}",
+        restarts=(),
+    )
+
+
+def new_run_id(now: datetime) -> str:
+    """Name a launch: sorts by time, and never names two."""
+    return f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+
+
+@contextmanager
+def locked(layout: Layout, stream: str) -> Iterator[None]:
+    """Hold the stream's lock: one process of this machine decides about it at a time.
+
+    Raises:
+        TimeoutError: Someone else has held it for two minutes, far longer than any step takes.
+    """
+    file = layout.home / "locks" / f"{stream}.lock"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with filelock.FileLock(file, timeout=_LOCK_TIMEOUT_S):
+            yield
+    except filelock.Timeout:
+        raise TimeoutError(
+            f"stream {stream}: another process has held {file} for {_LOCK_TIMEOUT_S:.0f} s. Find it with"
+            f" `fuser {file}` and end it."
+        ) from None
+
+
+def log_tail(control: Control | None, lines: int = 40) -> str:
+    """Return the last lines of the newest driver's log, under its path, for an error message."""
+    if control is None or control.launch is None:
+        return "No driver was ever started."
+    path = Path(control.launch.log)
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError as error:
+        return f"Its log cannot be read: {error}"
+    tail = "\n".join(text.splitlines()[-lines:])
+    return f"The last lines of {path}:\n{tail}"

@@ -1,0 +1,275 @@
+"""What to do next about a stream: a pure function of what should be, what is, and the time.
+
+Nothing here reads a clock, a file or a process, so that every decision the control plane can take is
+a row in a table of tests. `observe` gathers the input, `act` carries the answer out.
+
+What should be is the control document; a driver is told apart by the `run_id` of its launch:
+
+- no launch under the document's `run_id` yet: the driver of the launch before it drains, then Launch;
+- desired stopped: the driver drains, then Done;
+- a driver that has ended, or never came, while it should run: Launch, later and later, then GiveUp;
+- a driver that is there but says nothing, or commits nothing: Kill, and the next look finds it gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Literal, Self
+
+from include.control.status import ENDED, LEAVING, Control, Status
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """When a driver counts as late, hung or hopeless; from the `health` and `restart` of its YAML."""
+
+    max_status_age: timedelta
+    start_deadline: timedelta
+    stop_deadline: timedelta
+    max_commit_age: timedelta
+    max_lag: int | None
+    backoff: timedelta
+    max_backoff: timedelta
+    max_attempts: int
+    window: timedelta
+    kill_grace: timedelta = timedelta(seconds=10)
+
+    def to_json(self) -> dict[str, float | int | None]:
+        """Return plain numbers, durations in seconds, for a trigger's arguments."""
+        return {
+            name: value.total_seconds() if isinstance(value, timedelta) else value
+            for name, value in asdict(self).items()
+        }
+
+    @classmethod
+    def from_json(cls, values: dict[str, float | int | None]) -> Self:
+        """Read what `to_json` wrote."""
+        numbers = {"max_lag", "max_attempts"}
+        arguments = {
+            field.name: values[field.name]
+            if field.name in numbers
+            else timedelta(seconds=values[field.name] or 0)
+            for field in fields(cls)
+        }
+        return cls(**arguments)  # type: ignore[arg-type]  # one dictionary cannot carry their types
+
+
+class Presence(Enum):
+    """Where the process of the newest launch is."""
+
+    ALIVE = "alive"
+    GONE = "gone"
+    ELSEWHERE = "elsewhere"
+    """On another host: only its status can tell."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What one look at a stream has found.
+
+    Attributes:
+        control: What should be; None when the stream was never deployed.
+        status: What the driver last said; None when there is nothing, or nothing readable.
+        driver: Where the process of `control.launch` is.
+        stalled_since: Since when the watcher has seen the same batch with records waiting, or
+            the same driver leaving; see `observe.StallClock`.
+    """
+
+    control: Control | None
+    status: Status | None
+    driver: Presence
+    stalled_since: datetime | None = None
+
+    @property
+    def own_status(self) -> Status | None:
+        """The status, if the driver of the newest launch has written it."""
+        launch = self.control.launch if self.control else None
+        if self.status is None or launch is None or self.status.run_id != launch.run_id:
+            return None
+        return self.status
+
+
+@dataclass(frozen=True)
+class Action:
+    """What to do, and why, in words for a task log."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Healthy(Action):
+    """The driver is there and makes progress, or waits for Kafka by itself."""
+
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Wait(Action):
+    """Nothing to do before something changes, or `until` has come."""
+
+    until: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Drain(Action):
+    """The driver has been asked to leave and still may; look again."""
+
+
+@dataclass(frozen=True)
+class Launch(Action):
+    """Start a driver. `after_failure` says whether this counts as a restart."""
+
+    after_failure: bool = False
+
+
+@dataclass(frozen=True)
+class Kill(Action):
+    """End the driver of the newest launch: ask its process to leave, or end all of its processes."""
+
+    how: Literal["terminate", "kill"] = "kill"
+
+
+@dataclass(frozen=True)
+class Done(Action):
+    """The stream is to be stopped, and is."""
+
+
+@dataclass(frozen=True)
+class GiveUp(Action):
+    """Too many failures: a person has to look."""
+
+
+def decide(limits: Thresholds, seen: Observed, now: datetime) -> Action:
+    """Decide what to do next.
+
+    Args:
+        limits: The stream's thresholds.
+        seen: What is and what should be.
+        now: The time of the observation, UTC.
+
+    Returns:
+        One action; deciding again on an unchanged observation gives the same one.
+    """
+    control = seen.control
+    if control is None:
+        return Done("the stream was never deployed")
+    present = _is_present(limits, seen, now)
+    if present and (control.desired == "stopped" or control.launch_pending):
+        return _drain(limits, seen, control, now)
+    if control.desired == "stopped":
+        return Done(f"stopped, as {control.requested_by} has asked")
+    if control.launch_pending:
+        return Launch(control.reason or "asked to run")
+    if not present:
+        return _relaunch(limits, seen, control, now)
+    return _watch(limits, seen, control, now)
+
+
+def _is_present(limits: Thresholds, seen: Observed, now: datetime) -> bool:
+    if seen.driver is not Presence.ELSEWHERE:
+        return seen.driver is Presence.ALIVE
+    # A process on another host can only be judged by what it says; its lease keeps it from
+    # harm if it is judged gone and is not.
+    status = seen.own_status
+    if status is not None:
+        return status.state not in ENDED and now - status.updated_at <= limits.max_status_age
+    launch = seen.control.launch if seen.control else None
+    return launch is not None and now - launch.at <= limits.start_deadline
+
+
+def _drain(limits: Thresholds, seen: Observed, control: Control, now: datetime) -> Action:
+    waited = now - control.requested_at
+    if waited <= limits.stop_deadline:
+        return Drain(f"asked to drain {_seconds(waited)} ago by {control.requested_by}")
+    late = f"has not drained within {_seconds(limits.stop_deadline)} of being asked to"
+    if seen.driver is Presence.ELSEWHERE:
+        return Wait(f"the driver on another host {late}; only its own host could end it")
+    if waited <= limits.stop_deadline + limits.kill_grace:
+        return Kill(f"the driver {late}", how="terminate")
+    return Kill(f"the driver {late}, nor left after SIGTERM", how="kill")
+
+
+def _relaunch(limits: Thresholds, seen: Observed, control: Control, now: datetime) -> Action:
+    status = seen.own_status
+    if (
+        status is not None
+        and status.state == "stopped"
+        and status.updated_at - status.started_at > limits.max_status_age
+    ):
+        # It was asked to leave from outside, as `stateward down` does, and had lasted until then.
+        return Launch("the driver was drained from outside while it should run")
+    cause = _cause_of_death(status)
+    recent = [at for at in control.restarts if now - at <= limits.window]
+    if len(recent) >= limits.max_attempts:
+        return GiveUp(
+            f"{cause}; restarted {len(recent)} times within {_seconds(limits.window)} without lasting success"
+        )
+    due = _next_attempt(limits, recent)
+    if due is not None and now < due:
+        return Wait(f"{cause}; next attempt in {_seconds(due - now)}", until=due)
+    return Launch(f"crash: {cause}", after_failure=True)
+
+
+def _cause_of_death(status: Status | None) -> str:
+    if status is None:
+        return "driver process gone before it reported anything"
+    if status.state in ENDED:
+        return f"driver {status.state}: {status.message or 'no message'}"
+    return f"driver process gone (last reported {status.state}, batch {status.batch_id})"
+
+
+def _next_attempt(limits: Thresholds, recent: list[datetime]) -> datetime | None:
+    if not recent:
+        return None
+    # The exponent is bounded so that a generous `max_attempts` cannot overflow a timedelta.
+    doubled: timedelta = limits.backoff * (1 << min(len(recent) - 1, 20))
+    return max(recent) + min(doubled, limits.max_backoff)
+
+
+def _watch(limits: Thresholds, seen: Observed, control: Control, now: datetime) -> Action:
+    status = seen.own_status
+    launched = control.launch.at if control.launch else control.requested_at
+    if status is None or status.state == "starting":
+        return _watch_start(limits, seen, launched, now)
+    silence = now - status.updated_at
+    if silence > limits.max_status_age:
+        return Kill(
+            f"the driver hangs: its status ({status.state}) is {_seconds(silence)} old, expected at most"
+            f" {_seconds(limits.max_status_age)}"
+        )
+    if status.state in LEAVING:
+        if seen.stalled_since is not None and now - seen.stalled_since > limits.stop_deadline:
+            return Kill(f"the driver has been {status.state} for {_seconds(now - seen.stalled_since)}")
+        return Wait(f"the driver is {status.state} and about to leave: {status.message}")
+    if status.state == "waiting":
+        return Healthy(f"the driver waits by itself: {status.message}")
+    return _watch_progress(limits, seen, status, now)
+
+
+def _watch_start(limits: Thresholds, seen: Observed, launched: datetime, now: datetime) -> Action:
+    waited = now - launched
+    other = seen.status
+    if waited <= limits.start_deadline:
+        return Wait(f"the driver is starting, launched {_seconds(waited)} ago")
+    if seen.own_status is None and other is not None and now - other.updated_at <= limits.max_status_age:
+        # A driver that was refused may overwrite the status once; the right one will answer.
+        return Wait(f"the status was written by run {other.run_id}, waiting for that of this run")
+    return Kill(f"the driver is not running {_seconds(waited)} after its launch")
+
+
+def _watch_progress(limits: Thresholds, seen: Observed, status: Status, now: datetime) -> Action:
+    if seen.stalled_since is not None and now - seen.stalled_since > limits.max_commit_age:
+        return Kill(
+            f"no batch was committed for {_seconds(now - seen.stalled_since)} with records waiting, expected"
+            f" one every {_seconds(limits.max_commit_age)}; last batch {status.batch_id}"
+        )
+    warnings: tuple[str, ...] = ()
+    if limits.max_lag is not None and (status.lag_records or 0) > limits.max_lag:
+        warnings = (f"{status.lag_records} records behind, more than health.max_lag {limits.max_lag}",)
+    return Healthy(f"running, batch {status.batch_id}", warnings=warnings)
+
+
+def _seconds(duration: timedelta) -> str:
+    return f"{duration.total_seconds():.0f} s"

@@ -1,0 +1,241 @@
+"""Submit a stream's driver: its configuration, command, environment, log, and detached start.
+
+The one file of this room that knows Airflow: the master comes from the stream's Airflow connection,
+and the command from the Spark provider's hook.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from include.control import detach, processes
+from include.durations import to_ms
+from include.layout import Layout
+from include.settings import CHECKOUT, Settings
+from include.spec import StreamSpec
+from include.storage import write_json
+
+KEPT_LOGS = 10
+"""Log files of earlier drivers that are kept for each stream."""
+
+_START_TIMEOUT_S = 30
+
+
+class LaunchError(RuntimeError):
+    """A driver could not be submitted. Not a crash of the stream: trying again would not help."""
+
+
+@dataclass(frozen=True)
+class DriverCommand:
+    """What is started, and with which environment."""
+
+    arguments: list[str]
+    environment: dict[str, str]
+
+
+def resolved_configuration(spec: StreamSpec, settings: Settings, run_id: str) -> dict[str, Any]:
+    """Return `control/<stream>.config.json` as docs/architecture.md says; durations in milliseconds."""
+    layout = Layout.of(settings)
+    source = spec.source
+    return {
+        "version": 1,
+        "stream": spec.stream,
+        "run_id": run_id,
+        "bootstrap_servers": settings.kafka_bootstrap,
+        "topic": source.topic,
+        "topic_partitions": source.topic_partitions,
+        "create_topics": settings.embedded,
+        "tick_topic": f"stateward-ticks-{spec.stream}",
+        "starting_offsets": source.starting_offsets,
+        "max_records_per_batch": source.max_records_per_batch,
+        "trigger_interval_ms": to_ms(spec.trigger_interval),
+        "allowed_lateness_ms": to_ms(spec.event_time.allowed_lateness),
+        "not_before": source.not_before.isoformat().replace("+00:00", "Z"),
+        "max_ahead_ms": to_ms(source.max_ahead),
+        "max_record_bytes": source.max_record_bytes,
+        "tick": {"mode": source.tick.mode, "interval_ms": to_ms(source.tick.interval)},
+        "emission": spec.emission,
+        "logic": spec.logic_config(),
+        "state_partitions": spec.state.partitions,
+        "spark_conf": spec.spark.conf,
+        "lease": {
+            "uri": layout.lease_uri(spec.stream),
+            "ttl_ms": to_ms(spec.lease.ttl),
+            "renew_ms": to_ms(spec.lease.renew),
+        },
+        "checkpoint_uri": layout.checkpoint_uri(spec.stream),
+        "status_uri": layout.status_uri(spec.stream),
+        "control_uri": layout.control_uri(spec.stream),
+        "tables": {name: layout.table_uri(name) for name in spec.all_tables},
+    }
+
+
+def driver_environment(
+    inherited: Mapping[str, str], settings: Settings, stream: str, run_id: str
+) -> dict[str, str]:
+    """Return a driver's environment.
+
+    Args:
+        inherited: The environment of whoever launches it. What Airflow has put there is left
+            out: connections and keys are not the driver's, and a task's context is gone long
+            before the driver is.
+        settings: Passed on as `STATEWARD_*`.
+        stream: The stream's name, a mark on every process of the driver.
+        run_id: This launch, a mark too.
+    """
+    kept = {name: value for name, value in inherited.items() if "AIRFLOW" not in name.upper()}
+    binaries = str(Path(sys.executable).parent)
+    return {
+        **kept,
+        **settings.environment(),
+        "PATH": os.pathsep.join([binaries, inherited.get("PATH", os.defpath)]),
+        "PYTHONPATH": str(CHECKOUT),
+        "PYTHONUNBUFFERED": "1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_HOME": _spark_home(),
+        processes.MARK_STREAM: stream,
+        processes.MARK_RUN_ID: run_id,
+    }
+
+
+def _spark_home() -> str:
+    # The Spark that the driver's Python was installed with; another one found by chance on the
+    # machine fails in ways that are hard to read. find_spec does not import it.
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise LaunchError(f"expected pyspark beside {sys.executable}, found none. Run `make setup`.")
+    return str(Path(found.origin).parent)
+
+
+def build_command(spec: StreamSpec, settings: Settings, run_id: str) -> DriverCommand:
+    """Build the command that submits a stream's driver.
+
+    Raises:
+        LaunchError: The connection does not exist, or there are no JARs or no job.
+    """
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    _require_connection(spec)
+    job = CHECKOUT / "spark_jobs" / spec.stream / "job.py"
+    if not job.is_file():
+        raise LaunchError(f"stream {spec.stream}: expected its driver at {job}, found no such file.")
+    hook = SparkSubmitHook(
+        conn_id=spec.spark.conn_id,
+        conf=spec.spark.conf,
+        jars=",".join(_jars(settings)),
+        driver_memory=spec.spark.driver_memory,
+        name=f"stateward-{spec.stream}",
+        application_args=[Layout.of(settings).config_uri(spec.stream)],
+    )
+    # Private, and the only way to the provider's command without its waiting and killing.
+    command = hook._build_spark_submit_command(str(job))
+    return DriverCommand(command, driver_environment(os.environ, settings, spec.stream, run_id))
+
+
+@dataclass
+class SparkLauncher:
+    """Launches a stream's driver with `spark-submit`; see `act.Launcher`."""
+
+    spec: StreamSpec
+    settings: Settings
+    _command: DriverCommand | None = None
+
+    def prepare(self, run_id: str, now: datetime) -> Path:
+        """Build the command, write the driver's configuration, and name its log.
+
+        Raises:
+            LaunchError: The connection, JARs or job are missing; nothing has been changed then.
+        """
+        self._command = build_command(self.spec, self.settings, run_id)
+        layout = Layout.of(self.settings)
+        configuration = resolved_configuration(self.spec, self.settings, run_id)
+        write_json(layout.config_uri(self.spec.stream), configuration)
+        return log_file(layout, self.spec.stream, run_id, now)
+
+    def start(self, run_id: str, log_file: Path) -> int:
+        """Start what was prepared, and return its process id.
+
+        Raises:
+            LaunchError: It could not be started, or `prepare` has not been called.
+        """
+        if self._command is None:
+            raise LaunchError(f"stream {self.spec.stream}: launch {run_id} was not prepared")
+        return start(self._command, log_file)
+
+
+def _require_connection(spec: StreamSpec) -> None:
+    from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
+
+    name = spec.spark.conn_id
+    try:
+        BaseHook.get_connection(name)
+    except AirflowNotFoundException as error:
+        # The provider would go on with YARN, and fail with something about HADOOP_CONF_DIR.
+        raise LaunchError(
+            f"stream {spec.stream}: expected the Airflow connection {name!r} (spark.conn_id in its YAML),"
+            f" found none. Create it under Admin > Connections, or set AIRFLOW_CONN_{name.upper()}="
+            "'spark://local[*]'."
+        ) from error
+
+
+def _jars(settings: Settings) -> list[str]:
+    folder = settings.jars / "spark"
+    jars = sorted(str(jar) for jar in folder.glob("*.jar"))
+    if not jars:
+        raise LaunchError(f"expected Spark's JARs in {folder}, found none. Run `make setup`.")
+    return jars
+
+
+def log_file(layout: Layout, stream: str, run_id: str, now: datetime) -> Path:
+    """Name the log of a launch, and remove the oldest of the stream's others."""
+    folder = layout.driver_log_dir(stream)
+    folder.mkdir(parents=True, exist_ok=True)
+    # The name starts with the time, so that the order of names is that of age.
+    for old in sorted(folder.glob("driver-*.log"))[: -(KEPT_LOGS - 1)]:
+        old.unlink(missing_ok=True)
+    return folder / f"driver-{now:%Y%m%dT%H%M%SZ}-{run_id}.log"
+
+
+def start(command: DriverCommand, log: Path) -> int:
+    """Start a command detached from this process.
+
+    Args:
+        command: What to start.
+        log: The file that takes its output.
+
+    Returns:
+        Its process id, which is also its process group and session. `spark-submit` replaces
+        itself by the JVM, so this is the JVM's id.
+
+    Raises:
+        LaunchError: The program is missing or cannot be executed.
+    """
+    script = str(Path(detach.__file__).resolve())
+    try:
+        done = subprocess.run(
+            # -I: nothing of the caller's PYTHONPATH may get in the way of the standard library.
+            [sys.executable, "-I", script, str(log), *command.arguments],
+            env=command.environment,
+            cwd=CHECKOUT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_START_TIMEOUT_S,
+            check=True,
+            start_new_session=True,
+        )
+    except (subprocess.SubprocessError, OSError) as error:
+        last = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1]
+        raise LaunchError(
+            f"could not start {command.arguments[0]}: {last}. Its output, if any, is in {log}."
+        ) from error
+    return int(done.stdout)

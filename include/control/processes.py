@@ -1,0 +1,118 @@
+"""Driver processes on this host: whose they are, whether they live, and their end.
+
+A process id means something only on one boot of one host in one process namespace, and is used
+again later. So it is never looked at without the host identity and the start time beside it, and
+what a driver leaves behind is found by the marks in its environment.
+"""
+
+from __future__ import annotations
+
+import functools
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+
+MARK_STREAM = "STATEWARD_DRIVER_STREAM"
+MARK_RUN_ID = "STATEWARD_DRIVER_RUN_ID"
+
+# psutil derives start times from the boot time, which moves a little when the clock is corrected.
+_START_TOLERANCE_S = 2.0
+
+
+@functools.cache
+def host_identity() -> str:
+    """Return `<hostname>/<boot id>/<pid namespace>`; `spark_jobs.runtime` computes the same."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        boot = f"boot-{int(psutil.boot_time())}"
+    try:
+        namespace = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        namespace = "pid"
+    return f"{socket.gethostname()}/{boot}/{namespace}"
+
+
+def started_at(pid: int) -> float | None:
+    """Return when a process started, in seconds since the epoch, or None when it does not live."""
+    try:
+        process = psutil.Process(pid)
+        # A container's first process does not always collect its dead.
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return None
+
+
+def is_alive(pid: int, started: float | None) -> bool:
+    """Tell whether the process that had this id when it started at `started` still lives."""
+    found = started_at(pid)
+    if found is None:
+        return False
+    return started is None or abs(found - started) <= _START_TOLERANCE_S
+
+
+def marked(home: Path, stream: str, run_id: str | None = None) -> list[psutil.Process]:
+    """Find the live processes of a stream's drivers, the oldest first.
+
+    Args:
+        home: `STATEWARD_HOME`; another installation's drivers are none of our business.
+        stream: The stream's name.
+        run_id: Only those of this launch; all launches when None.
+
+    Returns:
+        The processes whose environment carries the marks. Those of other users cannot be read,
+        and so are not found.
+    """
+    found = []
+    for process in psutil.process_iter():
+        try:
+            environment = process.environ()
+            if environment.get(MARK_STREAM) != stream or process.status() == psutil.STATUS_ZOMBIE:
+                continue
+        except (psutil.Error, OSError):
+            continue
+        same_home = environment.get("STATEWARD_HOME") == str(home)
+        if same_home and (run_id is None or environment.get(MARK_RUN_ID) == run_id):
+            found.append(process)
+    return sorted(found, key=lambda process: process.create_time())
+
+
+def terminate(pid: int) -> None:
+    """Ask one process to leave; nothing happens when it has left already."""
+    try:
+        psutil.Process(pid).terminate()
+    except psutil.NoSuchProcess:
+        return
+
+
+def kill(processes: Iterable[psutil.Process], timeout_s: float) -> list[psutil.Process]:
+    """Kill processes and wait until they are gone.
+
+    Args:
+        processes: What to kill. psutil checks that each still is the process it was.
+        timeout_s: How long to wait, in seconds.
+
+    Returns:
+        Those that are still there: blocked in the kernel, or of another user.
+    """
+    killed = []
+    for process in processes:
+        try:
+            process.kill()
+            killed.append(process)
+        except psutil.NoSuchProcess:
+            continue
+    _, alive = psutil.wait_procs(killed, timeout=timeout_s)
+    return [process for process in alive if started_at(process.pid) is not None]
+
+
+def with_process(family: list[psutil.Process], pid: int | None) -> list[psutil.Process]:
+    """Add one process to others, unless it is among them or gone."""
+    if pid is None or any(process.pid == pid for process in family):
+        return family
+    try:
+        return [psutil.Process(pid), *family]
+    except psutil.NoSuchProcess:
+        return family

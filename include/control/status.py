@@ -1,0 +1,213 @@
+"""The documents of docs/architecture.md as typed, read-only values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, cast, get_args
+
+Desired = Literal["running", "stopped"]
+DriverState = Literal["starting", "running", "waiting", "draining", "stopped", "refused", "failed"]
+
+ENDED: frozenset[DriverState] = frozenset({"stopped", "refused", "failed"})
+"""States after which a driver's process leaves by itself."""
+
+LEAVING: frozenset[DriverState] = ENDED | {"draining"}
+"""States in which a driver no longer takes new batches."""
+
+
+class DocumentError(ValueError):
+    """A status, control or supervisor document is not what docs/architecture.md says."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One start of a driver. `pid` is None from the decision to launch until the process is there."""
+
+    run_id: str
+    at: datetime
+    host: str
+    log: str
+    pid: int | None = None
+    pid_started: float | None = None
+
+
+@dataclass(frozen=True)
+class Control:
+    """What should be. See `control/<stream>.json`."""
+
+    stream: str
+    desired: Desired
+    run_id: str
+    requested_at: datetime
+    requested_by: str
+    reason: str
+    launch: Launch | None = None
+    restarts: tuple[datetime, ...] = ()
+
+    @property
+    def launch_pending(self) -> bool:
+        """Whether `run_id` has not been launched yet: a first start, or a restart that was asked for."""
+        return self.launch is None or self.launch.run_id != self.run_id
+
+
+@dataclass(frozen=True)
+class Status:
+    """What is, as the driver last said it. See `status/<stream>.json`."""
+
+    stream: str
+    run_id: str
+    state: DriverState
+    started_at: datetime
+    updated_at: datetime
+    message: str = ""
+    epoch: int | None = None
+    host: str | None = None
+    pid: int | None = None
+    pid_started: float | None = None
+    batch_id: int | None = None
+    last_batch_at: datetime | None = None
+    watermark: datetime | None = None
+    caught_up: bool | None = None
+    lag_records: int | None = None
+    counters: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Supervisor:
+    """Which DAG run watches a stream, and when it last said so."""
+
+    dag_run: str
+    at: datetime
+
+
+def parse_time(value: object) -> datetime:
+    """Read an ISO 8601 time with its zone.
+
+    Raises:
+        DocumentError: It is no text, no time, or has no zone.
+    """
+    try:
+        parsed = datetime.fromisoformat(cast(str, value))
+    except (TypeError, ValueError):
+        parsed = None
+    if parsed is None or parsed.tzinfo is None:
+        raise DocumentError(f"expected a time such as 2026-01-31T12:00:00Z, found {value!r}")
+    return parsed.astimezone(UTC)
+
+
+def format_time(value: datetime) -> str:
+    """Write a time as the documents have it: UTC, microseconds, `Z`."""
+    return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def control_from(document: Mapping[str, Any]) -> Control:
+    """Read a control document.
+
+    Raises:
+        DocumentError: A field is missing or is not what it should be.
+    """
+    launch = document.get("launch")
+    try:
+        return Control(
+            stream=str(document["stream"]),
+            desired=cast(Desired, _one_of(document, "desired", get_args(Desired))),
+            run_id=str(document["run_id"]),
+            requested_at=parse_time(document["requested_at"]),
+            requested_by=str(document.get("requested_by", "")),
+            reason=str(document.get("reason", "")),
+            launch=None if launch is None else _launch_from(launch),
+            restarts=tuple(parse_time(item) for item in document.get("restarts", ())),
+        )
+    except (KeyError, TypeError) as error:
+        raise DocumentError(f"control document: missing or wrong field {error}") from error
+
+
+def control_document(control: Control) -> dict[str, Any]:
+    """Write a control document; `control_from` reads it back."""
+    launch = control.launch
+    return {
+        "version": 1,
+        "stream": control.stream,
+        "desired": control.desired,
+        "run_id": control.run_id,
+        "requested_at": format_time(control.requested_at),
+        "requested_by": control.requested_by,
+        "reason": control.reason,
+        "launch": None
+        if launch is None
+        else {
+            "run_id": launch.run_id,
+            "pid": launch.pid,
+            "pid_started": launch.pid_started,
+            "host": launch.host,
+            "at": format_time(launch.at),
+            "log": launch.log,
+        },
+        "restarts": [format_time(at) for at in control.restarts],
+    }
+
+
+def _launch_from(document: Mapping[str, Any]) -> Launch:
+    return Launch(
+        run_id=str(document["run_id"]),
+        at=parse_time(document["at"]),
+        host=str(document["host"]),
+        log=str(document["log"]),
+        pid=document.get("pid"),
+        pid_started=document.get("pid_started"),
+    )
+
+
+def status_from(document: Mapping[str, Any]) -> Status:
+    """Read a status document.
+
+    Raises:
+        DocumentError: A field is missing or is not what it should be.
+    """
+    names = ("consumed", "accepted", "dead", "late", "duplicates")
+    try:
+        return Status(
+            stream=str(document["stream"]),
+            run_id=str(document["run_id"]),
+            state=cast(DriverState, _one_of(document, "state", get_args(DriverState))),
+            started_at=parse_time(document["started_at"]),
+            updated_at=parse_time(document["updated_at"]),
+            message=str(document.get("message") or ""),
+            epoch=document.get("epoch"),
+            host=document.get("host"),
+            pid=document.get("pid"),
+            pid_started=document.get("pid_started"),
+            batch_id=document.get("batch_id"),
+            last_batch_at=_time_or_none(document.get("last_batch_at")),
+            watermark=_time_or_none(document.get("watermark")),
+            caught_up=document.get("caught_up"),
+            lag_records=document.get("lag_records"),
+            counters={name: document[name] for name in names if document.get(name) is not None},
+        )
+    except (KeyError, TypeError) as error:
+        raise DocumentError(f"status document: missing or wrong field {error}") from error
+
+
+def supervisor_from(document: Mapping[str, Any]) -> Supervisor:
+    """Read a supervisor document.
+
+    Raises:
+        DocumentError: A field is missing or is not what it should be.
+    """
+    try:
+        return Supervisor(dag_run=str(document["dag_run"]), at=parse_time(document["at"]))
+    except KeyError as error:
+        raise DocumentError(f"supervisor document: missing field {error}") from error
+
+
+def _time_or_none(value: object) -> datetime | None:
+    return None if value is None else parse_time(value)
+
+
+def _one_of(document: Mapping[str, Any], field: str, allowed: tuple[str, ...]) -> str:
+    value = document[field]
+    if value not in allowed:
+        raise DocumentError(f"{field}: expected one of {', '.join(allowed)}, found {value!r}")
+    return str(value)

@@ -1,0 +1,83 @@
+"""The task that brings a stream to the state a person has asked for."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from include.control.act import Controller, Wish, log_tail
+from include.control.decide import GiveUp
+from include.control.launch import LaunchError, SparkLauncher
+from include.control.observe import read_control
+from include.control.settle import REACHED, settle
+from include.control.status import DocumentError
+from include.settings import Settings
+from include.spec import SpecError, load_spec
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+def controller_of(stream: str) -> Controller:
+    """Wire a stream's controller to this process's settings and to `spark-submit`.
+
+    Raises:
+        SpecError: The stream's YAML is missing or invalid.
+    """
+    settings = Settings()
+    spec = load_spec(stream, settings.streams)
+    return Controller(spec, settings, SparkLauncher(spec, settings))
+
+
+def dag_run_of(context: Context) -> str:
+    """Name the DAG run of a task, `<dag id>/<run id>`."""
+    run = context["dag_run"]
+    return f"{run.dag_id}/{run.run_id}"
+
+
+class DeployStreamOperator(BaseOperator):
+    """Carries out the parameter `action`: `run`, `restart` or `stop`.
+
+    It ends when the stream runs, or is drained. `run` returns at once when a healthy driver is
+    there. The driver is started detached: the end of this task, however it comes, is not its end.
+
+    Args:
+        stream: The stream's name, which is that of its YAML.
+        poll_s: Time between two looks, in seconds.
+    """
+
+    def __init__(self, *, stream: str, poll_s: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stream = stream
+        self.poll_s = poll_s
+
+    def execute(self, context: Context) -> str:
+        """Ask for the state, and wait for it.
+
+        Returns:
+            What was reached, in words.
+
+        Raises:
+            AirflowFailException: The YAML is invalid, the driver cannot be submitted, or it keeps
+                failing; the message holds the end of its log.
+        """
+        wish = cast(Wish, context["params"]["action"])
+        by = dag_run_of(context)
+        try:
+            controller = controller_of(self.stream)
+            if wish == "run":
+                controller.start_afresh(by)
+            controller.request(wish, by)
+            reached = settle(controller, pause=lambda: time.sleep(self.poll_s), until=REACHED)
+        except (SpecError, LaunchError, DocumentError) as error:
+            # Airflow's retries would meet the same error again.
+            raise AirflowFailException(str(error)) from error
+        control = read_control(controller.layout, self.stream)
+        if isinstance(reached, GiveUp):
+            raise AirflowFailException(f"stream {self.stream}: {reached.reason}\n{log_tail(control)}")
+        if control and control.launch:
+            self.log.info("Driver %s, log %s", control.launch.run_id, control.launch.log)
+        return reached.reason

@@ -1,0 +1,93 @@
+"""The task that keeps a stream in its desired state for as long as its DAG run lives."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from include.control.act import Controller, locked, log_tail
+from include.control.decide import Done, GiveUp, Healthy
+from include.control.observe import read_control
+from include.control.settle import NOTHING_DUE, settle
+from include.control.status import parse_time
+from include.control.supervisor import claim, release
+from include.operators.deploy_stream import controller_of, dag_run_of
+from include.triggers.stream_progress import StreamProgressTrigger
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class SuperviseStreamOperator(BaseOperator):
+    """Restarts the driver when it fails, and sleeps in a trigger while there is nothing to do.
+
+    One DAG run supervises a stream. A second one finds that out and succeeds, naming the first; it
+    takes over when the first has given no sign for half a minute. There is no `on_kill`: whatever
+    ends this task leaves the stream as it is.
+
+    Args:
+        stream: The stream's name, which is that of its YAML.
+        poll_s: Time between two looks, in seconds, of this task and of its trigger.
+    """
+
+    def __init__(self, *, stream: str, poll_s: float = 2.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stream = stream
+        self.poll_s = poll_s
+
+    def execute(self, context: Context) -> str:
+        """Become the supervisor, and go on as in `resume`."""
+        if context["params"]["action"] == "stop":
+            raise AirflowSkipException(f"stream {self.stream} was stopped; there is nothing to supervise")
+        return self._supervise(context, stalled_since=None)
+
+    def resume(self, context: Context, event: dict[str, Any]) -> str:
+        """Do what the trigger found to be due, then watch on.
+
+        Args:
+            context: Airflow's.
+            event: See `Watch.look`.
+
+        Returns:
+            Why there is nothing more to supervise.
+
+        Raises:
+            TaskDeferred: The stream is healthy; the trigger watches on.
+            AirflowFailException: The driver keeps failing.
+        """
+        self.log.info("The trigger fired: %s (%s)", event["event"], event["reason"])
+        since = event.get("stalled_since")
+        return self._supervise(context, parse_time(since) if since else None)
+
+    def _supervise(self, context: Context, stalled_since: datetime | None) -> str:
+        controller = controller_of(self.stream)
+        dag_run = dag_run_of(context)
+        with locked(controller.layout, self.stream):
+            other = claim(controller.layout, self.stream, dag_run, datetime.now(UTC))
+        if other is not None:
+            return f"{other.dag_run} supervises stream {self.stream}, last seen {other.at:%H:%M:%S} UTC"
+        action = settle(controller, lambda: time.sleep(self.poll_s), NOTHING_DUE, stalled_since)
+        if not isinstance(action, Done | GiveUp):
+            for warning in action.warnings if isinstance(action, Healthy) else ():
+                self.log.warning("stream %s: %s", self.stream, warning)
+            self._watch(controller, dag_run)
+        release(controller.layout, self.stream, dag_run)
+        if isinstance(action, GiveUp):
+            tail = log_tail(read_control(controller.layout, self.stream))
+            raise AirflowFailException(f"stream {self.stream}: {action.reason}\n{tail}")
+        return action.reason
+
+    def _watch(self, controller: Controller, dag_run: str) -> None:
+        self.defer(
+            trigger=StreamProgressTrigger(
+                stream=self.stream,
+                dag_run=dag_run,
+                limits=controller.limits.to_json(),
+                poll_s=self.poll_s,
+            ),
+            method_name="resume",
+        )
