@@ -60,7 +60,7 @@ def artifact_of(file_name: str) -> str:
 
 
 def select(resolved: list[str], wishes: WishedSet, provided: set[str]) -> list[str]:
-    """Return the coordinates to take: what was resolved, less what is excluded or shipped, plus what is added.
+    """Return the coordinates to take: what was resolved, less what is excluded or shipped, plus additions.
 
     Args:
         resolved: `group:artifact:version` of the wished JARs and all they depend on.

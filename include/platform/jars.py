@@ -78,16 +78,18 @@ def read_lock(path: Path = LOCK_FILE) -> Lock:
     try:
         values = tomllib.loads(path.read_text())
         return {
-            name: [
-                Jar(*str(entry["jar"]).split(":"), sha256=str(entry["sha256"]), size=int(entry["size"]))
-                for entry in entries
-            ]
+            name: [_jar(entry["jar"], entry["sha256"], entry["size"]) for entry in entries]
             for name, entries in values.items()
         }
     except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
         raise JarsMissingError(
             f"{path} is not a readable lock ({error}); restore it, or run `make lock`"
         ) from error
+
+
+def _jar(coordinates: str, sha256: str, size: int) -> Jar:
+    group, artifact, version = coordinates.split(":")
+    return Jar(group, artifact, version, sha256, int(size))
 
 
 def format_lock(lock: Lock) -> str:
@@ -146,7 +148,7 @@ def fetch(lock: Lock, folder: Path, repository: str | None = None, report: Repor
     """
     folder.mkdir(parents=True, exist_ok=True)
     wanted = missing(lock, folder)
-    # Beside the target, so that moving a file there is a rename; fresh, because a half-filled cache is a trap.
+    # Beside the target, so that moving a file there is a rename; fresh: a half-filled cache is a trap.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetching-") as cache:
         with ThreadPoolExecutor(_THREADS) as pool:
             pending = {
@@ -160,7 +162,7 @@ def fetch(lock: Lock, folder: Path, repository: str | None = None, report: Repor
                     report(pending[future])
         if failures:
             raise JarFetchError(
-                f"{len(failures)} of {len(wanted)} JARs could not be fetched; run the command again to go on:\n  "
+                f"{len(failures)} of {len(wanted)} JARs could not be fetched; run it again to go on:\n  "
                 + "\n  ".join(failures)
             )
     _remove_strays(lock, folder)

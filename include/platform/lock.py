@@ -18,7 +18,7 @@ class LockTimeoutError(RuntimeError):
 def exclusive(home: Path, timeout_s: float, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Hold the installation's lock.
 
-    The folder itself is locked, so that no lock file is left behind; the system frees it when its holder dies.
+    The folder itself is locked, so that no file is left behind; the system frees it when its holder dies.
 
     Args:
         home: folder of the installation; created when missing.
@@ -47,7 +47,7 @@ def _acquire(handle: int, home: Path, timeout_s: float, on_wait: Callable[[], No
         except BlockingIOError as error:
             if time.monotonic() > deadline:
                 raise LockTimeoutError(
-                    f"{home} is locked by another `stateward up` or `stateward down` for more than {timeout_s:g} s; "
+                    f"{home} is locked by another `stateward up` or `down` for more than {timeout_s:g} s; "
                     "wait for it or end it, then try again"
                 ) from error
         if not waiting:

@@ -1,0 +1,131 @@
+"""The `stateward` command: one verb a file, imported only when it is called."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+PLATFORM, STREAMS, SETUP = "Platform", "Streams", "Setup"
+
+app = typer.Typer(
+    name="stateward",
+    help="Long-lived stateful PySpark streams under Airflow: deploy, supervise, validate.\n\n"
+    "Settings come from STATEWARD_* variables; everything lives under STATEWARD_HOME (default: var/).",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.command(rich_help_panel=PLATFORM)
+def up() -> None:
+    """Start Kafka and Airflow, and wait until each answers; repairs what is broken."""
+    from include.cli.up import run
+
+    run()
+
+
+@app.command(rich_help_panel=PLATFORM)
+def down() -> None:
+    """Stop every process that `up` and its streams have started; what should run is remembered."""
+    from include.cli.down import run
+
+    run()
+
+
+@app.command(rich_help_panel=PLATFORM)
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+) -> None:
+    """Show each part of the platform, and each stream."""
+    from include.cli.status import run
+
+    run(as_json=as_json)
+
+
+@app.command(rich_help_panel=PLATFORM)
+def logs(
+    name: Annotated[str, typer.Argument(help="A part (kafka, scheduler, ...) or a stream.")],
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as the log grows.")] = False,
+) -> None:
+    """Show the log of a part, or of a stream's newest driver."""
+    from include.cli.logs import run
+
+    run(name, lines=lines, follow=follow)
+
+
+@app.command(rich_help_panel=STREAMS)
+def replay(  # noqa: PLR0917 - Typer's form of a command line
+    file: Annotated[str, typer.Argument(help="JSON lines, plain or gzip; - reads standard input.")],
+    topic: Annotated[str, typer.Option("--topic", "-t", help="Topic to send to.")],
+    rate: Annotated[float | None, typer.Option("--rate", help="Records a second; unlimited without.")] = None,
+    tick: Annotated[
+        bool, typer.Option("--tick", help="End with a tick, so that the last timeouts fire.")
+    ] = False,
+    tick_after: Annotated[
+        str | None,
+        typer.Option("--tick-after", help="Tick this long after the last event, such as 90m or 25h."),
+    ] = None,
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions, if the topic has to be created.")] = 3,
+    key_field: Annotated[str, typer.Option(help="Field whose value becomes the key.")] = "user_id",
+) -> None:
+    """Send the lines of a file to Kafka, byte for byte, bad ones too."""
+    from include.cli.replay import run
+
+    run(
+        file,
+        topic=topic,
+        rate=rate,
+        tick=tick,
+        tick_after=tick_after,
+        partitions=partitions,
+        key_field=key_field,
+    )
+
+
+@app.command(rich_help_panel=STREAMS)
+def demo(
+    keep: Annotated[
+        bool, typer.Option("--keep", envvar="KEEP", help="Leave everything running at the end.")
+    ] = False,
+) -> None:
+    """Run the whole thing on 10,000 real events, show what came out, and stop it again."""
+    from include.cli.demo import run
+
+    run(keep=keep)
+
+
+@app.command(rich_help_panel=SETUP)
+def jars(
+    lock: Annotated[
+        bool, typer.Option("--lock", help="Resolve jars.toml into jars.lock instead of fetching.")
+    ] = False,
+    into: Annotated[
+        Path | None, typer.Option("--into", help="Folder to fetch into (default: STATEWARD_JARS).")
+    ] = None,
+) -> None:
+    """Fetch the pinned JARs that are not there yet, verified by checksum."""
+    from include.cli.jars import run
+
+    run(lock=lock, into=into)
+
+
+def main() -> None:
+    """Run the command line; errors a person can act on are shown without a traceback."""
+    from include.cli.errors import EXPECTED, Interrupted, interruptible
+
+    try:
+        with interruptible():
+            app()
+    except Interrupted:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    except EXPECTED as error:
+        print(f"stateward: {error}", file=sys.stderr)
+        sys.exit(1)
