@@ -1,4 +1,4 @@
-"""Great Expectations: run a suite on a data frame, and build its Data Docs. Nothing else knows the library."""
+"""Great Expectations: run a suite on a data frame, build its Data Docs. Only this and `page_view` know it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ os.environ.setdefault("TQDM_DISABLE", "1")
 
 import great_expectations as gx
 from great_expectations.core.run_identifier import RunIdentifier
-from great_expectations.data_context.types.base import DataContextConfig
+from great_expectations.data_context.types.base import DataContextConfig, ProgressBarsConfig
 from great_expectations.data_context.types.resource_identifiers import (
     ExpectationSuiteIdentifier,
     ValidationResultIdentifier,
 )
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+from great_expectations.expectations.metadata_types import FailureSeverity
 
 from spark_jobs.quality.suite import Expectation, Suite
 
@@ -131,7 +132,7 @@ def _configuration(expectation: Expectation) -> ExpectationConfiguration:
         notes=[expectation.means, f"If it fails: {expectation.remedy}"],
         # A bare query says nothing to a reader of the report.
         description=expectation.means if expectation.type == "unexpected_rows_expectation" else None,
-        severity=expectation.severity,
+        severity=FailureSeverity(expectation.severity),
     )
 
 
@@ -179,11 +180,15 @@ def _context_folder(context_dir: Path, docs_dir: Path) -> Path:
             "expectations_store": _store("ExpectationsStore", "expectations"),
             "validation_results_store": _store("ValidationResultsStore", "validations"),
             "checkpoint_store": _store("CheckpointStore", "checkpoints"),
-            "validation_definition_store": _store("ValidationDefinitionStore", "validation_definitions"),
+            # In memory, because it refers to the data frame of this run, which no later run can find.
+            "validation_definition_store": {
+                "class_name": "ValidationDefinitionStore",
+                "store_backend": {"class_name": "InMemoryStoreBackend"},
+            },
         },
         data_docs_sites={_SITE: _site(docs_dir)},
         analytics_enabled=False,
-        progress_bars={"globally": False},
+        progress_bars=ProgressBarsConfig(globally=False),
     )
     (context_dir / "great_expectations.yml").write_text(config.to_yaml_str(), encoding="utf-8")
     return context_dir

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from great_expectations.render.view import DefaultJinjaIndexPageView, DefaultJinjaPageView
+from great_expectations.render.view.view import DefaultJinjaIndexPageView, DefaultJinjaPageView
 from jinja2 import ChoiceLoader, FileSystemLoader
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -16,7 +16,7 @@ def _prefer_own_templates(view: Any) -> None:
     view.env.loader = ChoiceLoader([FileSystemLoader(_TEMPLATES), view.env.loader])
 
 
-class OfflinePageView(DefaultJinjaPageView):  # type: ignore[misc]  # untyped base
+class OfflinePageView(DefaultJinjaPageView):
     """Renders the page of one validation or one suite."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -24,7 +24,7 @@ class OfflinePageView(DefaultJinjaPageView):  # type: ignore[misc]  # untyped ba
         _prefer_own_templates(self)
 
 
-class OfflineIndexView(DefaultJinjaIndexPageView):  # type: ignore[misc]  # untyped base
+class OfflineIndexView(DefaultJinjaIndexPageView):
     """Renders the list of validations and suites."""
 
     def __init__(self, **kwargs: Any) -> None:

@@ -66,14 +66,18 @@ def load_suite(path: Path) -> Suite:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise SuiteError(f"{path}: no such suite. Add it, or correct quality.suite in the stream's YAML.") from None
+        raise SuiteError(
+            f"{path}: no such suite. Add it, or correct quality.suite in the stream's YAML."
+        ) from None
     except yaml.YAMLError as error:
         raise SuiteError(f"{path}: not valid YAML: {error}") from error
     if not isinstance(document, dict) or not isinstance(document.get("expectations"), list):
         raise SuiteError(f"{path}: expected `suite`, `table`, `description` and a list `expectations`.")
     missing = [key for key in ("suite", "table", "description") if not isinstance(document.get(key), str)]
     if missing or not document["expectations"]:
-        raise SuiteError(f"{path}: expected a text for {missing or 'every field'} and at least one expectation.")
+        raise SuiteError(
+            f"{path}: expected a text for {missing or 'every field'} and at least one expectation."
+        )
     expectations = tuple(_expectation(path, entry) for entry in document["expectations"])
     names = [expectation.name for expectation in expectations]
     if twice := sorted({name for name in names if names.count(name) > 1}):

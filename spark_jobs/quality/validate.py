@@ -9,9 +9,11 @@ Exit codes: 0 every expectation holds, 2 at least one fails, 1 the validation it
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
 import re
 import sys
+import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,9 +25,12 @@ if __name__ == "__main__":
 
 from filelock import FileLock
 
+from spark_jobs.quality import results
 from spark_jobs.quality.suite import Suite, SuiteError, load_suite
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_jobs.quality.expectations import Outcome
@@ -62,7 +67,9 @@ class Request:
 
 def parse_request(argv: list[str]) -> Request:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--table-uri", required=True)
     parser.add_argument("--table", required=True)
     parser.add_argument("--stream", required=True)
@@ -85,8 +92,12 @@ def _local_folder(text: str) -> Path:
     return Path(path)
 
 
-def validate(spark: SparkSession, request: Request) -> list[Outcome]:
+def validate(session: Callable[[], SparkSession], request: Request) -> list[Outcome]:
     """Validate the table, write the results and the Data Docs page.
+
+    Args:
+        session: starts Spark, or returns the session there is; called once the request is known to be sound.
+        request: what to validate and where to put the results.
 
     Returns:
         One outcome per expectation, in the suite's order.
@@ -95,54 +106,74 @@ def validate(spark: SparkSession, request: Request) -> list[Outcome]:
         SuiteError: the suite cannot be used.
         ValidationError: the table or its version does not exist.
     """
-    # Imported here: Great Expectations takes seconds, and a bad suite or version should not.
-    from spark_jobs.quality import results
-
     suite = load_suite(request.suite_file)
     if suite.table != request.table:
         raise ValidationError(
             f"{request.stream}: suite {suite.name} is for table {suite.table}, not {request.table}."
             " Correct quality.suite in the stream's YAML."
         )
-    frame, table_id, version = pin(spark, request)
-    log.info("%s: validating %s at version %d", request.stream, request.table_uri, version)
+    pinned = pin(request)
+    log.info("%s: validating %s at version %d", request.stream, pinned.uri, pinned.version)
     now = datetime.now(UTC)
-    outcomes, docs_path = _run(request, suite, frame, version, now)
-    sampled = [(outcome, results.failing_rows(spark, frame, outcome)) for outcome in outcomes]
+    frame = read(session(), request, pinned)
+    outcomes, docs_path = _run(request, suite, frame, pinned.version, now)
+    sampled = [(outcome, results.failing_rows(frame, outcome)) for outcome in outcomes]
     validation = results.Validation(
-        request.stream, request.table, table_id, version, request.run_id, suite.name, now
+        request.stream, request.table, pinned.table_id, pinned.version, request.run_id, suite.name, now
     )
     # Last, because its rows say that this version is validated and where its page is.
-    results.write_results(spark, request.results_uri, validation, sampled, docs_path)
+    results.write_results(request.results_uri, validation, sampled, docs_path)
     return outcomes
 
 
-def pin(spark: SparkSession, request: Request) -> tuple[DataFrame, str, int]:
-    """Return the table at the requested version, the table's id, and that version.
+@dataclass(frozen=True)
+class Pin:
+    """One version of one table, which later commits do not change."""
+
+    uri: str
+    table_id: str
+    version: int
+
+
+def pin(request: Request) -> Pin:
+    """Return the version to validate: the requested one, or the latest now.
 
     Raises:
         ValidationError: there is no such table or version.
     """
-    from delta.tables import DeltaTable
-    from pyspark.errors import AnalysisException
+    # deltalake and not Spark, whose first query of a Delta log takes seconds.
+    from deltalake import DeltaTable
 
-    if not DeltaTable.isDeltaTable(spark, request.table_uri):
+    if not DeltaTable.is_deltatable(request.table_uri):
         raise ValidationError(
             f"{request.stream}: expected a Delta table at {request.table_uri}, found none."
             " It appears with the stream's first batch; start the stream."
         )
-    table = DeltaTable.forPath(spark, request.table_uri)
-    [latest] = table.history(1).select("version").collect()
-    version = latest["version"] if request.version is None else request.version
-    [detail] = table.detail().select("id").collect()
+    table = DeltaTable(request.table_uri)
+    version = table.version() if request.version is None else request.version
+    if not 0 <= version <= table.version():
+        raise ValidationError(
+            f"{request.stream}: {request.table} has the versions 0 to {table.version()}, asked for {version}."
+            " Give one of them, or none for the latest."
+        )
+    return Pin(request.table_uri, str(table.metadata().id), version)
+
+
+def read(spark: SparkSession, request: Request, pinned: Pin) -> DataFrame:
+    """Return the pinned version as a data frame.
+
+    Raises:
+        ValidationError: its files or log entries have been removed.
+    """
+    from pyspark.errors import AnalysisException
+
     try:
-        frame = spark.read.format("delta").option("versionAsOf", version).load(request.table_uri)
+        return spark.read.format("delta").option("versionAsOf", pinned.version).load(pinned.uri)
     except AnalysisException as error:
         raise ValidationError(
-            f"{request.stream}: {request.table} has no version {version} that can be read (latest is"
-            f" {latest['version']}). Give a later one: {str(error).splitlines()[0]}"
+            f"{request.stream}: version {pinned.version} of {request.table} is no longer retained."
+            f" Validate a later one: {str(error).splitlines()[0]}"
         ) from error
-    return frame, detail["id"], version
 
 
 def _run(
@@ -152,23 +183,33 @@ def _run(
 
     context_dir = request.docs_dir.parent / "gx"
     context_dir.mkdir(parents=True, exist_ok=True)
-    run_name = re.sub(r"[^A-Za-z0-9._-]+", "_", f"{request.stream}_{request.run_id}")[:_MAX_RUN_NAME]
+    run_name = re.sub(r"[^A-Za-z0-9._-]+", "_", f"{request.stream}_v{version}_{request.run_id}")[:_MAX_RUN_NAME]
     # Streams share the folder, and a second writer would overwrite the index page and the context's files.
     with FileLock(str(context_dir / ".lock"), timeout=_LOCK_TIMEOUT_S):
         validator = Validator(context_dir, request.docs_dir)
         return validator.run(suite, frame, f"{request.table}_v{version}", run_name, now)
 
 
-def _session(request: Request) -> SparkSession:
-    from pyspark.sql import SparkSession
+def _session_of(request: Request) -> Callable[[], SparkSession]:
+    def start() -> SparkSession:
+        from pyspark.sql import SparkSession
 
-    return (
-        SparkSession.builder.appName(f"quality {request.stream}")
-        .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
-        .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
+        # Importing it takes as long as starting Spark does, and one is Python and the other Java.
+        loading = threading.Thread(target=importlib.import_module, args=("spark_jobs.quality.expectations",))
+        loading.start()
+        spark = (
+            SparkSession.builder.appName(f"quality {request.stream}")
+            .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+            .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+            .config("spark.sql.session.timeZone", "UTC")
+            .getOrCreate()
+        )
+        # The first plan loads most of Spark's classes.
+        spark.range(1).count()
+        loading.join()
+        return spark
+
+    return start
 
 
 def main(argv: list[str]) -> int:
@@ -177,7 +218,7 @@ def main(argv: list[str]) -> int:
     log.setLevel(logging.INFO)
     request = parse_request(argv)
     try:
-        outcomes = validate(_session(request), request)
+        outcomes = validate(_session_of(request), request)
     except (SuiteError, ValidationError) as error:
         log.error("%s", error)
         return ERROR

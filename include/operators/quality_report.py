@@ -1,0 +1,86 @@
+"""What a validation found, read from `quality_results`, and where people read about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+DOCS_PREFIX = "/stateward/data-docs"
+"""Where the plugin serves Data Docs, below Airflow's base path."""
+
+
+@dataclass(frozen=True)
+class FailedExpectation:
+    """One expectation that does not hold."""
+
+    name: str
+    severity: str
+    observed: str
+
+
+@dataclass(frozen=True)
+class QualityReport:
+    """The results of one validation.
+
+    Attributes:
+        version: the Delta version that was validated.
+        expectations: how many were evaluated.
+        failed: those that do not hold, the critical ones first.
+        docs_path: the report's page below the Data Docs folder.
+    """
+
+    stream: str
+    table: str
+    version: int
+    expectations: int
+    failed: tuple[FailedExpectation, ...]
+    docs_path: str
+
+    @property
+    def url_path(self) -> str:
+        """Path of the report below Airflow's base path."""
+        return f"{DOCS_PREFIX}/{quote(self.docs_path)}"
+
+    def message(self, airflow_url: str) -> str:
+        """Say what does not hold and where to read on."""
+        lines = [
+            f"{self.stream}: {len(self.failed)} of {self.expectations} expectations do not hold for"
+            f" {self.table} at version {self.version}.",
+            *(f"  - {item.name} ({item.severity}): {item.observed}" for item in self.failed),
+            f"Report with what to do: {airflow_url.rstrip('/')}{self.url_path}",
+            "The stream is left running.",
+        ]
+        return "\n".join(lines)
+
+
+def read_report(results_uri: str, stream: str, run_id: str) -> QualityReport | None:
+    """Return the report of validation `run_id`, or None when it wrote no results."""
+    from deltalake import DeltaTable
+
+    if not DeltaTable.is_deltatable(results_uri):
+        return None
+    rows = (
+        DeltaTable(results_uri)
+        .to_pyarrow_table(
+            partitions=[("stream", "=", stream)],
+            filters=[("run_id", "=", run_id)],
+            columns=["table", "table_version", "name", "severity", "success", "observed_value", "docs_path"],
+        )
+        .to_pylist()
+    )
+    if not rows:
+        return None
+    failed = [
+        FailedExpectation(row["name"], row["severity"], row["observed_value"])
+        for row in rows
+        if not row["success"]
+    ]
+    order = ("critical", "warning", "info")
+    return QualityReport(
+        stream=stream,
+        table=rows[0]["table"],
+        version=rows[0]["table_version"],
+        expectations=len(rows),
+        failed=tuple(sorted(failed, key=lambda item: (order.index(item.severity), item.name))),
+        docs_path=rows[0]["docs_path"],
+    )

@@ -1,0 +1,158 @@
+"""What has changed in a Delta table since it was last validated, and whether that is worth a validation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+MAX_COMMITS_READ = 1000
+"""More commits than this since the last validation are not read one by one: the table is overdue."""
+
+_REWRITES = {"OPTIMIZE", "VACUUM START", "VACUUM END"}
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Fired:
+    """The last version that a validation was asked for, and when."""
+
+    table_id: str
+    version: int
+    at: datetime
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as Airflow's asset state store keeps it."""
+        return {"table_id": self.table_id, "version": self.version, "at": self.at.isoformat()}
+
+    @classmethod
+    def from_json(cls, value: object) -> Fired | None:
+        """Return what `to_json` wrote, or None for anything else."""
+        try:
+            assert isinstance(value, Mapping)
+            return cls(str(value["table_id"]), int(value["version"]), datetime.fromisoformat(value["at"]))
+        except (AssertionError, KeyError, TypeError, ValueError):
+            return None
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Commits that changed the table's data and have been neither validated nor fired for.
+
+    Attributes:
+        table_id: the table's own identifier; a table that is dropped and created again has another.
+        version: the latest version.
+        first_at: when the earliest of those commits was made; None when there is none.
+        last_at: when the latest of them was made; None when there is none.
+        validated_version: latest version with results; -1 when there is none.
+    """
+
+    table_id: str
+    version: int
+    first_at: datetime | None
+    last_at: datetime | None
+    validated_version: int = -1
+
+
+def should_fire(
+    changes: Changes, fired: Fired | None, now: datetime, settle: timedelta, max_staleness: timedelta
+) -> bool:
+    """Decide whether the table is due for a validation.
+
+    It is, when it holds changes nobody has validated, and either has been left alone for `settle`, or has been
+    waiting for `max_staleness` while it keeps changing. While a validation that was asked for has brought no
+    results, no other is asked for, so that runs do not pile up; after `max_staleness` it counts as lost. The
+    version it was asked for is not asked for again.
+    """
+    if changes.first_at is None or changes.last_at is None:
+        return False
+    if fired and fired.table_id == changes.table_id:
+        if fired.version >= changes.version:
+            return False
+        if fired.version > changes.validated_version and now - fired.at < max_staleness:
+            return False
+    return now - changes.last_at >= settle or now - changes.first_at >= max_staleness
+
+
+def changes_data(commit: Mapping[str, Any]) -> bool:
+    """Tell whether a commit of Delta's history changed data; a streaming sink commits empty batches too."""
+    if commit.get("operation") in _REWRITES:
+        return False
+    metrics = commit.get("operationMetrics") or {}
+    parameters = commit.get("operationParameters") or {}
+    rows = metrics.get("numOutputRows", metrics.get("num_added_rows"))
+    appends = str(parameters.get("mode", parameters.get("outputMode", ""))).lower() == "append"
+    return not (appends and rows is not None and int(rows) == 0)
+
+
+def commit_times(commits: Iterable[Mapping[str, Any]]) -> list[datetime]:
+    """Return when the commits that changed data were made, UTC, earliest first."""
+    times = [commit["timestamp"] for commit in commits if changes_data(commit)]
+    return [datetime.fromtimestamp(time / 1000, tz=UTC) for time in sorted(times)]
+
+
+class ChangeReader:
+    """Reads a table's changes cheaply, again and again. Blocking: call it from a thread."""
+
+    def __init__(self, table_uri: str, results_uri: str, stream: str, table: str) -> None:
+        self._table_uri = table_uri
+        self._results_uri = results_uri
+        self._stream = stream
+        self._table = table
+        self._results_seen: tuple[str, int] | None = None
+        self._validated: dict[str, int] = {}
+        self._read: tuple[str, int, int, list[datetime]] | None = None
+
+    def read(self, fired: Fired | None) -> Changes | None:
+        """Return the changes since the last validation, or None while there is no table.
+
+        Raises:
+            Exception: whatever the storage raises when it cannot be read.
+        """
+        from deltalake import DeltaTable
+
+        if not DeltaTable.is_deltatable(self._table_uri):
+            return None
+        table = DeltaTable(self._table_uri, without_files=True)
+        table_id, version = str(table.metadata().id), table.version()
+        validated = self._validated_version(table_id)
+        asked = fired.version if fired and fired.table_id == table_id else -1
+        base = max(validated, asked)
+        times = self._changes_after(table, table_id, base, version)
+        return Changes(
+            table_id, version, times[0] if times else None, times[-1] if times else None, validated
+        )
+
+    def _changes_after(self, table: Any, table_id: str, base: int, version: int) -> list[datetime]:
+        """Return first and last time of the changes in (base, version]; only commits not read before are read."""
+        known, times = base, list[datetime]()
+        if self._read and self._read[:2] == (table_id, base):
+            known, times = self._read[2], self._read[3]
+        unread = version - known
+        if unread > MAX_COMMITS_READ:
+            times = [_LONG_AGO]
+        found = commit_times(table.history(min(unread, MAX_COMMITS_READ))) if unread > 0 else []
+        times = [*times, *found]
+        times = [times[0], times[-1]] if times else []
+        self._read = (table_id, base, version, times)
+        return times
+
+    def _validated_version(self, table_id: str) -> int:
+        import pyarrow.compute as pc
+        from deltalake import DeltaTable
+
+        if not DeltaTable.is_deltatable(self._results_uri):
+            return -1
+        results = DeltaTable(self._results_uri)
+        seen = (str(results.metadata().id), results.version())
+        if seen != self._results_seen:
+            rows = results.to_pyarrow_table(
+                partitions=[("stream", "=", self._stream)],
+                columns=["table", "table_id", "table_version"],
+            )
+            rows = rows.filter(pc.equal(rows["table"], self._table))
+            latest = rows.group_by("table_id").aggregate([("table_version", "max")]).to_pylist()
+            self._validated = {row["table_id"]: row["table_version_max"] for row in latest}
+            self._results_seen = seen
+        return self._validated.get(table_id, -1)
