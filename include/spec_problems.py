@@ -114,7 +114,8 @@ def _problem(detail: ErrorDetails, document: YamlDocument, model: type[BaseModel
     if location and location[0] == "logic":
         location = location[:2]  # what follows names a member of the union, which no one wrote
     field = field_path(location)
-    expected = _expected(detail)
+    in_logic = location[:1] == ("logic",) and len(location) > 1
+    expected = "a duration, a number, text, true or false" if in_logic else _expected(detail)
     found = _found(detail["input"])
     remedy = f"Set `{field}` to {expected}."
     if detail["type"] == "missing":
@@ -128,7 +129,7 @@ def _problem(detail: ErrorDetails, document: YamlDocument, model: type[BaseModel
         expected, found = f"one of {', '.join(known)}", "an unknown field"
         remedy = f"Rename it to `{near[0]}`." if near else "Remove it."
     elif len(location) == 0 or "expected " in detail["msg"]:
-        remedy = "Change the value; docs/streams/README.md lists every field."
+        remedy = "Change the value; include/streams/stream.schema.json lists every field."
     return Problem(document.file, document.line_of(location), field, expected, found, remedy)
 
 

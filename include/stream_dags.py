@@ -88,9 +88,9 @@ Reads the topic `{spec.source.topic}`, writes the tables {tables}. Configured in
 `include/streams/{spec.stream}.yaml`, explained in `docs/streams/{spec.stream}.md`; when something is wrong,
 `docs/runbook.md`.
 
-**Trigger** this DAG with the action `run`, `restart` or `stop`. The task *deploy* brings it about; *supervise*
-then watches, deferred, and restarts the driver after a crash. Whatever happens to these tasks, the
-driver goes on: only the action `stop` ends it.
+**Trigger** this DAG with the action `run`, `restart` or `stop`. The task *deploy* brings it about;
+*supervise* then watches, deferred, and restarts the driver after a crash. Whatever happens to these tasks,
+the driver goes on: only the action `stop` ends it.
 """
 
 

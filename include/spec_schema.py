@@ -1,0 +1,44 @@
+"""The JSON schema of `include/streams/*.yaml`, by which editors complete and check them.
+
+`python -m include.spec_schema` writes it again after a change of the model.
+"""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from include.durations import format_duration
+from include.spec import STREAMS_FOLDER, StreamSpec
+
+SCHEMA_FILE = STREAMS_FOLDER / "stream.schema.json"
+
+
+def schema_text() -> str:
+    """Return the schema as it stands in its file."""
+    logic = {
+        "type": "object",
+        "description": "settings of the stream's own logic; durations are written as 30m",
+        "additionalProperties": {"type": ["string", "integer", "number", "boolean"]},
+    }
+    schema = StreamSpec.model_json_schema()
+    schema["properties"]["logic"] = logic
+    return json.dumps(_readable(schema), indent=2) + "\n"
+
+
+def _readable(value: Any) -> Any:
+    """Write defaults such as PT15S, which pydantic uses, as 15s, which the YAML uses."""
+    if isinstance(value, list):
+        return [_readable(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    read = {key: _readable(item) for key, item in value.items()}
+    default = read.get("default")
+    if isinstance(default, str) and default.startswith("P"):
+        read["default"] = format_duration(TypeAdapter(timedelta).validate_python(default))
+    return read
+
+
+if __name__ == "__main__":
+    SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")
