@@ -1,0 +1,125 @@
+"""What `stateward status` shows: each part as the supervisor sees it, each stream as its documents say."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from include.layout import Layout
+from include.platform.health import airflow_health, answers
+from include.platform.parts import parts_of
+from include.platform.supervisor import Supervisor
+from include.settings import Settings
+from include.storage import CorruptDocumentError, read_json
+
+COUNTERS = ("consumed", "accepted", "dead", "late", "duplicates")
+
+
+@dataclass(frozen=True)
+class PartReport:
+    """One part: `state` is `ready`, or supervisord's word in lower case, or `down`."""
+
+    name: str
+    what: str
+    state: str
+    pid: int | None
+    uptime_s: float | None
+    address: str | None
+
+
+@dataclass(frozen=True)
+class StreamReport:
+    """One stream; fields that nobody has written yet are None."""
+
+    stream: str
+    desired: str | None
+    state: str | None
+    message: str
+    pid: int | None
+    epoch: int | None
+    batch_id: int | None
+    caught_up: bool | None
+    lag_records: int | None
+    watermark: str | None
+    last_batch_age_s: float | None
+    status_age_s: float | None
+    counters: dict[str, int | None]
+
+
+def part_reports(settings: Settings, now: datetime) -> list[PartReport]:
+    """Return every part of the platform, whether it runs or not."""
+    states = Supervisor(Layout.of(settings)).states()
+    health = airflow_health(settings) if states else None
+    reports = []
+    for part in parts_of(settings):
+        state = states.get(part.name)
+        if state is None:
+            reports.append(PartReport(part.name, part.what, "down", None, None, part.address(settings)))
+            continue
+        ready = state.state == "RUNNING" and answers(part, state, settings, health)
+        reports.append(
+            PartReport(
+                name=part.name,
+                what=part.what,
+                state="ready" if ready else state.state.lower(),
+                pid=state.pid,
+                uptime_s=now.timestamp() - state.started_at if state.started_at else None,
+                address=part.address(settings),
+            )
+        )
+    return reports
+
+
+def stream_reports(settings: Settings, now: datetime) -> list[StreamReport]:
+    """Return every stream that has a YAML file."""
+    layout = Layout.of(settings)
+    names = sorted(path.stem for path in settings.streams.glob("*.y*ml"))
+    return [_stream_report(layout, name, now) for name in names]
+
+
+def _stream_report(layout: Layout, stream: str, now: datetime) -> StreamReport:
+    status, problem = _read(layout.status_uri(stream))
+    control, control_problem = _read(layout.control_uri(stream))
+    return StreamReport(
+        stream=stream,
+        desired=control.get("desired"),
+        state=status.get("state"),
+        message=problem or control_problem or status.get("message") or "",
+        pid=status.get("pid"),
+        epoch=status.get("epoch"),
+        batch_id=status.get("batch_id"),
+        caught_up=status.get("caught_up"),
+        lag_records=status.get("lag_records"),
+        watermark=status.get("watermark"),
+        last_batch_age_s=_age(status.get("last_batch_at"), now),
+        status_age_s=_age(status.get("updated_at"), now),
+        counters={name: status.get(name) for name in COUNTERS},
+    )
+
+
+def _read(uri: str) -> tuple[dict[str, Any], str]:
+    try:
+        return read_json(uri) or {}, ""
+    except CorruptDocumentError as error:
+        return {}, str(error)
+
+
+def _age(text: object, now: datetime) -> float | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        return (now - datetime.fromisoformat(text)).total_seconds()
+    except (ValueError, TypeError):
+        return None
+
+
+def as_document(settings: Settings, now: datetime | None = None) -> dict[str, Any]:
+    """Return everything as one JSON object: `{"home", "airflow_url", "parts": [...], "streams": [...]}`."""
+    now = now or datetime.now(UTC)
+    return {
+        "home": str(settings.home),
+        "airflow_url": settings.airflow_url,
+        "parts": [asdict(part) for part in part_reports(settings, now)],
+        "streams": [asdict(stream) for stream in stream_reports(settings, now)],
+    }

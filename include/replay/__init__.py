@@ -1,0 +1,1 @@
+"""Send files of recorded events to Kafka, as they are."""
