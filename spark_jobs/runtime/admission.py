@@ -1,0 +1,142 @@
+"""Which events of one key are accepted, which are late or duplicate, and which are ready to be folded.
+
+Pure: no engine, no clock. An event is held until the watermark has passed it, so that events are folded in the order
+of their event time however they arrived. The rules, with ``W`` the watermark in milliseconds:
+
+* duplicate: its id is held, or was folded and ``event time + lateness >= W`` (the horizon of Spark's
+  ``dropDuplicatesWithinWatermark``); checked first, so a repeated record is never called late while its id is known;
+* late: ``event time < W``; an event exactly at the watermark is on time;
+* ready: ``event time < W`` for a held event, in the order ``(event time, event id)``.
+
+What is held is bounded. Beyond ``max_held`` the oldest events are folded early and leave a floor behind: a later arrival
+below that floor could no longer be put in its place, so it counts as late. Only such a key gives up the promise that
+the answer does not depend on the order of arrival.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+
+class Timed(Protocol):
+    """Anything with an identity and an event time."""
+
+    @property
+    def event_id(self) -> str:
+        """Identity of the event within its key."""
+
+    @property
+    def event_ms(self) -> int:
+        """Event time, milliseconds since 1970 UTC."""
+
+
+E = TypeVar("E", bound=Timed)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An event that was folded and whose id is still remembered."""
+
+    event_id: str
+    event_ms: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long to wait and how much to hold.
+
+    Attributes:
+        lateness_ms: Allowed lateness in milliseconds.
+        max_held: Largest number of events held, and of ids remembered, per key.
+    """
+
+    lateness_ms: int
+    max_held: int
+
+
+@dataclass(frozen=True)
+class Admission(Generic[E]):
+    """The verdict on one call's arrivals.
+
+    Attributes:
+        ready: Events to fold now, in order.
+        held: Events still held, in order.
+        recent: Folded ids still remembered, by event time.
+        floor_ms: Arrivals below it are late even if the watermark has not passed them; None when there is no floor.
+        accepted: How many arrivals were accepted.
+        duplicates: How many arrivals were duplicates.
+        late: The late arrivals.
+    """
+
+    ready: tuple[E, ...]
+    held: tuple[E, ...]
+    recent: tuple[Seen, ...]
+    floor_ms: int | None
+    accepted: int
+    duplicates: int
+    late: tuple[E, ...]
+
+
+def order(event: Timed) -> tuple[int, str]:
+    """The order in which events are folded: event time, then id."""
+    return event.event_ms, event.event_id
+
+
+def forgotten_at(seen: Seen, limits: Limits) -> int:
+    """The earliest watermark (ms) at which the id is no longer needed."""
+    return seen.event_ms + limits.lateness_ms + 1
+
+
+def admit(
+    held: Sequence[E],
+    recent: Sequence[Seen],
+    arrivals: Iterable[E],
+    *,
+    floor_ms: int | None,
+    watermark_ms: int,
+    limits: Limits,
+) -> Admission[E]:
+    """Judge the arrivals of one key at one watermark.
+
+    Args:
+        held: Events held so far.
+        recent: Ids folded so far and still remembered.
+        arrivals: New events; of two with the same id the one with the earlier event time is accepted.
+        floor_ms: The floor left by an earlier overflow, or None.
+        watermark_ms: The watermark of the micro-batch.
+        limits: Allowed lateness and bound.
+    """
+    remembered = [seen for seen in recent if forgotten_at(seen, limits) > watermark_ms]
+    known = {seen.event_id for seen in remembered} | {event.event_id for event in held}
+    earliest = watermark_ms if floor_ms is None else max(watermark_ms, floor_ms)
+    taken: list[E] = list(held)
+    late: list[E] = []
+    accepted = duplicates = 0
+    for event in sorted(arrivals, key=order):
+        if event.event_id in known:
+            duplicates += 1
+        elif event.event_ms < earliest:
+            late.append(event)
+        else:
+            accepted += 1
+            known.add(event.event_id)
+            taken.append(event)
+    taken.sort(key=order)
+    passed = sum(1 for event in taken if event.event_ms < watermark_ms)
+    overflow = max(0, len(taken) - passed - limits.max_held)
+    ready, still_held = taken[: passed + overflow], taken[passed + overflow :]
+    floor = ready[-1].event_ms if overflow else floor_ms
+    remembered += [
+        seen
+        for seen in (Seen(event.event_id, event.event_ms) for event in ready)
+        if forgotten_at(seen, limits) > watermark_ms
+    ]
+    return Admission(
+        ready=tuple(ready),
+        held=tuple(still_held),
+        recent=tuple(remembered[-limits.max_held :]),
+        floor_ms=floor if floor is not None and floor > watermark_ms else None,
+        accepted=accepted,
+        duplicates=duplicates,
+        late=tuple(late),
+    )

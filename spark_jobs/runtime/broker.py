@@ -1,0 +1,140 @@
+"""What the driver asks of Kafka itself, beside Spark's scan: topics, ends, last records, and producing ticks."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+_TIMEOUT_S = 5.0
+_TICK_RETENTION_MS = 30 * 24 * 3600 * 1000
+
+# The client reports every failed connection attempt; the driver reports the broker's absence once, as its state.
+_CLIENT_LOG = logging.getLogger("stateward.kafka")
+_CLIENT_LOG.addHandler(logging.NullHandler())
+_CLIENT_LOG.propagate = False
+
+
+class BrokerAwayError(RuntimeError):
+    """Kafka did not answer; trying again later may help."""
+
+
+class TopicMissingError(RuntimeError):
+    """A topic does not exist and may not be created."""
+
+
+@dataclass(frozen=True)
+class LastRecord:
+    """The newest record of a partition: its key, value and Kafka timestamp (ms)."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+
+
+class Broker:
+    """A Kafka cluster at ``bootstrap``; every call raises `BrokerAwayError` when it does not answer in time."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "logger": _CLIENT_LOG}
+        self._admin = AdminClient(self._settings)
+        self._producer: Producer | None = None
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; 0 if it does not exist."""
+        try:
+            metadata = self._admin.list_topics(timeout=_TIMEOUT_S).topics.get(topic)
+        except KafkaException as error:
+            raise self._away(error) from None
+        return 0 if metadata is None or metadata.error else len(metadata.partitions)
+
+    def ensure_topic(self, topic: str, partitions: int, *, create: bool, stream: str) -> int:
+        """The number of partitions of a topic that is there, or is made now.
+
+        Raises:
+            TopicMissingError: It is not there and ``create`` is false.
+        """
+        if found := self.partitions(topic):
+            return found
+        if not create:
+            raise TopicMissingError(
+                f"stream {stream}: expected topic {topic!r} at {self._bootstrap}, found none. "
+                "Create it, or correct the topic's name in the stream's YAML."
+            )
+        self._create(NewTopic(topic, num_partitions=partitions, replication_factor=-1))
+        return partitions
+
+    def ensure_tick_topic(self, topic: str, stream: str) -> None:
+        """Create the stream's own tick topic unless it exists."""
+        if not self.partitions(topic):
+            settings = {"retention.ms": str(_TICK_RETENTION_MS)}
+            self._create(NewTopic(topic, num_partitions=1, replication_factor=-1, config=settings))
+
+    def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
+        """The next offset of each partition."""
+        wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(partitions)}
+        try:
+            futures = self._admin.list_offsets(wanted, request_timeout=_TIMEOUT_S)
+            return {key.partition: future.result(_TIMEOUT_S).offset for key, future in futures.items()}
+        except (KafkaException, TimeoutError) as error:
+            raise self._away(error) from None
+
+    def last_records(self, topic: str, ends: dict[int, int]) -> dict[int, LastRecord]:
+        """The newest record of each partition that has one."""
+        settings = {
+            **self._settings,
+            "group.id": "stateward-last-record",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+        consumer = Consumer(settings)
+        try:
+            consumer.assign([TopicPartition(topic, p, end - 1) for p, end in ends.items() if end > 0])
+            found: dict[int, LastRecord] = {}
+            waiting = {partition for partition, end in ends.items() if end > 0}
+            while waiting:
+                message = consumer.poll(_TIMEOUT_S)
+                if message is None:
+                    raise BrokerAwayError(
+                        f"Kafka at {self._bootstrap} did not deliver the last records of {topic}"
+                    )
+                if message.error():
+                    if message.error().code() != KafkaError._PARTITION_EOF:
+                        raise self._away(message.error())
+                else:
+                    stamp = message.timestamp()[1]
+                    found[message.partition()] = LastRecord(message.key(), message.value(), stamp)
+                waiting.discard(message.partition())
+            return found
+        except KafkaException as error:
+            raise self._away(error) from None
+        finally:
+            consumer.close()
+
+    def send_tick(self, topic: str, time_iso: str) -> None:
+        """Put one tick in the tick topic and wait until it is there."""
+        if self._producer is None:
+            self._producer = Producer({**self._settings, "acks": "all", "message.timeout.ms": 5000})
+        self._producer.produce(topic, value=json.dumps({"tick": time_iso}).encode(), partition=0)
+        if self._producer.flush(_TIMEOUT_S * 2):
+            raise BrokerAwayError(f"Kafka at {self._bootstrap} did not take a tick")
+
+    def _create(self, topic: NewTopic) -> None:
+        try:
+            self._admin.create_topics([topic], operation_timeout=_TIMEOUT_S)[topic.topic].result(
+                _TIMEOUT_S * 2
+            )
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise self._away(error) from None
+        except TimeoutError as error:
+            raise self._away(error) from None
+
+    def _away(self, error: Any) -> BrokerAwayError:
+        return BrokerAwayError(f"Kafka at {self._bootstrap} does not answer: {error}")

@@ -1,0 +1,81 @@
+"""What a streaming checkpoint says about itself, read without Spark.
+
+``offsets/<n>`` is written before batch ``n`` runs, ``commits/<n>`` after it. Their layout: a version line, a line of JSON
+metadata, and one line of JSON per source.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from spark_jobs.runtime import storage
+
+Offsets = dict[str, dict[int, int]]
+
+
+@dataclass(frozen=True)
+class PlannedBatch:
+    """A batch as it was planned: where it ends in Kafka, and the watermark it ran at (ms)."""
+
+    batch_id: int
+    offsets: Offsets
+    watermark_ms: int
+
+
+class Checkpoint:
+    """A checkpoint folder at ``uri``."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri.rstrip("/")
+
+    def query_id(self) -> str | None:
+        """Id of the streaming query, the generation; None before its first start."""
+        metadata = storage.read_json(f"{self._uri}/metadata")
+        return None if metadata is None else str(metadata["id"])
+
+    def last_planned(self) -> int:
+        """The newest batch that was planned, or -1."""
+        return self._newest("offsets")
+
+    def last_committed(self) -> int:
+        """The newest batch that was committed, or -1."""
+        return self._newest("commits")
+
+    def is_clean(self) -> bool:
+        """Whether every planned batch is committed."""
+        return self.last_planned() == self.last_committed()
+
+    def planned(self, batch_id: int) -> PlannedBatch | None:
+        """What was planned for a batch, or None if it is not (or no longer) on record."""
+        text = storage.read_text(f"{self._uri}/offsets/{batch_id}")
+        if text is None:
+            return None
+        _, metadata, source = text.splitlines()[:3]
+        return PlannedBatch(batch_id, parse_offsets(source), int(json.loads(metadata)["batchWatermarkMs"]))
+
+    def initial_offsets(self) -> Offsets:
+        """Where the first batch began; empty before it was planned."""
+        text = storage.read_text(f"{self._uri}/sources/0/0")
+        if text is None:
+            return {}
+        # A byte and a version line come before the JSON.
+        return parse_offsets(text[text.index("{") :])
+
+    def _newest(self, folder: str) -> int:
+        return max(
+            (int(name) for name in storage.list_names(f"{self._uri}/{folder}") if name.isdigit()), default=-1
+        )
+
+
+def parse_offsets(text: str) -> Offsets:
+    """Kafka's offset JSON as ``{topic: {partition: next offset}}``."""
+    document: dict[str, dict[str, Any]] = json.loads(text)
+    return {topic: {int(p): int(o) for p, o in parts.items()} for topic, parts in document.items()}
+
+
+def consumed(initial: Offsets, now: Offsets, topic: str) -> int:
+    """How many offsets of ``topic`` lie between two points; a partition unknown to the first counts from 0."""
+    begin = initial.get(topic, {})
+    return sum(offset - begin.get(partition, 0) for partition, offset in now.get(topic, {}).items())

@@ -1,0 +1,164 @@
+"""The resolved configuration a driver is started with (docs/architecture.md), read once and typed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from spark_jobs.runtime import storage
+
+CONFIG_VERSION = 1
+
+
+class ConfigError(ValueError):
+    """The configuration document is missing, incomplete or not supported."""
+
+
+@dataclass(frozen=True)
+class TickConfig:
+    """How timeouts are kept going on a quiet topic: ``auto``, ``wall_clock``, ``record`` or ``off``."""
+
+    mode: str
+    interval_ms: int
+
+
+@dataclass(frozen=True)
+class LeaseConfig:
+    """Where the lease is, how long it holds, and how often it is renewed (ms)."""
+
+    uri: str
+    ttl_ms: int
+    renew_ms: int
+
+
+@dataclass(frozen=True)
+class Config:
+    """One launch of one stream. Durations in milliseconds, places as URIs."""
+
+    stream: str
+    run_id: str
+    bootstrap_servers: str
+    topic: str
+    topic_partitions: int
+    create_topics: bool
+    tick_topic: str
+    starting_offsets: str
+    max_records_per_batch: int
+    trigger_interval_ms: int
+    allowed_lateness_ms: int
+    not_before: datetime
+    max_ahead_ms: int
+    max_record_bytes: int
+    tick: TickConfig
+    emission: str
+    logic: Mapping[str, Any]
+    state_partitions: int
+    spark_conf: Mapping[str, str]
+    lease: LeaseConfig
+    checkpoint_uri: str
+    status_uri: str
+    control_uri: str
+    tables: Mapping[str, str]
+
+
+_TICK_MODES = ("auto", "wall_clock", "record", "off")
+_PLAIN = {
+    "stream": str,
+    "run_id": str,
+    "bootstrap_servers": str,
+    "topic": str,
+    "topic_partitions": int,
+    "create_topics": bool,
+    "tick_topic": str,
+    "starting_offsets": str,
+    "max_records_per_batch": int,
+    "trigger_interval_ms": int,
+    "allowed_lateness_ms": int,
+    "max_ahead_ms": int,
+    "max_record_bytes": int,
+    "emission": str,
+    "logic": dict,
+    "state_partitions": int,
+    "spark_conf": dict,
+    "checkpoint_uri": str,
+    "status_uri": str,
+    "control_uri": str,
+    "tables": dict,
+}
+
+
+def load_config(uri: str) -> Config:
+    """Read and check the configuration at ``uri``.
+
+    Raises:
+        ConfigError: It is not there, not of this version, or a field is missing or of another type.
+    """
+    document = storage.read_json(uri)
+    if document is None:
+        raise ConfigError(
+            f"no configuration at {uri}: a driver is started by the control plane, which writes it"
+        )
+    return parse_config(document, uri)
+
+
+def parse_config(document: Mapping[str, Any], origin: str) -> Config:
+    """Check a configuration document; ``origin`` is named in errors.
+
+    Raises:
+        ConfigError: See `load_config`.
+    """
+    if document.get("version") != CONFIG_VERSION:
+        raise ConfigError(
+            f"{origin}: expected version {CONFIG_VERSION}, found {document.get('version')!r}: "
+            "start the driver with the same release as the control plane"
+        )
+    plain = {name: _field(document, name, kind, origin) for name, kind in _PLAIN.items()}
+    if plain["emission"] != "watermark":
+        raise ConfigError(
+            f"{origin}: stream {plain['stream']}: emission {plain['emission']!r} is not supported, "
+            "only 'watermark': set `emission: watermark`"
+        )
+    return Config(
+        **plain,
+        not_before=_instant(document, "not_before", origin),
+        tick=_tick(_field(document, "tick", dict, origin), origin),
+        lease=_lease(_field(document, "lease", dict, origin), origin),
+    )
+
+
+def _tick(document: Mapping[str, Any], origin: str) -> TickConfig:
+    mode = _field(document, "mode", str, f"{origin}: tick")
+    if mode not in _TICK_MODES:
+        raise ConfigError(f"{origin}: tick.mode: expected one of {', '.join(_TICK_MODES)}, found {mode!r}")
+    return TickConfig(mode, _field(document, "interval_ms", int, f"{origin}: tick"))
+
+
+def _lease(document: Mapping[str, Any], origin: str) -> LeaseConfig:
+    where = f"{origin}: lease"
+    lease = LeaseConfig(
+        _field(document, "uri", str, where),
+        _field(document, "ttl_ms", int, where),
+        _field(document, "renew_ms", int, where),
+    )
+    if lease.renew_ms * 2 > lease.ttl_ms:
+        raise ConfigError(f"{where}: ttl_ms {lease.ttl_ms} must be at least twice renew_ms {lease.renew_ms}")
+    return lease
+
+
+def _field(document: Mapping[str, Any], name: str, kind: type, origin: str) -> Any:
+    value = document.get(name)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        found = "nothing" if value is None else f"{value!r}"
+        raise ConfigError(f"{origin}: {name}: expected {kind.__name__}, found {found}")
+    return value
+
+
+def _instant(document: Mapping[str, Any], name: str, origin: str) -> datetime:
+    text = _field(document, name, str, origin)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"{origin}: {name}: expected an ISO 8601 time, found {text!r}") from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -1,0 +1,245 @@
+"""The life of a driver: take the lease, run the query, drain, leave with a meaningful exit code."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.runtime import control, session, signals
+from spark_jobs.runtime import drain as draining
+from spark_jobs.runtime.broker import Broker, BrokerAwayError
+from spark_jobs.runtime.config import Config, ConfigError, load_config
+from spark_jobs.runtime.failure import explain, is_transient
+from spark_jobs.runtime.identity import driver_process
+from spark_jobs.runtime.lease import Lease, LeaseHeldError, LeaseLostError, utc_now
+from spark_jobs.runtime.lease_keeper import LeaseKeeper
+from spark_jobs.runtime.monitor import TopicMonitor
+from spark_jobs.runtime.parent import exit_with_jvm
+from spark_jobs.runtime.progress import Position, Progress
+from spark_jobs.runtime.refusal import record_refusal
+from spark_jobs.runtime.status import StatusFile
+from spark_jobs.runtime.stream_query import StreamQuery
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
+    from spark_jobs.runtime.stream_job import StreamJob
+
+EXIT_DRAINED, EXIT_FAILED, EXIT_REFUSED, EXIT_LEASE_LOST = 0, 1, 3, 4
+
+_LOG = logging.getLogger("stateward.driver")
+_POLL_S = 0.5
+_CONTROL_S = 1.0
+_FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 15.0
+# Failures in a row, without a batch between them, after which even a passing cause is taken for a lasting one.
+_MOST_RETRIES = 5
+
+
+def run(job: StreamJob, arguments: list[str]) -> int:
+    """Run ``job`` with the configuration named by the one argument; returns the exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    if len(arguments) != 1:
+        print("usage: spark-submit job.py <URI of the configuration>", file=sys.stderr)  # noqa: T201
+        return EXIT_FAILED
+    try:
+        config = load_config(arguments[0])
+    except (ConfigError, ValueError) as error:
+        _LOG.error("%s", error)
+        return EXIT_FAILED
+    process = driver_process()
+    lease = Lease(config.lease.uri, config.stream, config.run_id, process, config.lease.ttl_ms)
+    status = StatusFile(config.status_uri, config.stream, config.run_id, process, os.getpid(), utc_now)
+    try:
+        epoch = lease.acquire().epoch
+    except LeaseHeldError as error:
+        _LOG.error("%s", error)
+        record_refusal(config.status_uri, status, error, utc_now())
+        return EXIT_REFUSED
+    status.update(epoch=epoch)
+    return Driver(job, config, lease, status).run()
+
+
+class Driver:
+    """One launch of one stream that holds the lease."""
+
+    def __init__(self, job: StreamJob, config: Config, lease: Lease, status: StatusFile) -> None:
+        self._job = job
+        self._config = config
+        self._status = status
+        self._lease = lease
+        self._keeper = LeaseKeeper(lease, config.lease.renew_ms, utc_now)
+        self._broker = Broker(config.bootstrap_servers)
+        self._asked = threading.Event()
+        self._reason = ""
+        self._progress: Progress | None = None
+        self._monitor: TopicMonitor | None = None
+        self._control_read = 0.0
+
+    def run(self) -> int:
+        """Run until drained, failed, or without the lease; returns the exit code."""
+        signals.handle_in_python(self._ask)
+        exit_with_jvm(self._status)
+        self._keeper.start()
+        self._status.start_heartbeat()
+        try:
+            self._serve()
+            code, state, message = EXIT_DRAINED, "stopped", self._reason
+        except LeaseLostError as error:
+            code, state, message = EXIT_LEASE_LOST, "failed", str(error)
+        except Exception as error:
+            _LOG.exception("stream %s failed", self._config.stream)
+            code, state, message = EXIT_FAILED, "failed", explain(error)
+        if self._keeper.lost is not None and code == EXIT_FAILED:
+            code, message = EXIT_LEASE_LOST, str(self._keeper.lost)
+        self._leave(code, state, message)
+        return code
+
+    def _serve(self) -> None:
+        spark = session.create_session(
+            f"stateward-{self._config.stream}", self._config.state_partitions, self._config.spark_conf
+        )
+        try:
+            signals.handle_in_jvm(spark, self._ask)
+            partitions = self._ensure_topics()
+            if partitions is None:
+                return
+            query = StreamQuery(spark, self._job, self._config, partitions, self._keeper)
+            query.create_tables()
+            self._monitor = TopicMonitor(
+                self._config, self._broker, partitions, self._position, self._status.update, utc_now
+            )
+            self._monitor.start()
+            self._run_queries(query)
+        finally:
+            if self._monitor is not None:
+                self._monitor.stop()
+            if self._keeper.lost is None:
+                spark.stop()
+
+    def _ensure_topics(self) -> int | None:
+        """Partitions of the data topic once the broker answers; None if asked to stop before that."""
+        delay = _FIRST_RETRY_S
+        while not self._should_leave():
+            try:
+                self._broker.ensure_tick_topic(self._config.tick_topic, self._config.stream)
+                return self._broker.ensure_topic(
+                    self._config.topic,
+                    self._config.topic_partitions,
+                    create=self._config.create_topics,
+                    stream=self._config.stream,
+                )
+            except BrokerAwayError as error:
+                self._status.update(state="waiting", message=str(error))
+                self._asked.wait(delay)
+                delay = min(delay * 2, _LONGEST_RETRY_S)
+        return None
+
+    def _run_queries(self, stream_query: StreamQuery) -> None:
+        """Run the query, again after a failure that passes, until asked to leave; then drain."""
+        failures, last_batch = 0, -1
+        while not self._should_leave():
+            failure = self._run_one(stream_query)
+            if failure is None:
+                break
+            batch = stream_query.checkpoint.last_committed()
+            failures = 1 if batch > last_batch else failures + 1
+            last_batch = batch
+            self._judge(failure, failures)
+            self._wait_for_broker(explain(failure))
+            self._asked.wait(min(_FIRST_RETRY_S * 2 ** (failures - 1), _LONGEST_RETRY_S))
+        self._drain(stream_query, None)
+
+    def _run_one(self, stream_query: StreamQuery) -> Exception | None:
+        """Start the query and watch it; returns its failure, or None when it was drained."""
+        from pyspark.errors import PySparkException
+
+        query: StreamingQuery | None = None
+        try:
+            query = stream_query.start()
+            ledger = stream_query.ensure_ledger(str(query.id))
+            self._progress = Progress(
+                stream_query.checkpoint, ledger, self._config.topic, self._job.table.name
+            )
+            self._status.update(state="running", message="", **self._progress.resume())
+            while query.isActive and not self._should_leave():
+                self._publish(self._progress.poll(query))
+                self._asked.wait(_POLL_S)
+            if query.isActive:
+                self._drain(stream_query, query)
+                return None
+            query.awaitTermination()  # raises what ended it
+            return RuntimeError(f"stream {self._config.stream}: the query ended by itself")
+        except PySparkException as error:
+            return error
+
+    def _drain(self, stream_query: StreamQuery, query: StreamingQuery | None) -> None:
+        if self._keeper.lost is not None:
+            raise self._keeper.lost
+        self._status.update(state="draining", message=self._reason)
+        draining.drain(
+            query, stream_query.checkpoint, lambda: stream_query.start(once=True), self._config.stream
+        )
+        if self._progress is not None:
+            self._status.update(**self._progress.resume())
+
+    def _judge(self, failure: Exception, failures: int) -> None:
+        """Raise the failure unless it may pass."""
+        if self._keeper.lost is not None:
+            raise self._keeper.lost
+        if self._asked.is_set() or self._broker_is_away():
+            return
+        if not is_transient(failure) or failures > _MOST_RETRIES:
+            raise failure
+        _LOG.warning("stream %s: restarting the query: %s", self._config.stream, explain(failure))
+
+    def _wait_for_broker(self, cause: str) -> None:
+        delay = _FIRST_RETRY_S
+        while not self._should_leave() and self._broker_is_away():
+            self._status.update(state="waiting", message=f"Kafka is away, trying again: {cause}")
+            self._asked.wait(delay)
+            delay = min(delay * 2, _LONGEST_RETRY_S)
+
+    def _broker_is_away(self) -> bool:
+        try:
+            self._broker.partitions(self._config.topic)
+        except BrokerAwayError:
+            return True
+        return False
+
+    def _publish(self, fields: dict[str, Any]) -> None:
+        away = self._monitor.broker_away if self._monitor else None
+        state, message = ("waiting", away) if away else ("running", "")
+        if fields or state != self._status.state:
+            self._status.update(state=state, message=message, **fields)
+
+    def _position(self) -> Position:
+        return self._progress.position if self._progress else Position(-1, {}, 0)
+
+    def _should_leave(self) -> bool:
+        """Whether to drain; raises when the lease is lost."""
+        if self._keeper.lost is not None:
+            raise self._keeper.lost
+        now = time.monotonic()
+        if not self._asked.is_set() and now - self._control_read >= _CONTROL_S:
+            self._control_read = now
+            if reason := control.reason_to_leave(self._config.control_uri, self._config.run_id):
+                self._ask(reason)
+        return self._asked.is_set()
+
+    def _ask(self, reason: str) -> None:
+        self._reason = self._reason or f"drained: {reason}"
+        self._asked.set()
+
+    def _leave(self, code: int, state: str, message: str) -> None:
+        self._keeper.stop()
+        self._status.stop_heartbeat()
+        if code != EXIT_LEASE_LOST:
+            self._lease.release()
+        # After a loss the file belongs to the new holder, who rewrites it within a second.
+        self._status.update(state=state, message=message)
+        _LOG.info("stream %s: %s (exit %d): %s", self._config.stream, state, code, message)

@@ -1,0 +1,250 @@
+"""Who may write a checkpoint: one holder at a time, each with an epoch of its own.
+
+The lease is a Delta table of one row. Every change overwrites that row on top of the version that was read, with no
+retries, so that the storage's put-if-absent decides between two claimants: one commits, the other fails.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, write_deltalake
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
+
+from spark_jobs.runtime.identity import ProcessIdentity
+
+Clock = Callable[[], datetime]
+
+_LOG = logging.getLogger(__name__)
+_INSTANT = pa.timestamp("us", tz="UTC")
+_SCHEMA = pa.schema(
+    [
+        ("stream", pa.string()),
+        ("epoch", pa.int64()),
+        ("run_id", pa.string()),
+        ("holder", pa.string()),
+        ("acquired_at", _INSTANT),
+        ("renewed_at", _INSTANT),
+        ("expires_at", _INSTANT),
+        ("released", pa.bool_()),
+    ]
+)
+# Renewed every few seconds for years: keep an hour of history, and drop what is older every few hundred commits.
+_TABLE_CONFIGURATION = {
+    "delta.logRetentionDuration": "interval 1 hours",
+    "delta.deletedFileRetentionDuration": "interval 1 hours",
+    "delta.checkpointInterval": "100",
+}
+_COMMITS_BETWEEN_CLEAN_UPS = 400
+
+
+class LeaseHeldError(RuntimeError):
+    """Another driver holds the lease."""
+
+    def __init__(self, record: LeaseRecord) -> None:
+        self.record = record
+        holder = record.holder
+        super().__init__(
+            f"stream {record.stream}: the lease is held by run {record.run_id} (process {holder.pid} on {holder.host}), "
+            f"epoch {record.epoch}, until {record.expires_at.isoformat()}. "
+            "Stop that driver first, or wait until its lease expires."
+        )
+
+
+class LeaseLostError(RuntimeError):
+    """This driver no longer holds the lease and must not write."""
+
+
+@dataclass(frozen=True)
+class LeaseRecord:
+    """The one row of the lease table."""
+
+    stream: str
+    epoch: int
+    run_id: str
+    holder: ProcessIdentity
+    acquired_at: datetime
+    renewed_at: datetime
+    expires_at: datetime
+    released: bool
+
+    def holds(self, now: datetime, host: str) -> bool:
+        """Whether the holder still keeps others out, as seen from ``host``."""
+        if self.released:
+            return False
+        gone = self.holder.is_gone(host)
+        return not gone if gone is not None else self.expires_at > now
+
+
+def utc_now() -> datetime:
+    """The wall clock, aware."""
+    return datetime.now(UTC)
+
+
+class Lease:
+    """The lease of one stream, from the view of one would-be holder.
+
+    Args:
+        uri: The Delta table; created on the first use.
+        stream: Name of the stream.
+        run_id: The launch that wants the lease.
+        holder: The process that would hold it.
+        ttl_ms: How long a renewal holds, milliseconds.
+        clock: The time, aware.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        stream: str,
+        run_id: str,
+        holder: ProcessIdentity,
+        ttl_ms: int,
+        clock: Clock = utc_now,
+    ) -> None:
+        self._uri = uri
+        self._stream = stream
+        self._run_id = run_id
+        self._holder = holder
+        self._ttl = timedelta(milliseconds=ttl_ms)
+        self._clock = clock
+        self._held: LeaseRecord | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch held.
+
+        Raises:
+            LeaseLostError: Nothing is held.
+        """
+        return self._mine().epoch
+
+    def read(self) -> LeaseRecord | None:
+        """What is stored now, or None if the lease was never taken."""
+        try:
+            return _record(DeltaTable(self._uri))
+        except TableNotFoundError:
+            return None
+
+    def acquire(self) -> LeaseRecord:
+        """Take the lease with the next epoch.
+
+        Raises:
+            LeaseHeldError: Another holder has it, or won the race for it.
+        """
+        table = DeltaTable.create(
+            self._uri,
+            schema=_SCHEMA,
+            mode="ignore",
+            configuration=_TABLE_CONFIGURATION,
+            name=f"lease {self._stream}",
+        )
+        current = _record(table)
+        now = self._clock()
+        if current is not None and current.holds(now, self._holder.host):
+            raise LeaseHeldError(current)
+        claim = LeaseRecord(
+            stream=self._stream,
+            epoch=(current.epoch if current else 0) + 1,
+            run_id=self._run_id,
+            holder=self._holder,
+            acquired_at=now,
+            renewed_at=now,
+            expires_at=now + self._ttl,
+            released=False,
+        )
+        try:
+            _commit(table, claim)
+        except CommitFailedError:
+            winner = self.read()
+            raise LeaseHeldError(winner or claim) from None
+        self._held = claim
+        return claim
+
+    def renew(self) -> None:
+        """Prolong the lease.
+
+        Raises:
+            LeaseLostError: It belongs to someone else by now.
+        """
+        now = self._clock()
+        self._change(replace(self._mine(), renewed_at=now, expires_at=now + self._ttl))
+
+    def release(self) -> None:
+        """Give the lease back, so that the next holder need not wait; nothing happens if it is not held."""
+        if self._held is None:
+            return
+        try:
+            self._change(replace(self._held, released=True, expires_at=self._clock()))
+        except LeaseLostError:
+            _LOG.warning("stream %s: the lease was lost before it was released", self._stream)
+        self._held = None
+
+    def check(self) -> None:
+        """Read the lease and compare: to be called before every write.
+
+        Raises:
+            LeaseLostError: It is not held any more.
+        """
+        self._require_mine(self.read())
+
+    def has_expired(self, now: datetime) -> bool:
+        """Whether the last renewal no longer covers ``now``, so that another host may take over."""
+        return self._mine().expires_at <= now
+
+    def _change(self, changed: LeaseRecord) -> None:
+        table = DeltaTable(self._uri)
+        self._require_mine(_record(table))
+        try:
+            _commit(table, changed)
+        except CommitFailedError:
+            self._require_mine(self.read())
+            raise LeaseLostError(
+                f"stream {self._stream}: someone else wrote the lease at the same time"
+            ) from None
+        self._held = changed
+        if table.version() % _COMMITS_BETWEEN_CLEAN_UPS == 0:
+            table.vacuum(dry_run=False)
+
+    def _mine(self) -> LeaseRecord:
+        if self._held is None:
+            raise LeaseLostError(f"stream {self._stream}: run {self._run_id} holds no lease")
+        return self._held
+
+    def _require_mine(self, stored: LeaseRecord | None) -> None:
+        mine = self._mine()
+        if stored is None:
+            raise LeaseLostError(f"stream {self._stream}: the lease table {self._uri} is gone")
+        if (stored.epoch, stored.run_id, stored.released) != (mine.epoch, mine.run_id, False):
+            raise LeaseLostError(
+                f"stream {self._stream}: run {mine.run_id} held epoch {mine.epoch}, but the lease is now at epoch "
+                f"{stored.epoch} of run {stored.run_id}{' (released)' if stored.released else ''}"
+            )
+
+
+def _commit(table: DeltaTable, record: LeaseRecord) -> None:
+    row = {
+        **record.__dict__,
+        "holder": json.dumps(record.holder.__dict__, sort_keys=True),
+    }
+    write_deltalake(
+        table,
+        pa.Table.from_pylist([row], schema=_SCHEMA),
+        mode="overwrite",
+        commit_properties=CommitProperties(max_commit_retries=0),
+        post_commithook_properties=PostCommitHookProperties(
+            create_checkpoint=True, cleanup_expired_logs=True
+        ),
+    )
+
+
+def _record(table: DeltaTable) -> LeaseRecord | None:
+    rows = table.to_pyarrow_table().to_pylist()
+    if not rows:
+        return None
+    return LeaseRecord(**{**rows[0], "holder": ProcessIdentity(**json.loads(rows[0]["holder"]))})

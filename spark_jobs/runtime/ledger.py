@@ -1,0 +1,115 @@
+"""Exactly-once counters of a checkpoint: one row of ``batch_counts`` per batch that consumed anything.
+
+Written with ``deltalake`` and a Delta transaction id, as Spark's own sink does: some milliseconds a batch.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from spark_jobs.runtime.rows import COUNT_NAMES
+
+_INSTANT = pa.timestamp("us", tz="UTC")
+_SCHEMA = pa.schema(
+    [
+        ("stream", pa.string()),
+        ("generation", pa.string()),
+        ("batch_id", pa.int64()),
+        ("epoch", pa.int64()),
+        ("run_id", pa.string()),
+        *((name, pa.int64()) for name in (*COUNT_NAMES, "rows_out")),
+        ("watermark", _INSTANT),
+        ("committed_at", _INSTANT),
+    ]
+)
+# A batch's numbers are published once its commit is seen; a few are on their way at most.
+_UNPUBLISHED = 8
+
+
+@dataclass(frozen=True)
+class BatchCounts:
+    """What one batch did."""
+
+    batch_id: int
+    counts: Mapping[str, int]
+    rows_out: int
+    watermark_ms: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to put on record."""
+        return not self.rows_out and not any(self.counts.values())
+
+
+class Ledger:
+    """The counters of one generation of one stream.
+
+    Args:
+        uri: The table ``batch_counts``.
+        stream: Name of the stream.
+        generation: Id of the streaming query.
+    """
+
+    def __init__(self, uri: str, stream: str, generation: str) -> None:
+        self._uri = uri
+        self._stream = stream
+        self._generation = generation
+        self._app_id = f"{generation}:batch_counts"
+        self._table = DeltaTable(uri)
+        last_batch, totals = self._read()
+        self._last_batch = last_batch
+        self._history: deque[tuple[int, dict[str, int]]] = deque([(last_batch, totals)], maxlen=_UNPUBLISHED)
+
+    def append(self, batch: BatchCounts, epoch: int, run_id: str) -> None:
+        """Put a batch on record, once: a batch that runs again changes nothing."""
+        if batch.is_empty or batch.batch_id <= self._last_batch:
+            return
+        self._table.update_incremental()
+        written = self._table.transaction_version(self._app_id)
+        if written is None or written < batch.batch_id:
+            self._write(batch, epoch, run_id)
+        before = self._history[-1][1]
+        row = {**batch.counts, "rows_out": batch.rows_out}
+        self._history.append((batch.batch_id, {name: before[name] + row[name] for name in before}))
+        self._last_batch = batch.batch_id
+
+    def totals(self, committed_batch: int) -> dict[str, int]:
+        """Totals of all batches up to ``committed_batch``."""
+        known = [totals for batch_id, totals in self._history if batch_id <= committed_batch]
+        return dict(known[-1] if known else self._history[0][1])
+
+    def _write(self, batch: BatchCounts, epoch: int, run_id: str) -> None:
+        row = {
+            "stream": self._stream,
+            "generation": self._generation,
+            "batch_id": batch.batch_id,
+            "epoch": epoch,
+            "run_id": run_id,
+            **batch.counts,
+            "rows_out": batch.rows_out,
+            "watermark": datetime.fromtimestamp(batch.watermark_ms / 1000, UTC),
+            "committed_at": datetime.now(UTC),
+        }
+        write_deltalake(
+            self._table,
+            pa.Table.from_pylist([row], schema=_SCHEMA),
+            mode="append",
+            commit_properties=CommitProperties(app_transactions=[Transaction(self._app_id, batch.batch_id)]),
+        )
+
+    def _read(self) -> tuple[int, dict[str, int]]:
+        names = (*COUNT_NAMES, "rows_out")
+        rows = self._table.to_pyarrow_dataset().to_table(
+            columns=["batch_id", *names],
+            filter=(pc.field("stream") == self._stream) & (pc.field("generation") == self._generation),
+        )
+        totals = {name: pc.sum(rows[name]).as_py() or 0 for name in names}
+        last = pc.max(rows["batch_id"]).as_py()
+        return (-1 if last is None else last), totals

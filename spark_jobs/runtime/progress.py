@@ -1,0 +1,86 @@
+"""From the query and its checkpoint to the numbers in the status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.runtime.checkpoint import Checkpoint, consumed
+from spark_jobs.runtime.ledger import Ledger
+from spark_jobs.runtime.status import iso_ms
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far the query has got: its last committed batch, next offsets of the data topic, and watermark (ms)."""
+
+    batch_id: int
+    offsets: dict[int, int]
+    watermark_ms: int
+
+
+class Progress:
+    """Follows one query. Counters and offsets are those of the same committed batch, so that they balance.
+
+    Args:
+        checkpoint: The query's checkpoint.
+        ledger: Its counters.
+        topic: The data topic.
+        table: Name of the stream's own table.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, ledger: Ledger, topic: str, table: str) -> None:
+        self._checkpoint = checkpoint
+        self._ledger = ledger
+        self._topic = topic
+        self._table = table
+        self._seen: tuple[str, int] | None = None
+        self.position = Position(-1, {}, 0)
+
+    def resume(self) -> dict[str, Any]:
+        """Status fields known from the checkpoint alone, before a batch has run."""
+        return self._committed(self._checkpoint.last_committed())
+
+    def poll(self, query: StreamingQuery) -> dict[str, Any]:
+        """Status fields that have changed since the last call; empty if no batch has ended."""
+        last: Any = query.lastProgress
+        if last is None or self._seen == (last["timestamp"], last["batchId"]):
+            return {}
+        self._seen = (last["timestamp"], last["batchId"])
+        operators = last["stateOperators"]
+        fields = {
+            "state_rows": sum(operator["numRowsTotal"] for operator in operators) if operators else None,
+            "state_bytes": sum(operator["memoryUsedBytes"] for operator in operators) if operators else None,
+        }
+        # An idle trigger reports progress as well, for a batch that has not run.
+        committed = self._checkpoint.last_committed()
+        if committed == self.position.batch_id:
+            return fields
+        return {
+            **fields,
+            "last_batch_at": last["timestamp"],
+            "batch_duration_ms": last["batchDuration"],
+            "input_rows": last["numInputRows"],
+            "input_rows_per_s": last["processedRowsPerSecond"],
+            **self._committed(committed),
+        }
+
+    def _committed(self, batch_id: int) -> dict[str, Any]:
+        batch = self._checkpoint.planned(batch_id) if batch_id >= 0 else None
+        if batch is None:
+            return {}
+        offsets = batch.offsets.get(self._topic, {})
+        self.position = Position(batch_id, offsets, batch.watermark_ms)
+        totals = self._ledger.totals(batch_id)
+        read = consumed(self._checkpoint.initial_offsets(), batch.offsets, self._topic)
+        return {
+            "batch_id": batch_id,
+            "watermark": iso_ms(batch.watermark_ms) if batch.watermark_ms else None,
+            # End-of-replay ticks take an offset but are no events.
+            "consumed": read - totals["tick_records"],
+            **{name: totals[name] for name in ("accepted", "dead", "late", "duplicates")},
+            "tables": {self._table: totals["rows_out"]},
+        }

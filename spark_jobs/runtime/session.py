@@ -1,0 +1,73 @@
+"""The Spark session of a driver: small, quiet, and able to hold state."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ROOT = Path(__file__).resolve().parents[2]
+_STATE = "spark.sql.streaming.stateStore"
+
+STREAM_CONF: dict[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.ui.retainedExecutions": "5",
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
+    "spark.sql.streaming.numRecentProgressUpdates": "5",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Our tables are small or appended to; the default of 50 tasks per log read dominates a small batch.
+    "spark.databricks.delta.snapshotPartitions": "1",
+    f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{_STATE}.rocksdb.boundedMemoryUsage": "true",
+    f"{_STATE}.rocksdb.maxMemoryUsageMB": "128",
+    f"{_STATE}.encodingFormat": "avro",
+    "spark.sql.streaming.minBatchesToRetain": "100",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.python.worker.faulthandler.enabled": "true",
+    # The main thread waits and the JVM must not outlive it, nor be ended by the shutdown hook while it drains.
+    "spark.sql.streaming.stopTimeout": "60s",
+}
+
+
+def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str]) -> SparkSession:
+    """Start or get the session.
+
+    Under ``spark-submit`` master and JARs come from its arguments. Without it, as in tests, the master is local and the
+    JARs are those in the folder ``STATEWARD_JARS``.
+
+    Args:
+        app_name: Name shown by the cluster.
+        state_partitions: Number of shuffle partitions; a checkpoint keeps the number it began with.
+        extra: The stream's ``spark_conf``; wins over the defaults here.
+    """
+    from pyspark.sql import SparkSession
+
+    # The workers must be this environment's Python, and must find this package.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(app_name)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        builder = builder.master("local[2]")
+        if folder := os.environ.get("STATEWARD_JARS"):
+            builder = builder.config("spark.driver.extraClassPath", f"{folder}/*")
+    paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    builder = builder.config("spark.executorEnv.PYTHONPATH", os.pathsep.join(paths))
+    for name, value in {
+        **STREAM_CONF,
+        "spark.sql.shuffle.partitions": str(state_partitions),
+        **extra,
+    }.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("WARN")
+    return session

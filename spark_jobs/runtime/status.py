@@ -1,0 +1,122 @@
+"""``status/<stream>.json``: what is, written by the driver and read by the control plane."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from spark_jobs.runtime import storage
+from spark_jobs.runtime.identity import ProcessIdentity
+
+STATUS_VERSION = 1
+HEARTBEAT_S = 1.0
+
+_LOG = logging.getLogger(__name__)
+_UNKNOWN = (
+    "batch_id",
+    "last_batch_at",
+    "batch_duration_ms",
+    "input_rows",
+    "input_rows_per_s",
+    "watermark",
+    "caught_up",
+    "lag_records",
+    "state_rows",
+    "state_bytes",
+    "consumed",
+    "accepted",
+    "dead",
+    "late",
+    "duplicates",
+)
+
+
+def iso(moment: datetime) -> str:
+    """``moment`` as ISO 8601 UTC with milliseconds and ``Z``."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def iso_ms(milliseconds: int) -> str:
+    """Milliseconds since 1970 as ISO 8601 UTC."""
+    return iso(datetime.fromtimestamp(milliseconds / 1000, UTC))
+
+
+class StatusFile:
+    """The status of one launch. Every change is written at once; a heartbeat keeps ``updated_at`` fresh.
+
+    Args:
+        uri: The file.
+        stream: Name of the stream.
+        run_id: The launch.
+        process: The process to signal.
+        python_pid: This process.
+        clock: The time, aware.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        stream: str,
+        run_id: str,
+        process: ProcessIdentity,
+        python_pid: int,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._uri = uri
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._document: dict[str, Any] = {
+            "version": STATUS_VERSION,
+            "stream": stream,
+            "run_id": run_id,
+            "state": "starting",
+            "message": "",
+            "epoch": None,
+            "host": process.host,
+            "pid": process.pid,
+            "pid_started": process.pid_started,
+            "python_pid": python_pid,
+            "started_at": iso(clock()),
+            "updated_at": None,
+            **dict.fromkeys(_UNKNOWN),
+            "tables": {},
+        }
+
+    @property
+    def state(self) -> str:
+        """The state last written."""
+        return str(self._document["state"])
+
+    def update(self, **fields: Any) -> None:
+        """Change fields and write the file."""
+        with self._lock:
+            self._document.update(fields)
+            self._write()
+
+    def start_heartbeat(self) -> None:
+        """Write the file every second until `stop_heartbeat`."""
+        self._thread = threading.Thread(target=self._beat, name="status", daemon=True)
+        self._thread.start()
+
+    def stop_heartbeat(self) -> None:
+        """End the heartbeat; the file stays as it is."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._stop.wait(HEARTBEAT_S):
+            try:
+                self.update()
+            except Exception:
+                # A full disk or a storage away must not end the stream; the file's age shows it.
+                _LOG.exception("status %s could not be written", self._uri)
+
+    def _write(self) -> None:
+        self._document["updated_at"] = iso(self._clock())
+        storage.write_json(self._uri, self._document)

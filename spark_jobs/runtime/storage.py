@@ -1,0 +1,56 @@
+"""Small JSON documents at a URI: read whole, written whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from typing import Any
+
+import fsspec
+
+
+def read_json(uri: str) -> dict[str, Any] | None:
+    """The JSON object at ``uri``, or None if nothing is there.
+
+    Raises:
+        ValueError: What is there is not a JSON object.
+    """
+    text = read_text(uri)
+    if text is None:
+        return None
+    document = json.loads(text)
+    if not isinstance(document, dict):
+        raise ValueError(f"{uri}: expected a JSON object, found {type(document).__name__}")
+    return document
+
+
+def read_text(uri: str) -> str | None:
+    """The text at ``uri``, or None if nothing is there."""
+    filesystem, path = fsspec.core.url_to_fs(uri)
+    try:
+        return str(filesystem.cat_file(path).decode())
+    except FileNotFoundError:
+        return None
+
+
+def write_json(uri: str, document: dict[str, Any]) -> None:
+    """Write ``document`` so that a reader sees the old or the new whole, never a part."""
+    filesystem, path = fsspec.core.url_to_fs(uri)
+    content = json.dumps(document, separators=(",", ":")).encode()
+    if "file" not in filesystem.protocol:
+        filesystem.pipe_file(path, content)  # object stores put a whole object at once
+        return
+    filesystem.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH120 - fsspec speaks in strings
+    temporary = f"{path}.{uuid.uuid4().hex}.tmp"
+    filesystem.pipe_file(temporary, content)
+    os.replace(temporary, path)  # noqa: PTH105
+
+
+def list_names(uri: str) -> list[str]:
+    """The last parts of the paths in the folder ``uri``; empty if there is no such folder."""
+    filesystem, path = fsspec.core.url_to_fs(uri)
+    try:
+        return [str(entry).rstrip("/").rpartition("/")[2] for entry in filesystem.ls(path, detail=False)]
+    except FileNotFoundError:
+        return []

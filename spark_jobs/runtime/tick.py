@@ -1,0 +1,107 @@
+"""Ticks: what makes timeouts fire on a quiet topic (docs/architecture.md). Pure; `monitor` does the talking.
+
+A tick is sent only when every partition is read to its end, so that it never overtakes events that wait.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from spark_jobs.runtime.validation import TICK_KEY
+
+# Events this far behind the time at which they were recorded are a replay, not a live topic.
+REPLAY_DISTANCE_MS = 3_600_000
+
+
+class Record(Protocol):
+    """The newest record of a partition."""
+
+    @property
+    def key(self) -> bytes | None:
+        """Raw key."""
+
+    @property
+    def value(self) -> bytes | None:
+        """Raw value."""
+
+    @property
+    def timestamp_ms(self) -> int:
+        """Kafka's timestamp."""
+
+
+@dataclass(frozen=True)
+class TopicView:
+    """Topic and query at one moment.
+
+    Attributes:
+        committed: Next offset to read, per partition, as of the last committed batch.
+        ends: Next offset to be written, per partition.
+        newest: The last record of each partition that has one.
+        watermark_ms: The query's watermark; 0 until an event was seen.
+        lateness_ms: Allowed lateness.
+        max_ahead_ms: How far a tick may be ahead of its record's timestamp.
+    """
+
+    committed: Mapping[int, int]
+    ends: Mapping[int, int]
+    newest: Mapping[int, Record]
+    watermark_ms: int
+    lateness_ms: int
+    max_ahead_ms: int
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether every partition is read to its end."""
+        return all(self.committed.get(partition, -1) >= end for partition, end in self.ends.items())
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether the events are much older than the records they came in."""
+        newest_ms = max((record.timestamp_ms for record in self.newest.values()), default=None)
+        if newest_ms is None:
+            return False
+        return newest_ms - (self.watermark_ms + self.lateness_ms) > REPLAY_DISTANCE_MS
+
+
+def next_tick(mode: str, view: TopicView, now_ms: int) -> int | None:
+    """The tick to send now, milliseconds since 1970 UTC, or None.
+
+    Args:
+        mode: ``auto``, ``wall_clock``, ``record`` or ``off``.
+        view: What is known; `TopicView.newest` may be empty in mode ``wall_clock``.
+        now_ms: The wall clock.
+    """
+    # Before the first event there is nothing to time out, and a tick would make a replay's events late.
+    if mode == "off" or view.watermark_ms <= 0 or not view.caught_up:
+        return None
+    by_record = mode == "record" or (mode == "auto" and view.is_replay)
+    tick_ms = recorded_tick(view) if by_record else now_ms
+    if tick_ms is None or tick_ms - view.lateness_ms <= view.watermark_ms:
+        return None
+    return tick_ms
+
+
+def recorded_tick(view: TopicView) -> int | None:
+    """The earliest time of the partitions' end-of-replay records, or None unless every partition ends with one."""
+    if not view.ends:
+        return None
+    times = [_tick_time(view.newest.get(partition), view.max_ahead_ms) for partition in view.ends]
+    known = [time for time in times if time is not None]
+    return min(known) if len(known) == len(times) else None
+
+
+def _tick_time(record: Record | None, max_ahead_ms: int) -> int | None:
+    if record is None or record.key != TICK_KEY.encode() or record.value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(json.loads(record.value)["tick"])
+    except (ValueError, KeyError, TypeError):
+        return None
+    if moment.tzinfo is None:
+        return None
+    # As for events: no record may push the watermark far beyond the time at which it was written.
+    return min(int(moment.timestamp() * 1000), record.timestamp_ms + max_ahead_ms)
