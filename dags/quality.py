@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, AssetWatcher, CronTriggerTimetable, Param
 
@@ -51,7 +51,7 @@ def quality_dag(spec: StreamSpec, quality: Quality) -> DAG:
         dag_id=f"quality_{spec.stream}",
         description=f"Validates {quality.table} of {spec.stream} against the suite {quality.suite}.",
         schedule=schedule,
-        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        # No start_date: with one, the last missed time of the schedule would run as soon as the DAG is known.
         catchup=False,
         max_active_runs=1,
         # A paused DAG has no asset watcher.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.plugins_manager import AirflowPlugin
 
@@ -84,13 +84,12 @@ def create_app() -> FastAPI:
     return app
 
 
-class DataDocsPlugin(AirflowPlugin):  # type: ignore[misc]  # untyped base
+class DataDocsPlugin(AirflowPlugin):
     """Registers the pages below Airflow's base path."""
 
     name = "stateward_data_docs"
-    fastapi_apps: ClassVar[list[Any]] = [
-        {"app": DataDocsApp(), "url_prefix": DOCS_PREFIX, "name": "Data Docs"}
-    ]
-    external_views: ClassVar[list[Any]] = [
+    # Airflow declares them as attributes of an instance, and reads them from the class.
+    fastapi_apps = [{"app": DataDocsApp(), "url_prefix": DOCS_PREFIX, "name": "Data Docs"}]  # noqa: RUF012
+    external_views = [  # noqa: RUF012
         {"name": "Data Docs", "href": f"{DOCS_PREFIX}/index.html", "destination": "nav", "category": "browse"}
     ]

@@ -60,7 +60,7 @@ def should_fire(
 ) -> bool:
     """Decide whether the table is due for a validation.
 
-    It is, when it holds changes nobody has validated, and either has been left alone for `settle`, or has been
+    It is, when it holds changes nobody has validated, and has either been left alone for `settle`, or been
     waiting for `max_staleness` while it keeps changing. While a validation that was asked for has brought no
     results, no other is asked for, so that runs do not pile up; after `max_staleness` it counts as lost. The
     version it was asked for is not asked for again.
@@ -125,7 +125,7 @@ class ChangeReader:
         )
 
     def _changes_after(self, table: Any, table_id: str, base: int, version: int) -> list[datetime]:
-        """Return first and last time of the changes in (base, version]; only commits not read before are read."""
+        """Return first and last time of the changes in (base, version], reading only new commits."""
         known, times = base, list[datetime]()
         if self._read and self._read[:2] == (table_id, base):
             known, times = self._read[2], self._read[3]

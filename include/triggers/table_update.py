@@ -17,7 +17,7 @@ _FIRED = "fired"
 class TableUpdateTrigger(BaseEventTrigger):
     """Watches the version of a Delta table for an `AssetWatcher`.
 
-    The triggerer starts `run` once and again after every restart. What it has fired for is kept in the asset's
+    The triggerer starts `run` once, and again after every restart. What it fired for is kept in the asset's
     state store, so that a restart does not fire twice for one version. A storage that cannot be read is tried
     again: an event trigger that raises would stay dead until the DAG is parsed anew.
 
@@ -33,6 +33,7 @@ class TableUpdateTrigger(BaseEventTrigger):
 
     def __init__(
         self,
+        *,
         table_uri: str,
         results_uri: str,
         stream: str,
@@ -41,7 +42,7 @@ class TableUpdateTrigger(BaseEventTrigger):
         max_staleness_s: float,
         poll_s: float = 5.0,
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.table_uri = table_uri
         self.results_uri = results_uri
         self.stream = stream
@@ -84,15 +85,12 @@ class TableUpdateTrigger(BaseEventTrigger):
                 # Kept before it is sent: a lost event is made up for by the next change or by the schedule.
                 fired = event
                 await self._keep(fired)
-                yield TriggerEvent(
-                    {
-                        "stream": self.stream,
-                        "table": self.table,
-                        "uri": self.table_uri,
-                        "version": fired.version,
-                    }
-                )
+                yield self._event(fired.version)
             await asyncio.sleep(self.poll_s)
+
+    def _event(self, version: int) -> TriggerEvent:
+        payload = {"stream": self.stream, "table": self.table, "uri": self.table_uri, "version": version}
+        return TriggerEvent(payload)  # type: ignore[no-untyped-call]
 
     async def _look(self, reader: ChangeReader, fired: Fired | None) -> Fired | None:
         changes = await asyncio.to_thread(reader.read, fired)

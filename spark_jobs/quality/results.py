@@ -68,11 +68,12 @@ def failing_rows(frame: DataFrame, outcome: Outcome) -> str | None:
         return None
     frame.createOrReplaceTempView(_VIEW)
     try:
-        rows = frame.sparkSession.sql(query.replace(BATCH, _VIEW)).limit(SAMPLE_ROWS).toJSON().collect()
+        sample = frame.sparkSession.sql(query.replace(BATCH, _VIEW)).limit(SAMPLE_ROWS)
+        rows = sample.selectExpr("to_json(struct(*)) AS row").collect()
     except AnalysisException:
         # The column itself is missing or of another type, which the outcome says already.
         return None
-    return json.dumps([json.loads(str(row)) for row in rows], ensure_ascii=False)
+    return json.dumps([json.loads(row[0]) for row in rows], ensure_ascii=False)
 
 
 def write_results(

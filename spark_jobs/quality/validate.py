@@ -183,7 +183,9 @@ def _run(
 
     context_dir = request.docs_dir.parent / "gx"
     context_dir.mkdir(parents=True, exist_ok=True)
-    run_name = re.sub(r"[^A-Za-z0-9._-]+", "_", f"{request.stream}_v{version}_{request.run_id}")[:_MAX_RUN_NAME]
+    run_name = re.sub(r"[^A-Za-z0-9._-]+", "_", f"{request.stream}_v{version}_{request.run_id}")[
+        :_MAX_RUN_NAME
+    ]
     # Streams share the folder, and a second writer would overwrite the index page and the context's files.
     with FileLock(str(context_dir / ".lock"), timeout=_LOCK_TIMEOUT_S):
         validator = Validator(context_dir, request.docs_dir)
