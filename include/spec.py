@@ -125,6 +125,7 @@ class Health(_Part):
     max_status_age: Duration = timedelta(seconds=15)
     start_deadline: Duration = timedelta(seconds=120)
     stop_deadline: Duration = timedelta(seconds=45)
+    kill_grace: Duration = timedelta(seconds=10)
     max_commit_age: Duration = timedelta(minutes=10)
     max_lag: Count | None = None
 

@@ -28,13 +28,13 @@ class Thresholds:
     max_status_age: timedelta
     start_deadline: timedelta
     stop_deadline: timedelta
+    kill_grace: timedelta
     max_commit_age: timedelta
     max_lag: int | None
     backoff: timedelta
     max_backoff: timedelta
     max_attempts: int
     window: timedelta
-    kill_grace: timedelta = timedelta(seconds=10)
 
     def to_json(self) -> dict[str, float | int | None]:
         """Return plain numbers, durations in seconds, for a trigger's arguments."""

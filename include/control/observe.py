@@ -33,6 +33,7 @@ def thresholds_of(spec: StreamSpec) -> Thresholds:
         max_status_age=spec.health.max_status_age,
         start_deadline=spec.health.start_deadline,
         stop_deadline=spec.health.stop_deadline,
+        kill_grace=spec.health.kill_grace,
         max_commit_age=spec.health.max_commit_age,
         max_lag=spec.health.max_lag,
         backoff=spec.restart.backoff,

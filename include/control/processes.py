@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import socket
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -104,8 +105,13 @@ def kill(processes: Iterable[psutil.Process], timeout_s: float) -> list[psutil.P
             killed.append(process)
         except psutil.NoSuchProcess:
             continue
-    _, alive = psutil.wait_procs(killed, timeout=timeout_s)
-    return [process for process in alive if started_at(process.pid) is not None]
+    # Not psutil.wait_procs: it waits for zombies too, which only their parent can end.
+    deadline = time.monotonic() + timeout_s
+    while left := [process for process in killed if started_at(process.pid) is not None]:
+        if time.monotonic() >= deadline:
+            return left
+        time.sleep(0.02)
+    return []
 
 
 def with_process(family: list[psutil.Process], pid: int | None) -> list[psutil.Process]:

@@ -1,0 +1,184 @@
+"""Looking at a stream through real files and real processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+
+from include.control import processes
+from include.control.decide import Presence
+from include.control.lease import read_lease
+from include.control.observe import StallClock, locate, observe, read_control, read_supervisor
+from include.control.status import (
+    Control,
+    DocumentError,
+    Launch,
+    Status,
+    control_document,
+    control_from,
+    status_from,
+)
+from include.control.supervisor import STALE_AFTER, claim, release, renew
+from include.layout import Layout
+from include.storage import write_json
+from spark_jobs.runtime.identity import host_identity as host_identity_of_the_data_plane
+from tests.waiting import wait_until
+
+NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(home=tmp_path, data=f"file://{tmp_path}/data")
+
+
+@pytest.fixture
+def child(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with the marks of a driver of the stream `s`, run `r1`."""
+    marks = {
+        processes.MARK_STREAM: "s",
+        processes.MARK_RUN_ID: "r1",
+        "STATEWARD_HOME": str(tmp_path),
+    }
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env=marks)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def launch_of(process: subprocess.Popen[bytes]) -> Launch:
+    return Launch(
+        run_id="r1",
+        at=NOW,
+        host=processes.host_identity(),
+        log="/l",
+        pid=process.pid,
+        pid_started=processes.started_at(process.pid),
+    )
+
+
+def test_both_rooms_name_this_host_alike() -> None:
+    assert processes.host_identity() == host_identity_of_the_data_plane()
+
+
+def test_a_process_is_alive_until_it_is_killed(layout: Layout, child: subprocess.Popen[bytes]) -> None:
+    launch = launch_of(child)
+    assert locate(layout, "s", launch) is Presence.ALIVE
+    child.kill()
+    # Not waited for: it is a zombie, which must count as gone.
+    wait_until(lambda: psutil.Process(child.pid).status() == "zombie", 10, "the child is no zombie")
+    assert locate(layout, "s", launch) is Presence.GONE
+
+
+def test_a_process_id_that_is_used_again_is_not_the_driver(
+    layout: Layout, child: subprocess.Popen[bytes]
+) -> None:
+    launch = launch_of(child)
+    assert launch.pid_started is not None
+    reused = replace(launch, pid_started=launch.pid_started - 3600)
+    assert locate(layout, "s", reused) is Presence.GONE
+
+
+def test_a_process_id_of_another_host_or_boot_means_nothing_here(
+    layout: Layout, child: subprocess.Popen[bytes]
+) -> None:
+    assert locate(layout, "s", replace(launch_of(child), host="other/boot/ns")) is Presence.ELSEWHERE
+
+
+def test_a_driver_whose_process_id_was_not_written_down_is_found_by_its_marks(
+    layout: Layout, child: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    unknown = replace(launch_of(child), pid=None, pid_started=None)
+    wait_until(lambda: processes.marked(layout.home, "s"), 10, "the child has no marks")
+    assert locate(layout, "s", unknown) is Presence.ALIVE
+    assert locate(layout, "s", replace(unknown, run_id="r2")) is Presence.GONE
+    assert locate(layout, "other", unknown) is Presence.GONE
+    assert locate(Layout(tmp_path / "elsewhere", layout.data), "s", unknown) is Presence.GONE
+
+
+def test_killing_ends_every_marked_process(layout: Layout, child: subprocess.Popen[bytes]) -> None:
+    launch = launch_of(child)
+    wait_until(lambda: processes.marked(layout.home, "s"), 10, "the child has no marks")
+    assert processes.kill(processes.marked(layout.home, "s"), timeout_s=10) == []
+    assert locate(layout, "s", launch) is Presence.GONE
+    assert processes.marked(layout.home, "s") == []
+
+
+def test_an_untouched_stream_is_observed_as_nothing(layout: Layout) -> None:
+    seen = observe(layout, "s")
+    assert (seen.control, seen.status, seen.driver) == (None, None, Presence.GONE)
+    assert read_lease(layout, "s") is None
+
+
+def test_an_unreadable_status_counts_as_silence_and_an_unreadable_control_stops_everything(
+    layout: Layout,
+) -> None:
+    write_json(layout.status_uri("s"), {"stream": "s", "state": "dancing"})
+    assert observe(layout, "s").status is None
+    write_json(layout.control_uri("s"), {"stream": "s", "desired": "maybe", "run_id": "r"})
+    with pytest.raises(DocumentError, match="desired: expected one of running, stopped, found 'maybe'"):
+        read_control(layout, "s")
+
+
+def test_the_control_document_survives_writing_and_reading(layout: Layout) -> None:
+    launch = Launch("r1", NOW, "h", "/l", 7, 1.5)
+    full = Control("s", "running", "r1", NOW, "me", "why", launch, (NOW, NOW + timedelta(seconds=1)))
+    for control in (full, replace(full, launch=None, restarts=())):
+        write_json(layout.control_uri("s"), control_document(control))
+        assert read_control(layout, "s") == control
+
+
+def test_times_without_a_zone_are_refused() -> None:
+    document = control_document(Control("s", "running", "r1", NOW, "me", "why"))
+    with pytest.raises(DocumentError, match="expected a time such as"):
+        control_from({**document, "requested_at": "2026-01-31T12:00:00"})
+
+
+def test_the_example_of_the_architecture_page_is_read() -> None:
+    status = status_from(
+        {
+            "stream": "user_sessions", "run_id": "01J", "state": "running", "message": "", "epoch": 3,
+            "host": "h", "pid": 4242, "pid_started": 1700000000.12, "python_pid": 4300,
+            "started_at": "2026-01-31T12:00:00Z", "updated_at": "2026-01-31T12:00:00Z", "batch_id": None,
+            "last_batch_at": None, "consumed": 3, "accepted": 2, "dead": 1, "late": 0, "duplicates": None,
+        }
+    )  # fmt: skip
+    assert status.counters == {"consumed": 3, "accepted": 2, "dead": 1, "late": 0}
+
+
+def test_the_stall_clock_starts_with_the_first_look_and_with_every_batch() -> None:
+    clock = StallClock()
+    behind = Status("s", "r1", "running", NOW, NOW, batch_id=4, caught_up=False)
+    at = [NOW + timedelta(seconds=second) for second in range(6)]
+    assert clock.see(behind, at[0]) == at[0]
+    assert clock.see(behind, at[1]) == at[0]
+    assert clock.see(replace(behind, batch_id=5), at[2]) == at[2]
+    assert clock.see(replace(behind, caught_up=True), at[3]) is None
+    assert clock.see(behind, at[4]) == at[4]
+    assert clock.see(None, at[5]) is None
+
+
+def test_one_dag_run_supervises_until_its_heartbeat_is_stale_or_given_up(layout: Layout) -> None:
+    assert claim(layout, "s", "dag/first", NOW) is None
+    other = claim(layout, "s", "dag/second", NOW + timedelta(seconds=20))
+    assert other is not None
+    assert other.dag_run == "dag/first"
+    assert renew(layout, "s", "dag/first", NOW + timedelta(seconds=25)) is None
+    assert claim(layout, "s", "dag/second", NOW + STALE_AFTER + timedelta(seconds=1)) is not None
+    late = NOW + timedelta(seconds=26) + STALE_AFTER
+    assert claim(layout, "s", "dag/second", late) is None
+    superseded = renew(layout, "s", "dag/first", late)
+    assert superseded is not None
+    assert superseded.dag_run == "dag/second"
+    release(layout, "s", "dag/first")
+    assert read_supervisor(layout, "s") is not None
+    release(layout, "s", "dag/second")
+    assert read_supervisor(layout, "s") is None
+    assert claim(layout, "s", "dag/first", late) is None

@@ -1,0 +1,116 @@
+"""The walls of docs/architecture.md: what each room may not import."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+WALLS: dict[str, tuple[str, ...]] = {
+    "dags": ("pyspark", "great_expectations", "deltalake", "spark_jobs"),
+    "include": ("pyspark", "spark_jobs"),
+    "include/settings.py": ("airflow",),
+    "include/layout.py": ("airflow",),
+    "include/storage.py": ("airflow",),
+    "include/spec.py": ("airflow",),
+    "include/control": ("airflow",),
+    "include/platform": ("airflow", "pyspark"),
+    "include/cli": ("airflow", "pyspark"),
+    "spark_jobs": ("airflow", "include"),
+}
+# The only file of its room that talks to Airflow: connections and the submit command are Airflow's.
+EXEMPT = {"include/control": "launch.py"}
+
+PURE = (
+    "include/control/decide.py",
+    "include/control/status.py",
+    "spark_jobs/runtime/admission.py",
+    "spark_jobs/*/logic.py",
+    "spark_jobs/*/machine.py",
+    "spark_jobs/*/model.py",
+)
+
+
+def python_files(room: str) -> list[Path]:
+    path = ROOT / room
+    return [path] if path.suffix == ".py" else sorted(path.rglob("*.py"))
+
+
+def imports(file: Path) -> Iterator[tuple[int, str]]:
+    """Every module a file imports, at module level or anywhere else, with its line."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}:{node.lineno}: a relative import"
+            # Of `from spark_jobs.runtime import admission` the imported name may be the module.
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from ((node.lineno, name) for name in [node.module or "", *names])
+
+
+def pure_files() -> list[Path]:
+    return sorted(file for pattern in PURE for file in ROOT.glob(pattern))
+
+
+def module_of(file: Path) -> str:
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts)
+
+
+@pytest.mark.parametrize("room", WALLS)
+def test_no_file_of_a_room_imports_what_the_room_may_not(room: str) -> None:
+    files = [file for file in python_files(room) if file.name != EXEMPT.get(room)]
+    assert files, f"no Python file in {room}: has it moved?"
+    breaches = [
+        f"{file.relative_to(ROOT)}:{line} imports {name}"
+        for file in files
+        for line, name in imports(file)
+        if name.split(".")[0] in WALLS[room]
+    ]
+    assert breaches == []
+
+
+def test_pure_modules_import_only_the_standard_library_and_each_other() -> None:
+    files = pure_files()
+    pure = {module_of(file) for file in files}
+    assert len(pure) >= 5, f"where have the pure modules gone? Found {sorted(pure)}"
+    breaches = [
+        f"{file.relative_to(ROOT)}:{line} imports {name}"
+        for file in files
+        for line, name in imports(file)
+        if name.split(".")[0] not in sys.stdlib_module_names
+        and not any(name == module or name.startswith(f"{module}.") for module in pure)
+        and not any(module.startswith(f"{name}.") for module in pure)
+    ]
+    assert breaches == []
+
+
+def test_parsing_the_dags_loads_no_heavy_library(tmp_path: Path) -> None:
+    program = (
+        "import importlib.util, json, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    spec = importlib.util.spec_from_file_location('dag_file', name)\n"
+        "    spec.loader.exec_module(importlib.util.module_from_spec(spec))\n"
+        "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))\n"
+    )
+    files = [str(file) for file in python_files("dags")]
+    environment = {**os.environ, "AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", program, *files],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    assert "airflow" in loaded
+    assert not loaded & {"pyspark", "great_expectations", "deltalake", "spark_jobs"}
