@@ -1,6 +1,6 @@
 """Serves Data Docs in Airflow's UI, to people who are logged in."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: FastAPI could not resolve the types that are imported late.
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import cached_property
@@ -32,7 +32,7 @@ class DataDocsApp:
     """The application, built at the first request: plugins are imported by every part of Airflow."""
 
     @cached_property
-    def _app(self) -> FastAPI:
+    def _app(self) -> "FastAPI":
         return create_app()
 
     async def __call__(self, scope: _Scope, receive: _Channel, send: _Channel) -> None:
@@ -40,7 +40,7 @@ class DataDocsApp:
         await self._app(scope, receive, send)
 
 
-def create_app() -> FastAPI:
+def create_app() -> "FastAPI":
     """Return the application that serves the folder of Data Docs."""
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.core_api.security import get_user
