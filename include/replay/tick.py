@@ -10,7 +10,7 @@ FALLBACK = timedelta(hours=25)
 
 
 def tick_after(topic: str, streams: Path) -> timedelta:
-    """Return the longest timeout plus allowed lateness of those streams in the folder `streams` that read `topic`."""
+    """Return the longest timeout plus allowed lateness of the streams that read `topic`."""
     from include.spec import load_specs
 
     specs, _ = load_specs(streams)

@@ -1,0 +1,1 @@
+"""The demo: the whole thing on real events, driven the way a user would."""

@@ -1,0 +1,73 @@
+"""A small client of Airflow's REST API, as a user's script would write it."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    import httpx
+
+
+class AirflowApiError(RuntimeError):
+    """Airflow refused a request."""
+
+
+class AirflowApi:
+    """Requests to one Airflow, with a token got by user name and password. Use as a context manager."""
+
+    def __init__(self, url: str, user: str, password: str) -> None:
+        import httpx
+
+        # trust_env: a proxy of the user's is not for a server on this machine.
+        self._client = httpx.Client(base_url=url, timeout=30, trust_env=False)
+        answer = self._client.post("/auth/token", json={"username": user, "password": password})
+        token = self._checked(answer)["access_token"]
+        self._client.headers["Authorization"] = f"Bearer {token}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def has_dag(self, dag_id: str) -> bool:
+        """Return whether the DAG has been parsed."""
+        answer = self._client.get(f"/api/v2/dags/{dag_id}")
+        if answer.status_code == 404:
+            return False
+        self._checked(answer)
+        return True
+
+    def import_errors(self) -> list[str]:
+        """Return the problems of DAG files, one text each."""
+        found = self._checked(self._client.get("/api/v2/importErrors"))
+        return [f"{one['filename']}: {one['stack_trace'].strip()}" for one in found["import_errors"]]
+
+    def unpause(self, dag_id: str) -> None:
+        """Let the DAG run."""
+        self._checked(self._client.patch(f"/api/v2/dags/{dag_id}", json={"is_paused": False}))
+
+    def trigger(self, dag_id: str, conf: dict[str, Any]) -> str:
+        """Start a run now, and return its id."""
+        body = {"logical_date": None, "conf": conf}
+        run: dict[str, Any] = self._checked(self._client.post(f"/api/v2/dags/{dag_id}/dagRuns", json=body))
+        return str(run["dag_run_id"])
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        """Return the state of a run: queued, running, success or failed."""
+        return str(self._checked(self._client.get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}"))["state"])
+
+    def run_states(self, dag_id: str) -> list[str]:
+        """Return the states of all runs of a DAG."""
+        found = self._checked(self._client.get(f"/api/v2/dags/{dag_id}/dagRuns"))
+        return [str(run["state"]) for run in found["dag_runs"]]
+
+    @staticmethod
+    def _checked(answer: httpx.Response) -> Any:
+        if answer.is_error:
+            request = f"{answer.request.method} {answer.request.url.path}"
+            raise AirflowApiError(f"Airflow answered {answer.status_code} to {request}: {answer.text[:500]}")
+        return answer.json()
