@@ -1,16 +1,17 @@
 """Which events of one key are accepted, which are late or duplicate, and which are ready to be folded.
 
-Pure: no engine, no clock. An event is held until the watermark has passed it, so that events are folded in the order
-of their event time however they arrived. The rules, with ``W`` the watermark in milliseconds:
+Pure: no engine, no clock. An event is held until the watermark has passed it, so that events are folded in
+the order of their event time however they arrived. The rules, with ``W`` the watermark in milliseconds:
 
 * duplicate: its id is held, or was folded and ``event time + lateness >= W`` (the horizon of Spark's
-  ``dropDuplicatesWithinWatermark``); checked first, so a repeated record is never called late while its id is known;
+  ``dropDuplicatesWithinWatermark``); checked first, so a repeated record is never called late while its id
+  is known;
 * late: ``event time < W``; an event exactly at the watermark is on time;
 * ready: ``event time < W`` for a held event, in the order ``(event time, event id)``.
 
-What is held is bounded. Beyond ``max_held`` the oldest events are folded early and leave a floor behind: a later arrival
-below that floor could no longer be put in its place, so it counts as late. Only such a key gives up the promise that
-the answer does not depend on the order of arrival.
+What is held is bounded. Beyond ``max_held`` the oldest events are folded early and leave a floor behind: a
+later arrival below that floor could no longer be put in its place, so it counts as late. Only such a key
+gives up the promise that the answer does not depend on the order of arrival.
 """
 
 from collections.abc import Iterable, Sequence
@@ -62,7 +63,8 @@ class Admission(Generic[E]):
         ready: Events to fold now, in order.
         held: Events still held, in order.
         recent: Folded ids still remembered, by event time.
-        floor_ms: Arrivals below it are late even if the watermark has not passed them; None when there is no floor.
+        floor_ms: Arrivals below it are late even if the watermark has not passed them; None when there
+            is no floor.
         accepted: How many arrivals were accepted.
         duplicates: How many arrivals were duplicates.
         late: The late arrivals.

@@ -1,4 +1,4 @@
-"""What the driver asks of Kafka itself, beside Spark's scan: topics, ends, last records, and producing ticks."""
+"""What the driver asks of Kafka itself, beside Spark's scan: topics, ends, last records, ticks."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 _TIMEOUT_S = 5.0
 _TICK_RETENTION_MS = 30 * 24 * 3600 * 1000
 
-# The client reports every failed connection attempt; the driver reports the broker's absence once, as its state.
+# The client reports every failed connection attempt; the driver reports the broker's absence once, as its
+# state.
 _CLIENT_LOG = logging.getLogger("stateward.kafka")
 _CLIENT_LOG.addHandler(logging.NullHandler())
 _CLIENT_LOG.propagate = False
@@ -37,7 +38,7 @@ class LastRecord:
 
 
 class Broker:
-    """A Kafka cluster at ``bootstrap``; every call raises `BrokerAwayError` when it does not answer in time."""
+    """A Kafka cluster. Every call raises `BrokerAwayError` when it does not answer in time."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -77,7 +78,8 @@ class Broker:
 
     def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         """The next offset of each partition."""
-        wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(partitions)}
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        wanted = {TopicPartition(topic, partition): latest for partition in range(partitions)}
         try:
             futures = self._admin.list_offsets(wanted, request_timeout=_TIMEOUT_S)
             return {key.partition: future.result(_TIMEOUT_S).offset for key, future in futures.items()}
@@ -104,16 +106,18 @@ class Broker:
                     raise BrokerAwayError(
                         f"Kafka at {self._bootstrap} did not deliver the last records of {topic}"
                     )
-                if message.error():
-                    if message.error().code() != KafkaError._PARTITION_EOF:
-                        raise self._away(message.error())
-                else:
+                partition = message.partition()
+                assert partition is not None  # known of every message that was consumed
+                error = message.error()
+                if error is None:
                     stamp = message.timestamp()[1]
-                    found[message.partition()] = LastRecord(message.key(), message.value(), stamp)
-                waiting.discard(message.partition())
+                    found[partition] = LastRecord(message.key(), message.value(), stamp)
+                elif error.code() != KafkaError._PARTITION_EOF:
+                    raise self._away(error)
+                waiting.discard(partition)
             return found
-        except KafkaException as error:
-            raise self._away(error) from None
+        except KafkaException as failure:
+            raise self._away(failure) from None
         finally:
             consumer.close()
 

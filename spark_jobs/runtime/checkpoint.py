@@ -1,7 +1,7 @@
 """What a streaming checkpoint says about itself, read without Spark.
 
-``offsets/<n>`` is written before batch ``n`` runs, ``commits/<n>`` after it. Their layout: a version line, a line of JSON
-metadata, and one line of JSON per source.
+``offsets/<n>`` is written before batch ``n`` runs, ``commits/<n>`` after it. Their layout: a version line, a
+line of JSON metadata, and one line of JSON per source.
 """
 
 from __future__ import annotations
@@ -76,6 +76,6 @@ def parse_offsets(text: str) -> Offsets:
 
 
 def consumed(initial: Offsets, now: Offsets, topic: str) -> int:
-    """How many offsets of ``topic`` lie between two points; a partition unknown to the first counts from 0."""
+    """How many offsets of ``topic`` lie between two points; an unknown partition counts from 0."""
     begin = initial.get(topic, {})
     return sum(offset - begin.get(partition, 0) for partition, offset in now.get(topic, {}).items())

@@ -12,8 +12,8 @@ _LOG = logging.getLogger(__name__)
 def reason_to_leave(uri: str, run_id: str) -> str | None:
     """Why this launch should drain and leave, or None to go on.
 
-    A document that is missing or cannot be read says nothing: a driver started by hand has none, and a storage that is
-    away for a moment must not stop a stream.
+    A document that is missing or cannot be read says nothing: a driver started by hand has none, and a
+    storage that is away for a moment must not stop a stream.
 
     Args:
         uri: The control document.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.runtime.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _LOG = logging.getLogger(__name__)
 
@@ -27,7 +27,8 @@ def drain(
     """Stop ``query`` and finish what it had planned.
 
     ``stop()`` interrupts, and mostly leaves a batch that is planned and not committed. One more start with
-    ``trigger(once=True)`` runs exactly that batch; on a clean checkpoint it would run a new one, so it is not done there.
+    ``trigger(once=True)`` runs exactly that batch; on a clean checkpoint it would run a new one, so it is
+    not done there.
 
     Args:
         query: The running query, or None if it has ended already.
@@ -53,6 +54,6 @@ def drain(
         cause = error
     if not checkpoint.is_clean():
         raise NotDrainedError(
-            f"stream {stream}: batch {planned} is planned but not committed, so this is not a drained checkpoint; "
-            "start the stream again to repair it"
+            f"stream {stream}: batch {planned} is planned but not committed, so the checkpoint is not "
+            "drained; start the stream again to repair it"
         ) from cause

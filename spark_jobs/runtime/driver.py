@@ -25,7 +25,7 @@ from spark_jobs.runtime.status import StatusFile
 from spark_jobs.runtime.stream_query import StreamQuery
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from spark_jobs.runtime.stream_job import StreamJob
 
@@ -35,7 +35,8 @@ _LOG = logging.getLogger("stateward.driver")
 _POLL_S = 0.5
 _CONTROL_S = 1.0
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 15.0
-# Failures in a row, without a batch between them, after which even a passing cause is taken for a lasting one.
+# Failures in a row, without a batch between them, after which even a passing cause is taken for a lasting
+# one.
 _MOST_RETRIES = 5
 
 
@@ -52,8 +53,21 @@ def run(job: StreamJob, arguments: list[str]) -> int:
         _LOG.error("%s", error)
         return EXIT_FAILED
     process = driver_process()
-    lease = Lease(config.lease.uri, config.stream, config.run_id, process, config.lease.ttl_ms)
-    status = StatusFile(config.status_uri, config.stream, config.run_id, process, os.getpid(), utc_now)
+    lease = Lease(
+        config.lease.uri,
+        stream=config.stream,
+        run_id=config.run_id,
+        holder=process,
+        ttl_ms=config.lease.ttl_ms,
+    )
+    status = StatusFile(
+        config.status_uri,
+        stream=config.stream,
+        run_id=config.run_id,
+        process=process,
+        python_pid=os.getpid(),
+        clock=utc_now,
+    )
     try:
         epoch = lease.acquire().epoch
     except LeaseHeldError as error:
@@ -111,7 +125,12 @@ class Driver:
             query = StreamQuery(spark, self._job, self._config, partitions, self._keeper)
             query.create_tables()
             self._monitor = TopicMonitor(
-                self._config, self._broker, partitions, self._position, self._status.update, utc_now
+                config=self._config,
+                broker=self._broker,
+                partitions=partitions,
+                position=self._position,
+                publish=self._status.update,
+                clock=utc_now,
             )
             self._monitor.start()
             self._run_queries(query)

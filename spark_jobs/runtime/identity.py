@@ -21,7 +21,7 @@ class ProcessIdentity:
     pid_started: float
 
     def is_gone(self, host: str) -> bool | None:
-        """Whether the process has ended; None if it belongs to another host than ``host`` and cannot be seen."""
+        """Whether the process has ended; None if it is not on ``host`` and cannot be seen from there."""
         if self.host != host:
             return None
         try:

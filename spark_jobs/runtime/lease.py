@@ -1,7 +1,8 @@
 """Who may write a checkpoint: one holder at a time, each with an epoch of its own.
 
-The lease is a Delta table of one row. Every change overwrites that row on top of the version that was read, with no
-retries, so that the storage's put-if-absent decides between two claimants: one commits, the other fails.
+The lease is a Delta table of one row. Every change overwrites that row on top of the version that was read,
+with no retries, so that the storage's put-if-absent decides between two claimants: one commits, the other
+fails.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _SCHEMA = pa.schema(
         ("released", pa.bool_()),
     ]
 )
-# Renewed every few seconds for years: keep an hour of history, and drop what is older every few hundred commits.
+# Renewed every few seconds for years: keep an hour of history, and drop what is older every few hundred
+# commits.
 _TABLE_CONFIGURATION = {
     "delta.logRetentionDuration": "interval 1 hours",
     "delta.deletedFileRetentionDuration": "interval 1 hours",
@@ -50,9 +52,9 @@ class LeaseHeldError(RuntimeError):
         self.record = record
         holder = record.holder
         super().__init__(
-            f"stream {record.stream}: the lease is held by run {record.run_id} (process {holder.pid} on {holder.host}), "
-            f"epoch {record.epoch}, until {record.expires_at.isoformat()}. "
-            "Stop that driver first, or wait until its lease expires."
+            f"stream {record.stream}: the lease is held by run {record.run_id} "
+            f"(process {holder.pid} on {holder.host}), epoch {record.epoch}, "
+            f"until {record.expires_at.isoformat()}. Stop that driver first, or wait until its lease expires."
         )
 
 
@@ -101,6 +103,7 @@ class Lease:
     def __init__(
         self,
         uri: str,
+        *,
         stream: str,
         run_id: str,
         holder: ProcessIdentity,
@@ -222,8 +225,8 @@ class Lease:
             raise LeaseLostError(f"stream {self._stream}: the lease table {self._uri} is gone")
         if (stored.epoch, stored.run_id, stored.released) != (mine.epoch, mine.run_id, False):
             raise LeaseLostError(
-                f"stream {self._stream}: run {mine.run_id} held epoch {mine.epoch}, but the lease is now at epoch "
-                f"{stored.epoch} of run {stored.run_id}{' (released)' if stored.released else ''}"
+                f"stream {self._stream}: run {mine.run_id} held epoch {mine.epoch}, but the lease is now at "
+                f"epoch {stored.epoch} of run {stored.run_id}{' (released)' if stored.released else ''}"
             )
 
 

@@ -13,8 +13,8 @@ _LOG = logging.getLogger(__name__)
 class LeaseKeeper:
     """Renews ``lease`` every ``renew_ms`` milliseconds.
 
-    A storage that is away is no loss yet: it is tried again until the lease has expired, because until then nobody on
-    another host may take it.
+    A storage that is away is no loss yet: it is tried again until the lease has expired, because until then
+    nobody on another host may take it.
     """
 
     def __init__(self, lease: Lease, renew_ms: int, clock: Clock) -> None:

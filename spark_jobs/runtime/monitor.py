@@ -31,6 +31,7 @@ class TopicMonitor:
 
     def __init__(
         self,
+        *,
         config: Config,
         broker: Broker,
         partitions: int,

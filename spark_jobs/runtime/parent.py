@@ -1,4 +1,4 @@
-"""Python must not outlive its JVM: without it no batch runs, but a lease would be kept and a status look alive."""
+"""Python must not outlive its JVM: it would keep a lease and look alive, and run nothing."""
 
 from __future__ import annotations
 

@@ -10,12 +10,12 @@ from spark_jobs.runtime.ledger import Ledger
 from spark_jobs.runtime.status import iso_ms
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 @dataclass(frozen=True)
 class Position:
-    """How far the query has got: its last committed batch, next offsets of the data topic, and watermark (ms)."""
+    """How far the query has got: last committed batch, next offsets of the data topic, watermark (ms)."""
 
     batch_id: int
     offsets: dict[int, int]

@@ -12,7 +12,7 @@ _FRESH = timedelta(seconds=10)
 
 
 def record_refusal(uri: str, status: StatusFile, error: LeaseHeldError, now: datetime) -> None:
-    """Write ``refused``, unless the file is the fresh status of the lease's holder: that is the truth, and stays."""
+    """Write ``refused``, unless the file is the fresh status of the lease's holder, which stays."""
     if not _belongs_to(uri, error.record.run_id, now):
         status.update(state="refused", message=str(error))
 

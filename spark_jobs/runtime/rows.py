@@ -1,6 +1,7 @@
 """What a processor emits: tagged rows, one nullable struct per kind.
 
-Times leave a processor as milliseconds and become timestamps in the sink, so that no worker's time zone matters.
+Times leave a processor as milliseconds and become timestamps in the sink, so that no worker's time zone
+matters.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ DEAD_DDL = (
     "topic: string, partition: int, offset: bigint, record_ms: bigint, key: binary, value: binary, "
     "reason: string, detail: string"
 )
-COUNTS_DDL = "accepted: bigint, dead: bigint, late: bigint, duplicates: bigint, tick_records: bigint, watermark_ms: bigint"
+COUNTS_DDL = (
+    "accepted: bigint, dead: bigint, late: bigint, duplicates: bigint, tick_records: bigint, "
+    "watermark_ms: bigint"
+)
 COUNT_NAMES = ("accepted", "dead", "late", "duplicates", "tick_records")
 
 LATE_SELECT = (

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,16 +35,26 @@ STREAM_CONF: dict[str, str] = {
     "spark.sql.streaming.minBatchesToRetain": "100",
     "spark.sql.adaptive.enabled": "false",
     "spark.python.worker.faulthandler.enabled": "true",
-    # The main thread waits and the JVM must not outlive it, nor be ended by the shutdown hook while it drains.
-    "spark.sql.streaming.stopTimeout": "60s",
+    "spark.log.level": "WARN",
 }
+
+# Nobody else has to reach a driver that is its own executor.
+_LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_LOCAL_MASTER = "local[2]"
+_NOISY_LOGGERS = (
+    "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer",
+    "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor",
+    "org.apache.spark.scheduler.DAGScheduler",
+    "org.apache.spark.util.SparkStringUtils",
+    "org.apache.spark.sql.avro.AvroSerializer",
+)
 
 
 def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str]) -> SparkSession:
     """Start or get the session.
 
-    Under ``spark-submit`` master and JARs come from its arguments. Without it, as in tests, the master is local and the
-    JARs are those in the folder ``STATEWARD_JARS``.
+    Under ``spark-submit`` master and JARs come from its arguments. Without it, as in tests, the master is
+    local and the JARs are those in the folder ``STATEWARD_JARS``.
 
     Args:
         app_name: Name shown by the cluster.
@@ -56,18 +66,37 @@ def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str
     # The workers must be this environment's Python, and must find this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
+    master = _master()
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        builder = builder.master("local[2]")
+        builder = builder.master(master)
         if folder := os.environ.get("STATEWARD_JARS"):
             builder = builder.config("spark.driver.extraClassPath", f"{folder}/*")
     paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    builder = builder.config("spark.executorEnv.PYTHONPATH", os.pathsep.join(paths))
-    for name, value in {
+    settings = {
         **STREAM_CONF,
+        **(_LOCAL_CONF if master.startswith("local") else {}),
         "spark.sql.shuffle.partitions": str(state_partitions),
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(paths),
         **extra,
-    }.items():
+    }
+    for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("WARN")
+    _quieten(session)
     return session
+
+
+def _master() -> str:
+    from pyspark import SparkConf
+
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return _LOCAL_MASTER
+    return str(SparkConf().get("spark.master", _LOCAL_MASTER))
+
+
+def _quieten(spark: SparkSession) -> None:
+    """Silence loggers that warn of what is normal here: a line per new key, or per batch."""
+    jvm: Any = spark.sparkContext._jvm
+    log4j = jvm.org.apache.logging.log4j
+    for name in _NOISY_LOGGERS:
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)

@@ -1,7 +1,7 @@
 """SIGTERM and SIGINT ask a driver to drain, whichever of its two processes they reach.
 
-The process to signal is the JVM of ``spark-submit``. Left alone it would answer with its shutdown hooks, which tear Spark
-down in the middle of a batch; so it is given a handler that calls back into Python.
+The process to signal is the JVM of ``spark-submit``. Left alone it would answer with its shutdown hooks,
+which tear Spark down in the middle of a batch; so it is given a handler that calls back into Python.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def handle_in_jvm(spark: SparkSession, ask: Callable[[str], None]) -> None:
     from pyspark.java_gateway import ensure_callback_server_started
 
     gateway = spark.sparkContext._gateway
-    ensure_callback_server_started(gateway)
+    assert gateway is not None  # a classic session has one
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     jvm: Any = gateway.jvm
     handler = _JvmHandler(ask)
     for name in _NAMES:

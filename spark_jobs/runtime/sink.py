@@ -1,7 +1,7 @@
 """Where a batch's rows go: each kind to its Delta table, idempotently, under the lease.
 
-A batch may run again after a crash. Every table has a Delta transaction id of its own per checkpoint generation, so what
-was written is not written twice, and what was not is.
+A batch may run again after a crash. Every table has a Delta transaction id of its own per checkpoint
+generation, so what was written is not written twice, and what was not is.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class BatchSink:
 
     def __init__(
         self,
+        *,
         stream: str,
         run_id: str,
         outputs: tuple[Part, ...],

@@ -1,8 +1,8 @@
 """Kafka records on their way into a processor: one scan, three lanes.
 
-Every record goes through the processor, so that one pass accounts for all of them: valid events under their key in the
-lane ``event``, dead letters per partition in ``dead``, ticks in ``tick``. The lane is part of the grouping key, so no
-user can be called like a lane.
+Every record goes through the processor, so that one pass accounts for all of them: valid events under their
+key in the lane ``event``, dead letters per partition in ``dead``, ticks in ``tick``. The lane is part of the
+grouping key, so no user can be called like a lane.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def classify(raw: DataFrame, config: Config, key: Field, fields: tuple[Field, ..
         fields: All declared fields, the key and the event time among them.
 
     Returns:
-        ``lane, key, event_ms, topic, partition, offset, record_ms, record_key, value, reason, detail`` and ``v_<field>``.
+        ``lane, key, event_ms, topic, partition, offset, record_ms, record_key, value, reason, detail`` and
+        ``v_<field>``.
     """
     bounds = Bounds(int(config.not_before.timestamp() * 1000), config.max_ahead_ms, config.max_record_bytes)
     is_tick = f"topic = '{config.tick_topic}'"
@@ -132,8 +133,9 @@ def classify(raw: DataFrame, config: Config, key: Field, fields: tuple[Field, ..
 def keyed(classified: DataFrame, lateness_ms: int) -> GroupedData:
     """Watermark and group.
 
-    Spark drops late rows where it sees the column that carries the watermark. The processor has to see them, to put them
-    on record, so what goes on is a plain number derived from that column; the watermark itself is still tracked.
+    Spark drops late rows where it sees the column that carries the watermark. The processor has to see them,
+    to put them on record, so what goes on is a plain number derived from that column; the watermark itself
+    is still tracked.
     """
     watermarked = classified.withWatermark("event_ts", f"{lateness_ms} milliseconds")
     return (

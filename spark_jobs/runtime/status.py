@@ -59,6 +59,7 @@ class StatusFile:
     def __init__(
         self,
         uri: str,
+        *,
         stream: str,
         run_id: str,
         process: ProcessIdentity,

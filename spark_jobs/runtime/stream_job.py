@@ -10,7 +10,7 @@ from spark_jobs.runtime.tables import Table
 from spark_jobs.runtime.validation import Field
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming import StatefulProcessor
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
     from spark_jobs.runtime.config import Config
 

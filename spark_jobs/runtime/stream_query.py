@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.runtime import sink, source
 from spark_jobs.runtime.checkpoint import Checkpoint
-from spark_jobs.runtime.ledger import Ledger
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
+from spark_jobs.runtime.ledger import Ledger
 from spark_jobs.runtime.tables import SHARED_TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from spark_jobs.runtime.config import Config
     from spark_jobs.runtime.stream_job import StreamJob
@@ -82,10 +82,10 @@ class StreamQuery:
             self._job.kind, self._job.table.name, self._job.select, dict(self._config.tables)
         )
         sink.BatchSink(
-            self._config.stream,
-            self._config.run_id,
-            outputs,
-            generation,
-            self.ensure_ledger(generation),
-            self._keeper.check,
+            stream=self._config.stream,
+            run_id=self._config.run_id,
+            outputs=outputs,
+            generation=generation,
+            ledger=self.ensure_ledger(generation),
+            check_lease=self._keeper.check,
         )(batch, batch_id)

@@ -86,7 +86,7 @@ def next_tick(mode: str, view: TopicView, now_ms: int) -> int | None:
 
 
 def recorded_tick(view: TopicView) -> int | None:
-    """The earliest time of the partitions' end-of-replay records, or None unless every partition ends with one."""
+    """The earliest of the end-of-replay times, or None unless every partition ends with one."""
     if not view.ends:
         return None
     times = [_tick_time(view.newest.get(partition), view.max_ahead_ms) for partition in view.ends]

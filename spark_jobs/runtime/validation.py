@@ -1,8 +1,9 @@
 """From raw Kafka records to typed events or a reason why not, in Spark SQL.
 
-Strict where Spark's readers are lenient: a field has the declared JSON type or the record is a dead letter; nothing is
-converted, nothing becomes NULL in silence. Times need an explicit zone. Both limits of an event's time are judged by the
-record's own timestamp and the configuration, never by the wall clock, so that a re-run judges alike.
+Strict where Spark's readers are lenient: a field has the declared JSON type or the record is a dead letter;
+nothing is converted, nothing becomes NULL in silence. Times need an explicit zone. Both limits of an event's
+time are judged by the record's own timestamp and the configuration, never by the wall clock, so that a
+re-run judges alike.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from enum import StrEnum
 MAX_TEXT_LENGTH = 1024
 TICK_KEY = "\x00stateward-tick"
 
-# Spark's JSON parser stops after the first value and ignores what follows. Parsed as the first of two array elements, a
-# record with anything behind its value loses the second element, or never gets to it.
+# Spark's JSON parser stops after the first value and ignores what follows. Parsed as the first of two array
+# elements, a record with anything behind its value loses the second element, or never gets to it.
 _SENTINEL = "stateward:end-of-record"
 _TIME_PATTERN = r"^\\d{4}-\\d{2}-\\d{2}[T ]\\d{2}:\\d{2}:\\d{2}(\\.\\d{1,9})?(Z|[+-]\\d{2}:?\\d{2})$"
 
@@ -76,9 +77,10 @@ _JSON_TYPES = {
 
 def parse_expression(bounds: Bounds) -> str:
     """SQL for the record's value as a variant, or NULL; ``value`` is the raw column."""
+    text = "cast(value AS string)"
     return (
-        f"CASE WHEN octet_length(value) <= {bounds.max_record_bytes} AND is_valid_utf8(cast(value AS string)) "
-        f"THEN try_parse_json(concat('[', cast(value AS string), ',\"{_SENTINEL}\"]')) END"
+        f"CASE WHEN octet_length(value) <= {bounds.max_record_bytes} AND is_valid_utf8({text}) "
+        f"THEN try_parse_json(concat('[', {text}, ',\"{_SENTINEL}\"]')) END"
     )
 
 
@@ -88,7 +90,7 @@ def type_expression(field: Field) -> str:
 
 
 def value_expression(field: Field) -> str:
-    """SQL for the value of a field of ``body`` whose type was judged elsewhere."""
+    """SQL for the value of a field of ``body``; its type is judged elsewhere."""
     return f"try_variant_get(body, '$.{field.name}', '{_SPARK_TYPES[field.kind]}')"
 
 
@@ -100,7 +102,8 @@ def time_expression(text: str) -> str:
 def verdict_expression(fields: tuple[Field, ...], bounds: Bounds) -> str:
     """SQL for ``struct<reason, detail>`` or NULL for a valid record.
 
-    Columns it reads: ``value, parsed, body, record_timestamp, event_ts``, and per field ``v_<name>, t_<name>``.
+    Columns it reads: ``value, parsed, body, record_timestamp, event_ts``, and per field ``v_<name>,
+        t_<name>``.
     """
     checks = [
         ("value IS NULL", Reason.EMPTY_RECORD, "'the record has no value'"),

@@ -1,14 +1,14 @@
 """Sessions of one user: open, merge, close. Pure.
 
-A session is a maximal run of events, each *less than* the gap after the one before it. Writing the gap as four columns
-and the watermark as ``W``::
+A session is a maximal run of events, each *less than* the gap after the one before it. Writing the gap as
+four columns and the watermark as ``W``::
 
     events     a  b     c                 a and b are 3 apart: one session
                |--|---->|                 b and c are the gap apart: c starts another
     close            W here or later      b + gap <= W: no event below the gap can still come
 
-An ``is_last`` event joins its session and ends it at once. The latest ``timeout_ms`` by event time is the gap of its session
-from then on; the next session starts with the default again.
+An ``is_last`` event joins its session and ends it at once. The latest ``timeout_ms`` by event time is the
+gap of its session from then on; the next session starts with the default again.
 """
 
 import hashlib
@@ -126,10 +126,12 @@ def advance(
 
 
 def next_wake_up(user_id: str, state: UserState, *, default_gap_ms: int, limits: Limits) -> int | None:
-    """The earliest watermark (ms) at which something is emitted or the state can go, or None for an empty state.
+    """The earliest watermark (ms) at which there is something to do; None for an empty state.
 
-    Held events are folded only in thought: what they would emit sets the alarm, not each of them. So a key wakes up
-    once per session and not once per event.
+    To do is to emit a row or to remove the state.
+
+    Held events are folded only in thought: what they would emit sets the alarm, not each of them. So a key
+    wakes up once per session and not once per event.
     """
     if state.session is None and not state.held:
         return max((forgotten_at(seen, limits) for seen in state.recent), default=None)

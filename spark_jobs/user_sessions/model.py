@@ -1,9 +1,10 @@
 """State and rows of ``user_sessions``, versioned.
 
-The Spark schemas are strings beside the dataclasses that they describe, so that this module needs no engine. A change of
-``STATE_DDL`` is a change of ``STATE_SCHEMA_VERSION``.
+The Spark schemas are strings beside the dataclasses that they describe, so that this module needs no engine.
+A change of ``STATE_DDL`` is a change of ``STATE_SCHEMA_VERSION``.
 
-Bound per key: at most one open session (about 100 bytes), ``max_held_events`` held events and as many remembered ids.
+Bound per key: at most one open session (about 100 bytes), ``max_held_events`` held events and as many
+    remembered ids.
 """
 
 from dataclasses import dataclass
@@ -16,14 +17,15 @@ STATE_NAME = "user"
 STATE_DDL = (
     "session struct<session_id: string, started_ms: bigint, last_ms: bigint, event_count: bigint, "
     "last_event_type: string, gap_ms: bigint>, "
-    "held array<struct<event_id: string, event_ms: bigint, event_type: string, is_last: boolean, timeout_ms: bigint>>, "
+    "held array<struct<event_id: string, event_ms: bigint, event_type: string, is_last: boolean, "
+    "timeout_ms: bigint>>, "
     "recent array<struct<event_id: string, event_ms: bigint>>, "
     "floor_ms bigint"
 )
 
 SESSION_DDL = (
-    "session_id: string, user_id: string, started_ms: bigint, ended_ms: bigint, duration_ms: bigint, event_count: bigint, "
-    "last_event_type: string, close_reason: string, closed_ms: bigint"
+    "session_id: string, user_id: string, started_ms: bigint, ended_ms: bigint, duration_ms: bigint, "
+    "event_count: bigint, last_event_type: string, close_reason: string, closed_ms: bigint"
 )
 
 ENDED = "ENDED"
@@ -51,7 +53,7 @@ class SessionEvent:
 
 @dataclass(frozen=True)
 class OpenSession:
-    """A session that may still grow. Times in milliseconds since 1970 UTC; ``gap_ms`` is the gap that holds now."""
+    """A session that may still grow; times in milliseconds since 1970 UTC, ``gap_ms`` as it holds now."""
 
     session_id: str
     started_ms: int

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from spark_jobs.runtime.admission import Limits, Seen
 from spark_jobs.runtime.rows import KIND_COUNTS, KIND_DEAD, KIND_LATE
@@ -47,8 +47,8 @@ _Dead = Row("topic", "partition", "offset", "record_ms", "key", "value", "reason
 class UserSessionsProcessor(StatefulProcessor):
     """Sessions per user; ticks and dead letters pass through on lanes of their own.
 
-    One value of state and at most one timer per user. A timer is set to the earliest watermark at which something is to
-    be done, and every call ends with either a timer or no state.
+    One value of state and at most one timer per user. A timer is set to the earliest watermark at which
+    something is to be done, and every call ends with either a timer or no state.
 
     Args:
         gap_ms: The stream's gap.
@@ -88,7 +88,8 @@ class UserSessionsProcessor(StatefulProcessor):
         """Nothing is held open."""
 
     def _user(self, user_id: str, rows: list[Row], watermark_ms: int) -> Iterator[Row]:
-        # Rows of one key come in no particular order; a stable choice between equal ids keeps a re-run the same.
+        # Rows of one key come in no particular order; a stable choice between equal ids keeps a re-run the
+        # same.
         rows.sort(key=lambda row: (row["event_ms"], row["v_event_id"], row["partition"], row["offset"]))
         arrivals = [_ArrivedEvent.of(row) for row in rows]
         step = self._advance(user_id, arrivals, watermark_ms)
@@ -123,8 +124,8 @@ class UserSessionsProcessor(StatefulProcessor):
                 self._state.clear()
         elif step.state != before:
             self._state.update(_write_state(step.state))
-        # After a change of settings the timer that is set may not be the one that would be set today. The one that
-        # fired is gone in any case, so a key that keeps state always gets a new one.
+        # After a change of settings the timer that is set may not be the one that would be set today. The
+        # one that fired is gone in any case, so a key that keeps state always gets a new one.
         old_ms = self._wake_up(user_id, before) if expired_ms is None else None
         self._set_timer(old_ms, self._wake_up(user_id, step.state), watermark_ms)
         return step
