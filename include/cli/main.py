@@ -91,9 +91,7 @@ def replay(  # noqa: PLR0917 - Typer's form of a command line
 
 @app.command(rich_help_panel=STREAMS)
 def demo(
-    keep: Annotated[
-        bool, typer.Option("--keep", envvar="KEEP", help="Leave everything running at the end.")
-    ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave everything running at the end.")] = False,
 ) -> None:
     """Run the whole thing on 10,000 real events, show what came out, and stop it again."""
     from include.cli.demo import run

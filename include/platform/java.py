@@ -68,3 +68,11 @@ def _version_of(java: Path) -> int | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return parse_version(run.stderr + run.stdout)
+
+
+if __name__ == "__main__":
+    # `make setup` asks before it downloads anything.
+    try:
+        find_java()
+    except JavaNotFoundError as error:
+        raise SystemExit(f"setup: {error}") from None

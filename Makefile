@@ -1,0 +1,85 @@
+# Everything a person needs. `make` alone lists it.
+
+.DEFAULT_GOAL := help
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+COMPILE := $(BIN)/uv pip compile -q --python-version 3.11 --generate-hashes --override overrides.txt
+
+# Stamps: what they depend on decides whether a step of the setup runs again.
+STAMPS := $(VENV)/.stamps
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(STAMPS)/installed $(STAMPS)/jars ## Build .venv from the pinned requirements and fetch the pinned JARs
+
+.PHONY: check
+check: setup ## Lint, types, and the fast tests (under a minute)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/unit tests/processors
+
+.PHONY: test
+test: setup ## Run every test, fastest tier first, with real Kafka, Spark and Airflow
+	$(BIN)/python -m pytest tests/unit tests/processors tests/spark tests/airflow tests/e2e
+
+.PHONY: demo
+demo: setup ## Run 10,000 real events through everything; KEEP=1 leaves it running
+	@$(BIN)/stateward demo $(if $(filter-out 0,$(KEEP)),--keep)
+
+.PHONY: up
+up: setup ## Start Kafka and Airflow
+	@$(BIN)/stateward up
+
+.PHONY: down
+down: ## Stop everything that `up` and its streams have started
+	@$(BIN)/stateward down
+
+.PHONY: status
+status: ## Show the parts and the streams
+	@$(BIN)/stateward status
+
+.PHONY: lock
+lock: $(STAMPS)/installed ## Resolve requirements.in and jars.toml anew into their locks
+	$(COMPILE) requirements.in -o requirements.txt
+	$(BIN)/stateward jars --lock
+
+.PHONY: clean
+clean: ## Stop everything, then remove the environment, the JARs and all state in var/
+	@if [ -x $(BIN)/stateward ]; then \
+	  $(BIN)/stateward down; \
+	  STATEWARD_HOME=$${STATEWARD_HOME:-$(CURDIR)/var}/demo $(BIN)/stateward down; \
+	fi
+	rm -rf $(VENV) jars var *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(STAMPS)/machine: include/platform/java.py
+	@command -v $(PYTHON) >/dev/null || { echo "setup: $(PYTHON) was not found. Install Python 3.11" \
+	  "(Debian 12: apt-get install python3.11 python3.11-venv), or name it: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; v == (3, 11) or sys.exit(f"setup: Python 3.11 is needed, found {v[0]}.{v[1]}")'
+	@$(PYTHON) -m include.platform.java
+	@$(PYTHON) -c 'import ensurepip, venv' || { echo "setup: $(PYTHON) lacks venv;" \
+	  "install it (Debian: apt-get install python3.11-venv)" >&2; exit 1; }
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/requirements: requirements.txt | $(STAMPS)/machine
+	@echo "setup: installing the pinned requirements into $(VENV)"
+	@[ -x $(BIN)/uv ] || $(BIN)/python -m pip install -q --disable-pip-version-check "$$(grep -oE '^uv==[0-9.]+' requirements.txt)"
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip sync --require-hashes requirements.txt
+	@touch $@
+
+$(STAMPS)/installed: pyproject.toml $(STAMPS)/requirements
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(STAMPS)/jars: jars.lock $(STAMPS)/installed
+	@$(BIN)/stateward jars
+	@touch $@
