@@ -62,8 +62,7 @@ def read_report(results_uri: str, stream: str, run_id: str) -> QualityReport | N
     rows = (
         DeltaTable(results_uri)
         .to_pyarrow_table(
-            partitions=[("stream", "=", stream)],
-            filters=[("run_id", "=", run_id)],
+            filters=[("stream", "=", stream), ("run_id", "=", run_id)],
             columns=["table", "table_version", "name", "severity", "success", "observed_value", "docs_path"],
         )
         .to_pylist()

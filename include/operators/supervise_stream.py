@@ -13,7 +13,7 @@ from include.control.act import Controller, locked, log_tail
 from include.control.decide import Done, GiveUp, Healthy
 from include.control.observe import read_control
 from include.control.settle import NOTHING_DUE, settle
-from include.control.status import parse_time
+from include.control.status import Supervisor, parse_time
 from include.control.supervisor import claim, release
 from include.operators.deploy_stream import controller_of, dag_run_of
 from include.triggers.stream_progress import StreamProgressTrigger
@@ -66,20 +66,35 @@ class SuperviseStreamOperator(BaseOperator):
     def _supervise(self, context: Context, stalled_since: datetime | None) -> str:
         controller = controller_of(self.stream)
         dag_run = dag_run_of(context)
-        with locked(controller.layout, self.stream):
-            other = claim(controller.layout, self.stream, dag_run, datetime.now(UTC))
+        other = self._claim(controller, dag_run)
         if other is not None:
-            return f"{other.dag_run} supervises stream {self.stream}, last seen {other.at:%H:%M:%S} UTC"
+            said = f"{other.dag_run} supervises stream {self.stream}, last seen {other.at:%H:%M:%S} UTC"
+            self.log.info(said)
+            return said
         action = settle(controller, lambda: time.sleep(self.poll_s), NOTHING_DUE, stalled_since)
         if not isinstance(action, Done | GiveUp):
             for warning in action.warnings if isinstance(action, Healthy) else ():
                 self.log.warning("stream %s: %s", self.stream, warning)
             self._watch(controller, dag_run)
+        self.log.info("Nothing more to supervise: %s", action.reason)
         release(controller.layout, self.stream, dag_run)
         if isinstance(action, GiveUp):
             tail = log_tail(read_control(controller.layout, self.stream))
             raise AirflowFailException(f"stream {self.stream}: {action.reason}\n{tail}")
         return action.reason
+
+    def _claim(self, controller: Controller, dag_run: str) -> Supervisor | None:
+        """Become the supervisor, or return the other one once it has shown that it lives."""
+        first: Supervisor | None = None
+        while True:
+            with locked(controller.layout, self.stream):
+                other = claim(controller.layout, self.stream, dag_run, datetime.now(UTC))
+            first = first or other
+            # A fresh heartbeat may be the last one of a supervisor that has just been killed; within
+            # its lifetime there is a second one, or it goes stale and is taken over.
+            if other is None or first is None or (other.dag_run, other.at) != (first.dag_run, first.at):
+                return other
+            time.sleep(self.poll_s)
 
     def _watch(self, controller: Controller, dag_run: str) -> None:
         self.defer(

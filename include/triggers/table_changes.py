@@ -114,7 +114,7 @@ class ChangeReader:
 
         if not DeltaTable.is_deltatable(self._table_uri):
             return None
-        table = DeltaTable(self._table_uri, without_files=True)
+        table = DeltaTable(self._table_uri)
         table_id, version = str(table.metadata().id), table.version()
         validated = self._validated_version(table_id)
         asked = fired.version if fired and fired.table_id == table_id else -1
@@ -148,7 +148,7 @@ class ChangeReader:
         seen = (str(results.metadata().id), results.version())
         if seen != self._results_seen:
             rows = results.to_pyarrow_table(
-                partitions=[("stream", "=", self._stream)],
+                filters=[("stream", "=", self._stream)],
                 columns=["table", "table_id", "table_version"],
             )
             rows = rows.filter(pc.equal(rows["table"], self._table))

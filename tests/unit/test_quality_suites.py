@@ -1,0 +1,114 @@
+"""Every suite that is shipped can be used, and an unusable one says why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from include.spec import load_specs
+from spark_jobs.quality.failing_rows import failing_rows_query
+from spark_jobs.quality.suite import Expectation, SuiteError, load_suite
+
+SUITES = Path(__file__).resolve().parents[2] / "include" / "quality"
+ENTRY = {
+    "name": "id_is_present",
+    "type": "expect_column_values_to_not_be_null",
+    "kwargs": {"column": "id"},
+    "severity": "critical",
+    "means": "Every row has an id.",
+    "remedy": "Look at the source.",
+}
+
+
+def write(folder: Path, *entries: object, **changes: object) -> Path:
+    path = folder / "suite.yaml"
+    head = {"suite": "s", "table": "t", "description": "d", "expectations": list(entries)}
+    path.write_text(yaml.safe_dump(head | changes))
+    return path
+
+
+@pytest.mark.parametrize("path", sorted(SUITES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_shipped_suite_is_well_formed_and_named_after_its_file(path: Path) -> None:
+    suite = load_suite(path)
+    assert suite.name == path.stem
+    assert len(suite.expectations) > 5
+
+
+def test_every_stream_with_quality_has_its_suite() -> None:
+    specs = [spec for spec in load_specs()[0] if spec.quality]
+    assert specs
+    for spec in specs:
+        assert spec.quality
+        assert load_suite(SUITES / f"{spec.quality.suite}.yaml").table == spec.quality.table
+
+
+def test_the_sessions_suite_covers_every_column_of_its_contract() -> None:
+    suite = load_suite(SUITES / "sessions.yaml")
+    by_name = {item.name: item for item in suite.expectations}
+    columns = set(by_name["columns_are_those_of_the_contract"].kwargs["column_set"])
+    named = " ".join(f"{item.column} {item.kwargs}" for item in suite.expectations[1:])
+    assert {column for column in columns if column not in named} == {"last_event_type"}  # may be anything
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"severity": "fatal"}, "severity is one of"),
+        ({"name": "Is Present"}, "lower-case"),
+        ({"kwargs": ["column"]}, "kwargs are a mapping"),
+        ({"remedy": " "}, "remedy is a text"),
+    ],
+)
+def test_a_bad_entry_names_the_file_and_the_field(
+    tmp_path: Path, change: dict[str, object], said: str
+) -> None:
+    path = write(tmp_path, ENTRY | change)
+    with pytest.raises(SuiteError, match=said) as raised:
+        load_suite(path)
+    assert str(path) in str(raised.value)
+
+
+def test_an_incomplete_a_doubled_and_a_missing_suite_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SuiteError, match="has the fields"):
+        load_suite(write(tmp_path, {"name": "x"}))
+    with pytest.raises(SuiteError, match=r"found twice: \['id_is_present'\]"):
+        load_suite(write(tmp_path, ENTRY, ENTRY))
+    with pytest.raises(SuiteError, match="at least one expectation"):
+        load_suite(write(tmp_path))
+    with pytest.raises(SuiteError, match="no such suite"):
+        load_suite(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("kind", "kwargs", "condition"),
+    [
+        (
+            "expect_column_values_to_be_in_set",
+            {"column": "c", "value_set": ["a'b", 1]},
+            "`c` NOT IN ('a\\'b', 1)",
+        ),
+        ("expect_column_values_to_be_between", {"column": "c", "min_value": 0}, "`c` < 0"),
+        (
+            "expect_column_values_to_be_between",
+            {"column": "c", "min_value": 0, "max_value": 9, "strict_max": True},
+            "`c` < 0 OR `c` >= 9",
+        ),
+        (
+            "expect_column_pair_values_a_to_be_greater_than_b",
+            {"column_A": "a", "column_B": "b", "or_equal": True},
+            "NOT (`a` >= `b`)",
+        ),
+    ],
+)
+def test_failing_rows_are_those_that_break_the_statement(
+    kind: str, kwargs: dict[str, object], condition: str
+) -> None:
+    query = failing_rows_query(Expectation("n", kind, kwargs, "critical", "m", "r"))
+    assert query == f"SELECT * FROM {{batch}} WHERE {condition}"
+
+
+def test_a_statement_about_the_whole_table_has_no_failing_rows() -> None:
+    whole = Expectation("n", "expect_table_row_count_to_be_between", {"min_value": 1}, "warning", "m", "r")
+    assert failing_rows_query(whole) is None
