@@ -14,7 +14,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from include.control.decide import Drain, Healthy, Thresholds, Wait, decide
 from include.control.observe import StallClock, observe
 from include.control.status import DocumentError, format_time
-from include.control.supervisor import renew
+from include.control.supervisor import release, renew
 from include.layout import Layout
 
 log = logging.getLogger(__name__)
@@ -62,6 +62,10 @@ class StreamProgressTrigger(BaseTrigger):
                 yield TriggerEvent(event)  # type: ignore[no-untyped-call]
                 return
             await asyncio.sleep(self.poll_s)
+
+    async def on_kill(self) -> None:
+        """Hand the supervision back when a person ends the task; the driver goes on."""
+        await asyncio.to_thread(release, Layout.of(), self.stream, self.dag_run)
 
 
 @dataclass

@@ -1,0 +1,163 @@
+"""The trigger: what goes through Airflow's database, when it fires, and that it never acts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from airflow.sdk.module_loading import import_string
+from airflow.serialization.encoders import encode_trigger
+from airflow.serialization.serialized_objects import BaseSerialization
+
+from include.control import processes
+from include.control.observe import read_supervisor, thresholds_of
+from include.control.status import Control, Launch, control_document
+from include.control.supervisor import claim
+from include.layout import Layout
+from include.spec import load_spec
+from include.storage import write_json
+from include.triggers.stream_progress import StreamProgressTrigger
+
+pytestmark = pytest.mark.airflow
+
+STREAM = "user_sessions"
+LIMITS = thresholds_of(load_spec(STREAM)).to_json()
+
+
+def trigger(**changes: Any) -> StreamProgressTrigger:
+    arguments = {"stream": STREAM, "dag_run": "dag/run", "limits": LIMITS, "poll_s": 0.05}
+    return StreamProgressTrigger(**{**arguments, **changes})
+
+
+@pytest.fixture
+def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    monkeypatch.setenv("STATEWARD_HOME", str(tmp_path))
+    return Layout.of()
+
+
+@pytest.fixture
+def driver(layout: Layout) -> Iterator[psutil.Popen]:
+    """A live process that the documents call the stream's driver."""
+    now = datetime.now(UTC)
+    process = psutil.Popen(["sleep", "60"])
+    launched = Launch(
+        "r1", now, processes.host_identity(), "/l", process.pid, processes.started_at(process.pid)
+    )
+    write_json(
+        layout.control_uri(STREAM),
+        control_document(Control(STREAM, "running", "r1", now, "me", "why", launched)),
+    )
+    report(layout, now)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def report(layout: Layout, now: datetime, state: str = "running") -> None:
+    times = {"started_at": now.isoformat(), "updated_at": now.isoformat()}
+    document = {"stream": STREAM, "run_id": "r1", "state": state, "batch_id": 1, **times}
+    write_json(layout.status_uri(STREAM), document)
+
+
+async def first_event(watching: StreamProgressTrigger, timeout_s: float = 20) -> dict[str, Any]:
+    async with asyncio.timeout(timeout_s):
+        async for event in watching.run():
+            payload: dict[str, Any] = event.payload
+            return payload
+    raise AssertionError("the trigger ended without an event")
+
+
+def test_it_comes_out_of_the_database_as_it_went_in() -> None:
+    path, arguments = encode_trigger(trigger(poll_s=3.5))["classpath"], trigger(poll_s=3.5).serialize()[1]
+    stored = BaseSerialization.deserialize(BaseSerialization.serialize(arguments))
+    again = import_string(path)(**stored)
+    assert isinstance(again, StreamProgressTrigger)
+    assert again.serialize() == trigger(poll_s=3.5).serialize()
+
+
+def test_it_is_silent_while_the_driver_is_healthy_and_cancelling_it_leaves_the_driver(
+    layout: Layout, driver: psutil.Popen
+) -> None:
+    async def watch() -> None:
+        watching = asyncio.ensure_future(first_event(trigger()))
+        done, _ = await asyncio.wait([watching], timeout=1)
+        assert not done, watching.result()
+        watching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await watching
+        await trigger().on_kill()
+
+    claim(layout, STREAM, "dag/run", datetime.now(UTC))
+    asyncio.run(watch())
+    assert driver.is_running()
+    assert driver.status() != psutil.STATUS_ZOMBIE
+    # A person has ended the task: the next run need not wait until the heartbeat is stale.
+    assert read_supervisor(layout, STREAM) is None
+
+
+def test_it_renews_the_heartbeat_of_its_dag_run(layout: Layout, driver: psutil.Popen) -> None:
+    claim(layout, STREAM, "dag/run", datetime.now(UTC) - timedelta(seconds=20))
+
+    async def watch() -> None:
+        watching = asyncio.ensure_future(first_event(trigger()))
+        await asyncio.wait([watching], timeout=1)
+        watching.cancel()
+
+    asyncio.run(watch())
+    found = read_supervisor(layout, STREAM)
+    assert found is not None
+    assert datetime.now(UTC) - found.at < timedelta(seconds=10)
+
+
+def test_it_fires_when_the_driver_is_gone(layout: Layout, driver: psutil.Popen) -> None:
+    driver.kill()
+    event = asyncio.run(first_event(trigger()))
+    assert event["event"] == "launch"
+    assert "driver process gone" in event["reason"]
+
+
+def test_it_fires_when_the_driver_is_silent(layout: Layout, driver: psutil.Popen) -> None:
+    report(layout, datetime.now(UTC) - timedelta(minutes=1))
+    event = asyncio.run(first_event(trigger()))
+    assert event["event"] == "kill"
+    assert driver.is_running()
+
+
+def test_it_fires_when_another_dag_run_has_taken_over(layout: Layout, driver: psutil.Popen) -> None:
+    claim(layout, STREAM, "dag/other", datetime.now(UTC))
+    event = asyncio.run(first_event(trigger()))
+    assert (event["event"], event["reason"]) == ("superseded", "dag/other has taken over")
+
+
+def test_it_fires_when_a_stopped_stream_has_stopped(layout: Layout, driver: psutil.Popen) -> None:
+    now = datetime.now(UTC)
+    stopped = Control(STREAM, "stopped", "r1", now, "me", "asked to stop")
+    write_json(layout.control_uri(STREAM), control_document(stopped))
+    assert asyncio.run(first_event(trigger()))["event"] == "done"
+    assert replace(stopped, desired="running").launch_pending
+
+
+def test_storage_that_fails_once_is_looked_at_again(
+    layout: Layout, driver: psutil.Popen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from include.triggers import stream_progress
+
+    looks: list[int] = []
+    real = stream_progress.observe
+
+    def flaky(*arguments: Any) -> Any:
+        looks.append(1)
+        if len(looks) < 3:
+            raise OSError("storage away")
+        return real(*arguments)
+
+    monkeypatch.setattr(stream_progress, "observe", flaky)
+    driver.kill()
+    assert asyncio.run(first_event(trigger()))["event"] == "launch"
+    assert len(looks) >= 3
