@@ -1,0 +1,358 @@
+"""The quality DAG, its watcher, its operator and the pages of Data Docs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from deltalake import write_deltalake
+
+from include.layout import Layout
+from include.operators.validate_table import ValidateTableOperator, requested_version
+from include.plugins.data_docs import DataDocsPlugin
+from include.triggers.table_update import TableUpdateTrigger
+from tests.airflow.conftest import ROOT, STREAM
+
+pytestmark = pytest.mark.airflow
+
+RUN_ID = f"quality_{STREAM}/manual__1/1"
+DOCS_PATH = "validations/sessions/a run/sessions v7.html"
+
+
+@pytest.fixture
+def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    monkeypatch.setenv("STATEWARD_HOME", str(tmp_path))
+    monkeypatch.setenv("STATEWARD_AIRFLOW_URL", "http://airflow.example:8080/base")
+    return Layout.of()
+
+
+def load() -> DagBag:
+    bag = DagBag(str(ROOT / "dags" / "none"))
+    bag.process_file(str(ROOT / "dags" / "quality.py"), only_if_updated=False)
+    return bag
+
+
+def test_the_dag_runs_after_changes_and_on_a_schedule_one_at_a_time(layout: Layout) -> None:
+    bag = load()
+    assert bag.import_errors == {}
+    dag = bag.dags[f"quality_{STREAM}"]
+    assert [task.task_id for task in dag.tasks] == ["validate"]
+    assert dag.max_active_runs == 1
+    assert dag.catchup is False
+    assert dag.is_paused_upon_creation is False
+    [asset] = dag.timetable.asset_condition.objects
+    assert asset.uri == layout.table_uri("sessions")
+    [watcher] = asset.watchers
+    assert isinstance(watcher.trigger, TableUpdateTrigger)
+    assert dag.timetable.timetable.expression == "0 3 * * *"
+    version = dag.params.get_param("version")
+    assert version.resolve(None) is None
+    assert version.resolve(3) == 3
+
+
+def make_trigger(layout: Layout, **changes: Any) -> TableUpdateTrigger:
+    return TableUpdateTrigger(
+        **{
+            "table_uri": layout.table_uri("sessions"),
+            "results_uri": layout.table_uri("quality_results"),
+            "stream": STREAM,
+            "table": "sessions",
+            "settle_s": 0.0,
+            "max_staleness_s": 900.0,
+            "poll_s": 0.05,
+            **changes,
+        }
+    )
+
+
+def test_a_trigger_serializes_to_exactly_its_arguments(layout: Layout) -> None:
+    path, arguments = make_trigger(layout).serialize()
+    module, name = path.rsplit(".", 1)
+    assert (module, name) == (TableUpdateTrigger.__module__, TableUpdateTrigger.__name__)
+    again = TableUpdateTrigger(**arguments)
+    assert again.serialize() == (path, arguments)
+
+
+class Store:
+    """Airflow's asset state store, as far as a trigger sees it."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+
+    async def aget(self, key: str, default: Any = None) -> Any:
+        return self.values.get(key, default)
+
+    async def aset(self, key: str, value: Any) -> None:
+        self.values[key] = value
+
+
+async def events(trigger: TableUpdateTrigger, count: int, timeout_s: float) -> list[dict[str, Any]]:
+    """Run a trigger until it has fired `count` times or `timeout_s` is over."""
+    found: list[dict[str, Any]] = []
+
+    async def collect() -> None:
+        async for event in trigger.run():
+            found.append(event.payload)
+            if len(found) == count:
+                return
+
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(collect(), timeout_s)
+    return found
+
+
+def append(layout: Layout) -> None:
+    write_deltalake(layout.table_uri("sessions"), pa.table({"n": [1]}), mode="append")
+
+
+def test_a_version_fires_once_and_not_again_after_a_restart(layout: Layout) -> None:
+    store = Store()
+
+    def restarted(count: int, timeout_s: float) -> list[dict[str, Any]]:
+        trigger = make_trigger(layout, max_staleness_s=0.0)
+        trigger.asset_state_store = store  # type: ignore[assignment]
+        return asyncio.run(events(trigger, count, timeout_s))
+
+    assert restarted(1, 0.5) == []  # there is no table yet
+    append(layout)
+    expected = {"stream": STREAM, "table": "sessions", "uri": layout.table_uri("sessions")}
+    assert restarted(1, 30) == [expected | {"version": 0}]
+    assert restarted(1, 1.5) == []
+    append(layout)
+    append(layout)
+    assert restarted(1, 30) == [expected | {"version": 2}]
+
+
+def test_a_table_that_cannot_be_read_does_not_end_the_watch(layout: Layout) -> None:
+    log = Path(layout.table_uri("sessions").removeprefix("file://")) / "_delta_log"
+    log.mkdir(parents=True)
+    broken = log / f"{0:020}.json"
+    broken.write_text("no json\n")
+
+    async def repair() -> list[dict[str, Any]]:
+        watching = asyncio.create_task(events(make_trigger(layout), 1, 30))
+        await asyncio.sleep(0.5)
+        assert not watching.done()
+        broken.unlink()
+        await asyncio.to_thread(append, layout)
+        return await watching
+
+    assert [event["version"] for event in asyncio.run(repair())] == [0]
+
+
+class TaskInstance:
+    """What the operator asks of its task instance."""
+
+    dag_id, run_id, try_number = f"quality_{STREAM}", "manual__1", 1
+
+    def __init__(self) -> None:
+        self.pushed: dict[str, Any] = {}
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.pushed[key] = value
+
+
+def context(version: int | None = None, *payloads: dict[str, Any]) -> Any:
+    asset_events = [SimpleNamespace(extra={"payload": payload}) for payload in payloads]
+    return {
+        "ti": TaskInstance(),
+        "params": {"version": version},
+        "triggering_asset_events": {"asset": asset_events},
+    }
+
+
+def write_results(layout: Layout, *rows: dict[str, Any]) -> None:
+    same = {
+        "stream": STREAM,
+        "table": "sessions",
+        "table_version": 7,
+        "run_id": RUN_ID,
+        "docs_path": DOCS_PATH,
+    }
+    write_deltalake(
+        layout.table_uri("quality_results"),
+        pa.Table.from_pylist([same | row for row in rows]),
+        mode="append",
+        partition_by=["stream"],
+    )
+
+
+PASSED = {"name": "id_is_present", "severity": "critical", "success": True, "observed_value": "fine"}
+WARNED = {"name": "has_rows", "severity": "warning", "success": False, "observed_value": "0"}
+BROKEN = {
+    "name": "id_is_unique",
+    "severity": "critical",
+    "success": False,
+    "observed_value": "2 unexpected rows",
+}
+
+
+@pytest.fixture
+def submit(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """Replaces spark-submit alone: a list of what it does, and then of what it was given."""
+    done: list[Any] = []
+
+    def execute(self: SparkSubmitOperator, given: Any) -> None:
+        for act in [item for item in done if callable(item)]:
+            act()
+        done.append(self.application_args)
+
+    monkeypatch.setattr(SparkSubmitOperator, "execute", execute)
+    yield done
+
+
+def make_operator() -> ValidateTableOperator:
+    return ValidateTableOperator(task_id="validate", stream=STREAM, table="sessions", suite="sessions")
+
+
+def fail_submit() -> None:
+    raise AirflowException("Cannot execute: spark-submit. Error code is: 2.")
+
+
+def test_a_failed_expectation_fails_without_retry_and_says_what_and_where(
+    layout: Layout, submit: list[Any]
+) -> None:
+    append(layout)
+    submit += [lambda: write_results(layout, PASSED, WARNED, BROKEN), fail_submit]
+    given = context(7)
+    with pytest.raises(AirflowFailException) as raised:
+        make_operator().execute(given)
+    url = (
+        "http://airflow.example:8080/base/stateward/data-docs/validations/sessions/a%20run/sessions%20v7.html"
+    )
+    assert str(raised.value).splitlines() == [
+        f"{STREAM}: 2 of 3 expectations do not hold for sessions at version 7.",
+        "  - id_is_unique (critical): 2 unexpected rows",
+        "  - has_rows (warning): 0",
+        f"Report with what to do: {url}",
+        "The stream is left running.",
+    ]
+    assert given["ti"].pushed == {"data_docs": url.removeprefix("http://airflow.example:8080")}
+
+
+def test_a_sound_version_passes_and_is_linked(layout: Layout, submit: list[Any]) -> None:
+    append(layout)
+    submit += [lambda: write_results(layout, PASSED)]
+    given = context(None, {"version": 4}, {"version": 6})
+    make_operator().execute(given)
+    assert given["ti"].pushed["data_docs"].endswith("sessions%20v7.html")
+    arguments = dict(zip(submit[-1][::2], submit[-1][1::2], strict=True))
+    assert arguments["--version"] == "6"
+    assert arguments["--run-id"] == RUN_ID
+    assert Path(arguments["--suite-file"]).is_file()
+
+
+def test_a_validation_that_could_not_be_done_is_tried_again(layout: Layout, submit: list[Any]) -> None:
+    append(layout)
+    submit += [fail_submit]
+    with pytest.raises(AirflowException, match="Error code is: 2") as raised:
+        make_operator().execute(context())
+    assert not isinstance(raised.value, AirflowFailException)
+    submit.clear()
+    with pytest.raises(AirflowException, match="wrote no results"):
+        make_operator().execute(context())
+
+
+def test_a_missing_table_is_skipped(layout: Layout, submit: list[Any]) -> None:
+    with pytest.raises(AirflowSkipException, match="there is no table at"):
+        make_operator().execute(context())
+    assert submit == []
+
+
+def test_the_parameter_wins_over_the_event_and_neither_means_latest() -> None:
+    assert requested_version(context(0, {"version": 9})) == 0
+    assert requested_version(context(None, {"version": 9})) == 9
+    assert requested_version(context()) is None
+
+
+def test_the_operator_has_the_link_and_the_link_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.sdk.execution_time.xcom import XCom
+
+    [link] = make_operator().operator_extra_links
+    assert link.name == "Data Docs"
+    stored: dict[str, str | None] = {"data_docs": "/stateward/data-docs/x.html"}
+    monkeypatch.setattr(XCom, "get_value", lambda *, ti_key, key: stored[key])
+    assert link.get_link(make_operator(), ti_key=None) == "/stateward/data-docs/x.html"
+    stored["data_docs"] = None  # skipped: there is no report
+    assert link.get_link(make_operator(), ti_key=None) == ""
+
+
+@pytest.fixture
+def docs(layout: Layout) -> Path:
+    folder = Path(layout.data_docs_uri.removeprefix("file://"))
+    folder.mkdir(parents=True)
+    (folder / "index.html").write_text("<h1>reports</h1>")
+    (folder.parent / "secret.txt").write_text("secret")
+    (folder / "way out").symlink_to(folder.parent / "secret.txt")
+    return folder
+
+
+@pytest.fixture
+def server(docs: Path, metadata_database: Path) -> Iterator[tuple[Any, str]]:
+    """Airflow's own API server with the plugin mounted as Airflow mounts it, and a token of a user."""
+    from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+    from fastapi import FastAPI
+    from fastapi.testclient import TestClient
+
+    create_app(apps="core")  # Makes the auth manager, which checks the tokens.
+    token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="reader", role="viewer"))
+    outer = FastAPI()
+    [mount] = DataDocsPlugin.fastapi_apps
+    from include.plugins.data_docs import DataDocsApp
+
+    outer.mount(mount["url_prefix"], DataDocsApp())
+    yield TestClient(outer, follow_redirects=False), token
+    purge_cached_app()
+
+
+def test_pages_are_for_people_who_are_logged_in(server: tuple[Any, str]) -> None:
+    client, token = server
+    page = "/stateward/data-docs/index.html"
+    assert client.get(page).status_code == 401
+    assert client.get(page, headers={"Authorization": "Bearer forged"}).status_code == 403
+    sent_to_login = client.get(page, headers={"Accept": "text/html"})
+    assert sent_to_login.status_code == 303
+    assert "/login?next=" in sent_to_login.headers["location"]
+    answer = client.get(page, cookies={"_token": token})
+    assert (answer.status_code, answer.text) == (200, "<h1>reports</h1>")
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src" not in policy
+
+
+@pytest.mark.parametrize(
+    "path", ["..%2fsecret.txt", "%2e%2e/secret.txt", "%2fetc%2fpasswd", "way%20out", "none.html"]
+)
+def test_nothing_outside_of_the_folder_is_served(server: tuple[Any, str], path: str) -> None:
+    client, token = server
+    answer = client.get(f"/stateward/data-docs/{path}", cookies={"_token": token})
+    assert answer.status_code == 404
+    assert "secret" not in answer.text
+
+
+def test_the_plugin_costs_other_parts_of_airflow_nothing() -> None:
+    import subprocess
+    import sys
+
+    heavy = "{'fastapi', 'deltalake', 'pyarrow'}"
+    program = f"import sys, include.plugins.data_docs\nprint(sorted({heavy} & set(sys.modules)))"
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ},
+    )
+    assert run.stdout.splitlines()[-1] == "[]"
