@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
-from spark_jobs.runtime.identity import ProcessIdentity
+from spark_jobs.runtime.identity import ProcessIdentity, host_identity
 
 Clock = Callable[[], datetime]
 
@@ -149,7 +149,7 @@ class Lease:
         )
         current = _record(table)
         now = self._clock()
-        if current is not None and current.holds(now, self._holder.host):
+        if current is not None and current.holds(now, host_identity()):
             raise LeaseHeldError(current)
         claim = LeaseRecord(
             stream=self._stream,
@@ -212,7 +212,8 @@ class Lease:
             ) from None
         self._held = changed
         if table.version() % _COMMITS_BETWEEN_CLEAN_UPS == 0:
-            table.vacuum(dry_run=False)
+            # Full: a checkpoint of the log forgets which files it has dropped.
+            table.vacuum(dry_run=False, full=True)
 
     def _mine(self) -> LeaseRecord:
         if self._held is None:
