@@ -18,7 +18,7 @@ help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: $(STAMPS)/installed $(STAMPS)/jars ## Build .venv from the pinned requirements and fetch the pinned JARs
+setup: $(STAMPS)/installed jars/.verified ## Build .venv from the pinned requirements and fetch the pinned JARs
 
 .PHONY: check
 check: setup ## Lint, types, and the fast tests (under a minute)
@@ -80,6 +80,6 @@ $(STAMPS)/installed: pyproject.toml $(STAMPS)/requirements
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(STAMPS)/jars: jars.lock $(STAMPS)/installed
+jars/.verified: jars.lock $(STAMPS)/installed
 	@$(BIN)/stateward jars
 	@touch $@

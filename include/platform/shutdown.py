@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from include.layout import Layout
+from include.platform.kafka import Broker
 from include.platform.lock import exclusive
 from include.platform.parts import AIRFLOW_PARTS, KAFKA
 from include.platform.processes import drain, drivers, end, find_owned, parts_only
@@ -42,6 +43,8 @@ def down(settings: Settings, report: Report = lambda part, what: None) -> None:
             _wait_for_end(supervisor, timeout_s=10)
         _sweep(settings, report)
         supervisor.clear_files()
+        # Kafka's own, held only while it lives.
+        (Broker.of(settings).log_dir / ".lock").unlink(missing_ok=True)
 
 
 def _end_airflow_leftovers(settings: Settings) -> None:

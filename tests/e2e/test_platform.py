@@ -1,0 +1,161 @@
+"""`stateward up`, `down` and `status` on real processes, some of which are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from include.platform.processes import DRIVER_VARIABLE, HOME_VARIABLE, MANAGED_VARIABLE, PART_VARIABLE
+from include.platform.secrets import passwords_file
+from include.platform.supervisor import socket_path
+from include.platform.topics import ensure_topic, partition_count
+from tests.e2e.installation import Installation
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.e2e
+
+PART_NAMES = ("kafka", "api-server", "dag-processor", "scheduler", "triggerer")
+
+# Stands for a driver: it writes down that it was asked to leave, and leaves.
+DRIVER = """
+import pathlib, signal, sys, threading
+left = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: left.set())
+pathlib.Path(sys.argv[1]).write_text("running")
+while not left.wait(0.1):
+    pass
+pathlib.Path(sys.argv[1]).write_text("drained")
+"""
+
+
+def start_marked(note: Path, home: Path, **marks: str) -> subprocess.Popen[bytes]:
+    """Start a stand-in process that carries the marks of the installation at `home`."""
+    environ = {**os.environ, HOME_VARIABLE: str(home), MANAGED_VARIABLE: "1", **marks}
+    process = subprocess.Popen([sys.executable, "-c", DRIVER, str(note)], env=environ, start_new_session=True)
+    wait_until(note.exists, 20, "the stand-in runs")
+    return process
+
+
+@pytest.fixture
+def driver(platform: Installation, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """A stand-in for a stream's driver, as a task of the scheduler would have started it."""
+    note = tmp_path / "driver"
+    marks = {DRIVER_VARIABLE: "some_stream", PART_VARIABLE: "scheduler"}
+    process = start_marked(note, platform.settings.home, **marks)
+    yield process, note
+    process.kill()
+    process.wait()
+
+
+def test_up_twice_is_harmless(platform: Installation) -> None:
+    before = platform.pids()
+    platform.must_run("up")
+    assert platform.pids() == before
+    assert None not in before.values()
+
+
+def test_two_ups_at_once_leave_one_platform(platform: Installation) -> None:
+    before = platform.pids()
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda _: platform.must_run("up"), range(2)))
+    assert platform.pids() == before
+
+
+def test_secrets_are_for_their_user_only(platform: Installation) -> None:
+    airflow_home = platform.layout.airflow_home
+    for path in (airflow_home / "secrets.json", passwords_file(airflow_home)):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    configuration = (platform.layout.supervisor_dir / "supervisord.conf").read_text()
+    assert platform.password not in configuration
+
+
+@pytest.mark.parametrize("part", PART_NAMES)
+def test_a_killed_part_comes_back_by_itself(
+    platform: Installation, driver: tuple[subprocess.Popen[bytes], Path], part: str
+) -> None:
+    before = platform.wait_ready()[part]["pid"]
+    os.kill(before, signal.SIGKILL)
+    wait_until(lambda: platform.pids()[part] not in (None, before), 30, f"{part} has another process")
+    platform.wait_ready(90)
+    assert driver[0].poll() is None, "a driver outlives every part"
+
+
+def test_up_repairs_after_the_supervisor_was_killed(
+    platform: Installation, driver: tuple[subprocess.Popen[bytes], Path]
+) -> None:
+    before = platform.pids()
+    supervisor = psutil.Process(before["kafka"]).ppid()
+    os.kill(supervisor, signal.SIGKILL)
+    platform.must_run("up")
+    after = platform.wait_ready()
+    brokers = [one for one in platform.processes() if one.part == "kafka"]
+    assert [one.process.pid for one in brokers] == [after["kafka"]["pid"]], "the orphaned broker is gone"
+    assert not any(psutil.pid_exists(pid) and _alive(pid) for pid in before.values() if pid)
+    assert driver[0].poll() is None, "`up` leaves drivers alone"
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_other_settings_are_refused_while_it_runs(platform: Installation) -> None:
+    changed = Installation(platform.settings.model_copy(update={"airflow_worker_log_port": 1}))
+    run = changed.run("up")
+    assert run.returncode == 1
+    assert "STATEWARD_AIRFLOW_WORKER_LOG_PORT" in run.stderr
+    assert "stateward down" in run.stderr
+
+
+def test_down_drains_drivers_leaves_nothing_and_up_goes_on(
+    platform: Installation, driver: tuple[subprocess.Popen[bytes], Path], tmp_path: Path
+) -> None:
+    ensure_topic(platform.settings.kafka_bootstrap, "kept", 2, create=True)
+    other_note = tmp_path / "other"
+    other = start_marked(other_note, tmp_path / "another-home")
+    try:
+        platform.must_run("down")
+        assert driver[1].read_text() == "drained"
+        assert platform.processes() == []
+        assert other.poll() is None, "processes of another installation are left alone"
+        left = [
+            path
+            for pattern in ("**/*.lock", "**/.lock", "**/*.pid", "**/*.sock")
+            for path in platform.settings.home.glob(pattern)
+        ]
+        assert left == []
+        assert not socket_path(platform.layout).exists()
+        assert {part["state"] for part in platform.parts().values()} == {"down"}
+        platform.must_run("down")
+    finally:
+        other.kill()
+        other.wait()
+        platform.must_run("up")
+    assert partition_count(platform.settings.kafka_bootstrap, "kept") == 2
+
+
+def test_a_port_in_use_is_named_with_its_setting_and_nothing_is_started(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        installation = Installation.in_folder(tmp_path / "home", airflow_port=port)
+        run = installation.run("up")
+        assert run.returncode == 1
+        assert f"port {port} is in use" in run.stderr
+        assert f"pid {os.getpid()}" in run.stderr
+        assert "STATEWARD_AIRFLOW_PORT" in run.stderr
+    assert installation.processes() == []
+    assert installation.run("down").returncode == 0
