@@ -1,0 +1,90 @@
+"""The control plane with real spark-submit, Kafka and Delta; only Airflow's services are missing."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from include.control import processes
+from include.control.act import Controller, log_tail
+from include.control.decide import Done, Healthy
+from include.control.launch import SparkLauncher
+from include.control.lease import Lease, read_lease
+from include.control.observe import read_control, read_status
+from include.control.settle import REACHED, settle
+from include.control.status import Status
+from include.settings import Settings
+from include.spec import load_spec
+from tests.kafka_broker import RunningBroker
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+
+STREAM = "user_sessions"
+
+
+@pytest.fixture
+def controller(
+    tmp_path: Path, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Controller]:
+    connection = {"conn_type": "spark", "host": "local[2]"}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    settings = Settings(home=tmp_path / "home", kafka_bootstrap=broker.bootstrap)
+    spec = load_spec(STREAM)
+    yield Controller(spec, settings, SparkLauncher(spec, settings))
+    assert processes.kill(processes.marked(settings.home, STREAM), timeout_s=20) == []
+
+
+def reach(controller: Controller, expected: type) -> None:
+    action = settle(controller, lambda: threading.Event().wait(0.5) and None, REACHED)
+    assert isinstance(action, expected), f"{action}\n{log_tail(read_control(controller.layout, STREAM))}"
+
+
+def status_of(controller: Controller) -> Status:
+    status = read_status(controller.layout, STREAM)
+    assert status is not None
+    return status
+
+
+def held(controller: Controller) -> Lease:
+    lease = read_lease(controller.layout, STREAM)
+    assert lease is not None
+    return lease
+
+
+def test_a_driver_is_launched_killed_launched_again_and_drained(controller: Controller) -> None:
+    controller.request("run", "test")
+    reach(controller, Healthy)
+    first, epoch = status_of(controller), held(controller).epoch
+    control = read_control(controller.layout, STREAM)
+    assert control is not None
+    assert control.launch is not None
+    # Both rooms mean the same process of the same host.
+    assert (first.pid, first.host) == (control.launch.pid, control.launch.host)
+    assert first.run_id == control.run_id == held(controller).run_id
+
+    assert first.pid is not None
+    psutil.Process(first.pid).kill()
+    killed_at = time.monotonic()
+    wait_until(lambda: processes.started_at(first.pid or 0) is None, 10, "the driver survives SIGKILL")
+    reach(controller, Healthy)
+    assert time.monotonic() - killed_at < 60
+    second = status_of(controller)
+    assert second.run_id != first.run_id
+    assert held(controller).epoch == epoch + 1
+
+    controller.request("stop", "test")
+    reach(controller, Done)
+    assert status_of(controller).state == "stopped"
+    assert held(controller).released
+    wait_until(
+        lambda: processes.marked(controller.settings.home, STREAM) == [],
+        10,
+        lambda: f"left behind: {processes.marked(controller.settings.home, STREAM)}",
+    )
