@@ -19,6 +19,7 @@ help: ## Show this list
 
 .PHONY: setup
 setup: $(STAMPS)/installed jars/.verified ## Build .venv from the pinned requirements and fetch the pinned JARs
+	@:
 
 .PHONY: check
 check: setup ## Lint, types, and the fast tests (under a minute)

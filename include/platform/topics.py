@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 _LOGGER = logging.getLogger(__name__)
-# librdkafka reports every refused connection; callers poll and say themselves what failed.
-_LIBRDKAFKA = logging.getLogger(f"{__name__}.librdkafka")
-_LIBRDKAFKA.addHandler(logging.NullHandler())
-_LIBRDKAFKA.propagate = False
+# For librdkafka, which reports every refused connection; callers say themselves what failed.
+SILENT = logging.getLogger(f"{__name__}.librdkafka")
+SILENT.addHandler(logging.NullHandler())
+SILENT.propagate = False
 
 
 class BrokerUnreachableError(RuntimeError):
@@ -28,7 +28,7 @@ def admin_client(bootstrap_servers: str) -> AdminClient:
     """Return a quiet admin client; it connects lazily."""
     from confluent_kafka.admin import AdminClient
 
-    settings: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "logger": _LIBRDKAFKA}
+    settings: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "logger": SILENT}
     return AdminClient(settings)
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from include.platform.kafka import MAX_MESSAGE_BYTES
+from include.platform.topics import SILENT
 from include.replay.pacing import Pacer
 from include.replay.records import TICK_KEY, LatestEventTime, event_time_of, key_of, parse, tick_value
 
@@ -59,6 +60,8 @@ class Sender:
                 "partitioner": "murmur2_random",
                 "queue.buffering.max.kbytes": 131072,
                 "message.timeout.ms": int(_FLUSH_TIMEOUT_S * 1000),
+                # librdkafka reports what it retries by itself; what fails is in the outcome.
+                "logger": SILENT,
             }
         )
         self.outcome = Outcome()
