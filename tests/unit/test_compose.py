@@ -1,0 +1,129 @@
+"""docker-compose.yaml, without Docker: its schema, and that it says what the code reads."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from include.platform.parts import AIRFLOW_PARTS, KAFKA, launch_command
+from include.settings import ENV_PREFIX, Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = ROOT / "docker-compose.yaml"
+COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text())
+SERVICES: dict[str, Any] = COMPOSE["services"]
+PARTS = (KAFKA, *AIRFLOW_PARTS)
+SECRET = re.compile(r"\$\{([A-Z_]+):\?")
+
+
+def airflow_options() -> set[str]:
+    """Every AIRFLOW__SECTION__OPTION that the installed Airflow and its task SDK know."""
+    spec = importlib.util.find_spec("airflow")
+    assert spec and spec.origin
+    file = Path(spec.origin).parent / "config_templates" / "config.yml"
+    return {
+        f"AIRFLOW__{section}__{option}".upper()
+        for section, body in yaml.safe_load(file.read_text()).items()
+        for option in body["options"]
+    }
+
+
+def test_the_file_follows_the_compose_schema() -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(FILE)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_every_variable_is_one_that_the_code_reads() -> None:
+    settings = {f"{ENV_PREFIX}{name}".upper() for name in Settings.model_fields}
+    connections = {f"AIRFLOW_CONN_{Settings.model_fields['spark_conn_id'].default}".upper()}
+    known = settings | airflow_options() | connections | {"AIRFLOW_HOME"}
+    own = {
+        "postgres": {"POSTGRES_USER", "POSTGRES_DB", "POSTGRES_PASSWORD"},
+        "init": {"AIRFLOW_ADMIN_PASSWORD"},
+    }
+    for name, service in SERVICES.items():
+        unknown = set(service["environment"]) - known - own.get(name, set())
+        assert unknown == set(), f"{name}: nothing reads {sorted(unknown)}"
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+def test_a_service_runs_what_the_embedded_platform_runs(part: Any) -> None:
+    service = SERVICES[part.name]
+    assert service["command"][1:] == launch_command(part)[1:]
+    assert service["healthcheck"]["test"][0] == "CMD"
+    assert service["image"] == SERVICES["scheduler"]["image"]
+
+
+def test_airflow_is_configured_as_in_the_embedded_platform(tmp_path: Path, monkeypatch: Any) -> None:
+    from include.platform import airflow
+    from include.platform.secrets import Secrets
+
+    monkeypatch.setattr(airflow, "find_java", lambda: tmp_path)
+    settings = Settings(home=tmp_path)
+    embedded = airflow.environment(settings, Secrets("j", "s", "f", "p"))
+    # Where it listens, what it stores and its secrets differ; and PostgreSQL needs no patience with locks.
+    differs = re.compile(
+        r"SQL_ALCHEMY|__(HOST|PORT|BASE_URL|.*_KEY|.*SECRET|.*_FOLDER|.*_FILE|.*_PORT|.*_URL)$"
+    )
+    there = SERVICES["scheduler"]["environment"]
+    for name, value in embedded.items():
+        if name.startswith("AIRFLOW__") and name in there and not differs.search(name):
+            assert str(there[name]).lower() == value.lower(), name
+
+
+def test_kafka_is_where_the_clients_look_for_it() -> None:
+    kafka = SERVICES["kafka"]["environment"]
+    bootstrap = f"{kafka['STATEWARD_BIND_HOST']}:{kafka['STATEWARD_KAFKA_PORT']}"
+    assert SERVICES["scheduler"]["environment"]["STATEWARD_KAFKA_BOOTSTRAP"] == bootstrap
+    assert kafka["STATEWARD_BIND_HOST"] == "kafka"  # the service's own name
+
+
+def test_no_secret_is_in_the_file_and_each_has_to_be_given() -> None:
+    example = dict(
+        line.split("=", 1)
+        for line in (ROOT / ".env.example").read_text().splitlines()
+        if "=" in line[:40] and not line.startswith("#")
+    )
+    assert set(SECRET.findall(FILE.read_text())) == set(example)
+    assert set(example.values()) == {""}
+    for name, service in SERVICES.items():
+        for variable, value in service["environment"].items():
+            if re.search(r"PASSWORD$|SECRET|_KEY$|SQL_ALCHEMY_CONN$", variable):
+                assert SECRET.search(str(value)), f"{name}: {variable} has to come from the environment"
+
+
+def test_only_the_ui_is_published_and_only_on_this_machine() -> None:
+    published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
+    assert list(published) == ["api-server"]
+    assert all(port.startswith("127.0.0.1:") for port in published["api-server"])
+
+
+def test_images_are_pinned_and_state_is_in_named_volumes() -> None:
+    base = re.findall(r"^FROM (\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    for image in [*base, *(service["image"] for service in SERVICES.values())]:
+        assert re.search(r":\d+\.\d+(\.\d+)?(-[a-z-]+)?$", image), f"{image}: pin a version"
+    for name, service in SERVICES.items():
+        for volume in service.get("volumes", []):
+            assert volume.split(":")[0] in COMPOSE["volumes"], f"{name}: {volume}"
+
+
+def test_the_image_is_built_from_the_locks() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    assert "--require-hashes -r requirements.txt" in dockerfile
+    assert "stateward jars" in dockerfile
+    kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = {
+        word
+        for line in re.findall(r"^COPY --chown=stateward (.+)$", dockerfile, re.MULTILINE)
+        for word in line.split()[:-1]
+    }
+    assert copied == kept
+    assert all((ROOT / path).exists() for path in copied)
