@@ -1,0 +1,217 @@
+"""The main job on real input, through Kafka, Spark and Airflow, while parts of it are killed.
+
+All scenarios share one stream that goes on living. Each sends its own copy of the real events, thirty days
+after the one before and with users of its own, and must find the known answer for exactly those users.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.user_sessions.logic import fold_all
+from spark_jobs.user_sessions.model import SessionEvent
+from tests.e2e.event_files import (
+    KNOWN_EVENTS,
+    KNOWN_SESSIONS,
+    Event,
+    as_line,
+    mixed_with_bad,
+    shifted,
+    web_events,
+    write_lines,
+)
+from tests.e2e.installation import Installation
+from tests.e2e.live_stream import LiveStream
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.e2e
+
+GAP_MS = 30 * 60 * 1000
+RECOVERY_S = 60
+
+
+@pytest.fixture(scope="module")
+def stream(platform: Installation) -> LiveStream:
+    """The stream `user_sessions`, deployed by triggering its DAG."""
+    stream = LiveStream("user_sessions", platform)
+    stream.trigger("run")
+    stream.wait_running(150)
+    return stream
+
+
+def days_after(scenario: int) -> int:
+    """Return by how many days a scenario's events are shifted; later scenarios are later in event time."""
+    return 30 * scenario
+
+
+def expected_sessions(events: list[Event]) -> int:
+    """Return how many sessions the oracle finds."""
+    by_user: dict[str, list[SessionEvent]] = defaultdict(list)
+    for event in events:
+        at = int(datetime.fromisoformat(event["event_time"]).timestamp() * 1000)
+        by_user[event["user_id"]].append(SessionEvent(event["event_id"], at, event["event_type"]))
+    return sum(len(fold_all(user, found, GAP_MS)) for user, found in by_user.items())
+
+
+def wait_for_answer(stream: LiveStream, prefix: str, sessions: int, events: int) -> None:
+    """Wait until the users with `prefix` have exactly so many sessions and events."""
+    wait_until(
+        lambda: stream.sessions_of(prefix) == (sessions, events),
+        120,
+        lambda: (
+            f"{sessions} sessions of {events} events; found {stream.sessions_of(prefix)}, {stream.describe()}"
+        ),
+        poll_s=1,
+    )
+
+
+def replay_with_interruption(
+    stream: LiveStream, tmp_path: Path, scenario: int, interrupt: Callable[[], None]
+) -> None:
+    """Send the real events over fifteen seconds, interrupt in the middle, expect the known answer."""
+    prefix = f"s{scenario}"
+    events = shifted(web_events(), days_after(scenario), prefix)
+    file = write_lines(tmp_path / "events.jsonl", [as_line(event) for event in events])
+    before = stream.counted()
+    replay = stream.replay(file, "--rate", "700", "--tick")
+    wait_until(
+        lambda: stream.counted() >= before + 2000, 60, lambda: f"2000 events are read: {stream.describe()}"
+    )
+    interrupt()
+    assert replay.wait(timeout=120) == 0
+    wait_for_answer(stream, prefix, KNOWN_SESSIONS, KNOWN_EVENTS)
+    consumed, accounted = stream.balance()
+    assert accounted == consumed
+    assert len(stream.drivers()) == 1
+
+
+def test_bad_records_are_counted_and_reach_no_session(stream: LiveStream, tmp_path: Path) -> None:
+    good = shifted(web_events()[:9000], days_after(1), "s1")
+    lines = mixed_with_bad(good, bad_count=1000, seed=1)
+    before = stream.status()
+    replay = stream.replay(write_lines(tmp_path / "mixed.jsonl", lines), "--tick")
+    assert replay.wait(timeout=120) == 0
+    wait_for_answer(stream, "s1", expected_sessions(good), len(good))
+    after = stream.status()
+    grown = {
+        name: after[name] - (before[name] or 0)
+        for name in ("consumed", "accepted", "dead", "late", "duplicates")
+    }
+    assert grown["consumed"] == len(lines)
+    assert grown["accepted"] == len(good)
+    assert grown["dead"] + grown["late"] + grown["duplicates"] == len(lines) - len(good)
+    letters = stream.rows("dead_letters", ["reason", "value"])
+    assert len(letters) == after["dead"]
+    assert max(len(letter["value"] or b"") for letter in letters) > 5_000_000, (
+        "the largest record is kept whole"
+    )
+
+
+def test_two_triggers_at_once_leave_one_driver(stream: LiveStream) -> None:
+    (driver,) = stream.drivers()
+    runs = [stream.trigger("run"), stream.trigger("run")]
+    for run in runs:
+        wait_until(
+            lambda run=run: stream.run_state(run) == "success", 90, f"run {run} ends at once", poll_s=1
+        )
+    assert stream.drivers() == [driver]
+
+
+def test_a_second_driver_by_hand_is_refused_and_names_the_holder(stream: LiveStream) -> None:
+    (driver,) = stream.drivers()
+    by_hand = subprocess.run(
+        driver.cmdline(),
+        env=driver.environ(),
+        cwd=driver.cwd(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert by_hand.returncode == 3, by_hand.stdout + by_hand.stderr
+    assert str(driver.pid) in by_hand.stdout + by_hand.stderr
+    stream.wait_running()
+    assert stream.drivers() == [driver]
+
+
+def test_the_driver_is_killed_in_mid_replay(stream: LiveStream, tmp_path: Path) -> None:
+    def kill() -> None:
+        epoch = stream.status()["epoch"]
+        for driver in stream.drivers():
+            driver.kill()
+        wait_until(
+            lambda: stream.is_running() and stream.status()["epoch"] > epoch,
+            RECOVERY_S,
+            lambda: f"a new driver runs; found {stream.describe()}",
+        )
+
+    replay_with_interruption(stream, tmp_path, 2, kill)
+
+
+def test_its_python_workers_are_killed_in_mid_replay(stream: LiveStream, tmp_path: Path) -> None:
+    def kill() -> None:
+        batch = stream.status()["batch_id"]
+        workers = stream.python_workers()
+        assert workers, stream.describe()
+        for worker in workers:
+            worker.kill()
+        wait_until(
+            lambda: stream.is_running() and (stream.status()["batch_id"] or 0) > batch,
+            RECOVERY_S,
+            lambda: f"batches go on; found {stream.describe()}",
+        )
+
+    replay_with_interruption(stream, tmp_path, 3, kill)
+
+
+@pytest.mark.parametrize(("scenario", "part"), [(4, "scheduler"), (5, "triggerer")])
+def test_a_part_of_airflow_is_killed_in_mid_replay(
+    stream: LiveStream, platform: Installation, tmp_path: Path, scenario: int, part: str
+) -> None:
+    (driver,) = stream.drivers()
+
+    def kill() -> None:
+        pid = platform.pids()[part]
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        platform.wait_ready(RECOVERY_S)
+        stream.wait_running(1)
+
+    replay_with_interruption(stream, tmp_path, scenario, kill)
+    assert stream.drivers() == [driver], "the driver has noticed nothing"
+    driver.kill()
+    wait_until(
+        lambda: stream.is_running() and stream.drivers() != [driver],
+        RECOVERY_S,
+        lambda: f"supervision goes on; found {stream.describe()}",
+    )
+
+
+def test_down_leaves_nothing_and_up_goes_on(
+    stream: LiveStream, platform: Installation, tmp_path: Path
+) -> None:
+    platform.must_run("down")
+    assert platform.processes() == []
+    assert stream.status()["state"] == "stopped"
+    platform.must_run("up")
+    stream.wait_running()
+    replay_with_interruption(stream, tmp_path, 6, lambda: None)
+
+
+def test_stop_drains_and_run_goes_on(stream: LiveStream) -> None:
+    stop = stream.trigger("stop")
+    wait_until(
+        lambda: stream.run_state(stop) == "success", 90, lambda: f"it stops; found {stream.describe()}"
+    )
+    assert stream.status()["state"] == "stopped"
+    assert stream.drivers() == []
+    stream.trigger("run")
+    stream.wait_running(90)
