@@ -47,7 +47,8 @@ class QualityReport:
             f"{self.stream}: {len(self.failed)} of {self.expectations} expectations do not hold for"
             f" {self.table} at version {self.version}.",
             *(f"  - {item.name} ({item.severity}): {item.observed}" for item in self.failed),
-            f"Report with what to do: {airflow_url.rstrip('/')}{self.url_path}",
+            f"Report: {airflow_url.rstrip('/')}{self.url_path}",
+            "What each of them means and what to do is on the page of the suite, linked from the report.",
             "The stream is left running.",
         ]
         return "\n".join(lines)

@@ -234,7 +234,8 @@ def test_a_failed_expectation_fails_without_retry_and_says_what_and_where(
         f"{STREAM}: 2 of 3 expectations do not hold for sessions at version 7.",
         "  - id_is_unique (critical): 2 unexpected rows",
         "  - has_rows (warning): 0",
-        f"Report with what to do: {url}",
+        f"Report: {url}",
+        "What each of them means and what to do is on the page of the suite, linked from the report.",
         "The stream is left running.",
     ]
     assert given["ti"].pushed == {"data_docs": url.removeprefix("http://airflow.example:8080")}
