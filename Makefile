@@ -32,6 +32,10 @@ check: setup ## Lint, types, and the fast tests (under a minute)
 test: setup ## Run every test, fastest tier first, with real Kafka, Spark and Airflow
 	$(BIN)/python -m pytest tests/unit tests/processors tests/spark tests/airflow tests/e2e
 
+.PHONY: soak
+soak: setup ## Watch sockets, descriptors and memory under steady batches for SOAK_MINUTES (15)
+	$(BIN)/python -m pytest -s --timeout 7200 tests/soak
+
 .PHONY: demo
 demo: setup ## Run 10,000 real events through everything; KEEP=1 leaves it running
 	@$(BIN)/stateward demo $(if $(filter-out 0,$(KEEP)),--keep)
