@@ -60,10 +60,20 @@ class AirflowApi:
         """Return the state of a run: queued, running, success or failed."""
         return str(self._checked(self._client.get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}"))["state"])
 
-    def run_states(self, dag_id: str) -> list[str]:
-        """Return the states of all runs of a DAG."""
-        found = self._checked(self._client.get(f"/api/v2/dags/{dag_id}/dagRuns"))
-        return [str(run["state"]) for run in found["dag_runs"]]
+    def runs(self, dag_id: str) -> dict[str, str]:
+        """Return the state of each run of a DAG by its id, oldest first."""
+        found = self._checked(self._client.get(f"/api/v2/dags/{dag_id}/dagRuns", params={"order_by": "id"}))
+        return {str(run["dag_run_id"]): str(run["state"]) for run in found["dag_runs"]}
+
+    def task_states(self, dag_id: str, run_id: str) -> dict[str, str | None]:
+        """Return the state of each task of a run; None for a task that has not started."""
+        found = self._checked(self._client.get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances"))
+        return {str(task["task_id"]): task["state"] for task in found["task_instances"]}
+
+    def task_links(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str | None]:
+        """Return the extra links of a task by their names; None where there is nothing to link to."""
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/links"
+        return dict(self._checked(self._client.get(path))["extra_links"])
 
     @staticmethod
     def _checked(answer: httpx.Response) -> Any:

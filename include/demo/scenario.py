@@ -182,7 +182,7 @@ class Scenario:
             _QUALITY_TIMEOUT_S,
             lambda: (
                 f"no validation of {quality.table} at version {version} or later; runs of quality_{STREAM}: "
-                f"{api.run_states(f'quality_{STREAM}')}"
+                f"{list(api.runs(f'quality_{STREAM}').values())}"
             ),
         )
         self._report("quality", READY)

@@ -1,7 +1,7 @@
-"""No process's sockets, file descriptors or memory grow under steady batches: `make soak` (not part of `make test`).
+"""No process's sockets, file descriptors or memory grow under steady batches: `make soak`, not `make test`.
 
-Takes SOAK_MINUTES (default 15) after a warm-up, with 200 events a second, and prints a table: for each process, the
-medians of the first and of the last third of the samples.
+Takes SOAK_MINUTES (default 15) after a warm-up, with 200 events a second, and prints a table: for each
+process, the medians of the first and of the last third of the samples.
 """
 
 from __future__ import annotations

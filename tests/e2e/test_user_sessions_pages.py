@@ -1,0 +1,104 @@
+"""The pages a person looks at, in a real browser: the supervised stream in Airflow's grid, and its report.
+
+Screenshots go to SCREENSHOTS when it names a folder; those in docs/images were taken so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from include.platform.secrets import ADMIN
+from tests.e2e.installation import Installation
+from tests.e2e.live_stream import LiveStream
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine to look at the pages with"),
+]
+
+QUALITY_DAG = "quality_user_sessions"
+
+
+@pytest.fixture(scope="module")
+def stream(platform: Installation) -> LiveStream:
+    """The stream, supervised; the quality DAG has validated something of it."""
+    stream = LiveStream("user_sessions", platform)
+    if not stream.is_running():
+        stream.trigger("run")
+        stream.wait_running(150)
+    return stream
+
+
+@pytest.fixture(scope="module")
+def page(platform: Installation) -> Iterator[Page]:
+    """A browser that is logged in as a person would be."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-proxy-server"],
+        )
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.set_default_timeout(60_000)
+        page.goto(platform.settings.airflow_url)
+        page.get_by_label("Username").fill(ADMIN)
+        page.get_by_label("Password").first.fill(platform.password)
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("link", name="Dags").first.wait_for()
+        yield page
+        browser.close()
+
+
+def keep(page: Page, name: str) -> None:
+    """Keep a screenshot for the docs, when asked to."""
+    if folder := os.environ.get("SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{name}.png")
+
+
+def test_the_grid_shows_the_supervised_stream(stream: LiveStream, page: Page) -> None:
+    page.goto(f"{stream.installation.settings.airflow_url}/dags/{stream.dag}")
+    page.get_by_text("supervise").first.wait_for()
+    page.get_by_text("deploy").first.wait_for()
+    page.wait_for_load_state("networkidle")
+    keep(page, "airflow-grid")
+
+
+def test_the_report_opens_from_its_task(stream: LiveStream, page: Page) -> None:
+    with stream.airflow() as api:
+
+        def validated() -> tuple[str, str] | None:
+            done = [run for run, state in api.runs(QUALITY_DAG).items() if state == "success"]
+            for run in reversed(done):
+                for task, state in api.task_states(QUALITY_DAG, run).items():
+                    if state == "success":
+                        return run, task
+            return None
+
+        run, task = wait_until(validated, 180, "a quality run has validated the table", poll_s=2)
+        links = api.task_links(QUALITY_DAG, run, task)
+    assert links.get("Data Docs"), links
+    page.goto(links["Data Docs"])
+    page.get_by_text("Expectation Suite").first.wait_for()
+    assert page.get_by_text("Succeeded").count() or page.get_by_text("passed").count()
+    keep(page, "data-docs")
+
+
+def test_a_stranger_sees_no_report(stream: LiveStream) -> None:
+    import httpx
+
+    answer = httpx.get(
+        f"{stream.installation.settings.airflow_url}/stateward/data-docs/index.html", trust_env=False
+    )
+    assert answer.status_code in (302, 303, 307, 401), answer.status_code
