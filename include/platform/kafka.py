@@ -136,7 +136,8 @@ class Broker:
             return
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         command = [*self._java("-Xmx128m", "-XX:TieredStopAtLevel=1"), "kafka.tools.StorageTool", "format"]
-        command += ["--cluster-id", cluster_id, "--config", str(self.properties_file), "--ignore-formatted"]
+        # With "=": one id in 64 begins with a dash.
+        command += [f"--cluster-id={cluster_id}", "--config", str(self.properties_file), "--ignore-formatted"]
         run = subprocess.run(command, capture_output=True, text=True, check=False, env=self.environment())
         if run.returncode != 0:
             raise BrokerFormatError(
