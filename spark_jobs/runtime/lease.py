@@ -98,6 +98,7 @@ class Lease:
         holder: The process that would hold it.
         ttl_ms: How long a renewal holds, milliseconds.
         clock: The time, aware.
+        host: The host whose processes can be seen; by default this one.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Lease:
         holder: ProcessIdentity,
         ttl_ms: int,
         clock: Clock = utc_now,
+        host: str | None = None,
     ) -> None:
         self._uri = uri
         self._stream = stream
@@ -116,6 +118,7 @@ class Lease:
         self._holder = holder
         self._ttl = timedelta(milliseconds=ttl_ms)
         self._clock = clock
+        self._host = host or host_identity()
         self._held: LeaseRecord | None = None
 
     @property
@@ -149,7 +152,7 @@ class Lease:
         )
         current = _record(table)
         now = self._clock()
-        if current is not None and current.holds(now, host_identity()):
+        if current is not None and current.holds(now, self._host):
             raise LeaseHeldError(current)
         claim = LeaseRecord(
             stream=self._stream,

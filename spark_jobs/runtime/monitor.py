@@ -14,11 +14,11 @@ from spark_jobs.runtime.status import iso_ms
 from spark_jobs.runtime.tick import TopicView, next_tick
 
 _LOG = logging.getLogger(__name__)
-_POLL_S = 1.0
+_POLL_S = 0.5
 
 
 class TopicMonitor:
-    """Looks at Kafka once a second.
+    """Looks at Kafka twice a second.
 
     Args:
         config: The launch.
@@ -48,6 +48,7 @@ class TopicMonitor:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="topic-monitor", daemon=True)
         self._last_tick_ms = 0
+        self._last_sent: int | None = None
         self._newest: tuple[dict[int, int], dict[int, LastRecord]] = ({}, {})
         self.broker_away: str | None = None
 
@@ -63,40 +64,49 @@ class TopicMonitor:
     def _run(self) -> None:
         while not self._stop.wait(_POLL_S):
             try:
-                self._look()
+                self.look()
                 self.broker_away = None
             except BrokerAwayError as error:
                 self.broker_away = str(error)
             except Exception:
-                # Ticks and lag are worth less than the stream: report and go on.
+                # Lag and ticks can wait for the next look: report and go on.
                 _LOG.exception("stream %s: the topic could not be looked at", self._config.stream)
 
-    def _look(self) -> None:
-        ends = self._broker.end_offsets(self._config.topic, self._partitions)
-        position = self._position()
-        lag = sum(max(0, end - position.offsets.get(partition, 0)) for partition, end in ends.items())
-        known = bool(position.offsets)
-        self._publish(lag_records=lag if known else None, caught_up=known and lag == 0)
-        now_ms = int(self._clock().timestamp() * 1000)
-        if now_ms - self._last_tick_ms >= self._config.tick.interval_ms:
-            self._tick(ends, position, now_ms)
+    def look(self) -> None:
+        """Publish the lag and send a tick if one is due.
 
-    def _tick(self, ends: dict[int, int], position: Position, now_ms: int) -> None:
-        mode = self._config.tick.mode
-        if any(position.offsets.get(partition, -1) < end for partition, end in ends.items()):
+        Raises:
+            BrokerAwayError: Kafka does not answer.
+        """
+        # In this order: records that come in between look as if they waited, which only holds the watermark
+        # back.
+        position = self._position()
+        ends = self._broker.end_offsets(self._config.topic, self._partitions)
+        if not position.offsets:
+            self._publish(lag_records=None, caught_up=False)
             return
+        lag = sum(max(0, end - position.offsets.get(partition, 0)) for partition, end in ends.items())
+        self._publish(lag_records=lag, caught_up=lag == 0)
+        self._tick(ends, position)
+
+    def _tick(self, ends: dict[int, int], position: Position) -> None:
+        now_ms = int(self._clock().timestamp() * 1000)
+        mode = self._config.tick.mode
+        waits = now_ms - self._last_tick_ms < self._config.tick.interval_ms
         view = TopicView(
             committed=position.offsets,
             ends=ends,
-            newest={} if mode == "wall_clock" else self._last_records(ends),
+            newest={} if mode in ("wall_clock", "off") or waits else self._last_records(ends),
+            seen_ms=position.newest_ms,
             watermark_ms=position.watermark_ms,
             lateness_ms=self._config.allowed_lateness_ms,
             max_ahead_ms=self._config.max_ahead_ms,
         )
-        tick_ms = next_tick(mode, view, now_ms)
-        if tick_ms is not None:
+        # Between two ticks of a quiet topic only the events themselves may ask for one.
+        tick_ms = next_tick("off" if waits else mode, view, now_ms)
+        if tick_ms is not None and tick_ms != self._last_sent:
             self._broker.send_tick(self._config.tick_topic, iso_ms(tick_ms))
-            self._last_tick_ms = now_ms
+            self._last_tick_ms, self._last_sent = now_ms, tick_ms
 
     def _last_records(self, ends: dict[int, int]) -> dict[int, LastRecord]:
         # Partitions that have not moved still end with the same record.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.runtime.checkpoint import Checkpoint, consumed
 from spark_jobs.runtime.ledger import Ledger
+from spark_jobs.runtime.source import observed_times
 from spark_jobs.runtime.status import iso_ms
 
 if TYPE_CHECKING:
@@ -15,11 +16,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Position:
-    """How far the query has got: last committed batch, next offsets of the data topic, watermark (ms)."""
+    """How far the query has got.
+
+    Attributes:
+        batch_id: The last committed batch, or -1.
+        offsets: Next offset of each partition of the data topic.
+        watermark_ms: The watermark of that batch; 0 before the first tick.
+        newest_ms: The largest event time seen in each partition since the driver started.
+    """
 
     batch_id: int
     offsets: dict[int, int]
     watermark_ms: int
+    newest_ms: dict[int, int] = field(default_factory=dict)
 
 
 class Progress:
@@ -49,6 +58,7 @@ class Progress:
         last: Any = query.lastProgress
         if last is None or self._seen == (last["timestamp"], last["batchId"]):
             return {}
+        self._observe(query)
         self._seen = (last["timestamp"], last["batchId"])
         operators = last["stateOperators"]
         fields = {
@@ -68,12 +78,22 @@ class Progress:
             **self._committed(committed),
         }
 
+    def _observe(self, query: StreamingQuery) -> None:
+        """Take in the event times of the last batches; a missed one only holds the watermark back."""
+        newest = dict(self.position.newest_ms)
+        for progress in query.recentProgress:
+            for partition, time_ms in observed_times(progress["observedMetrics"]).items():
+                newest[partition] = max(time_ms, newest.get(partition, time_ms))
+        self.position = replace(self.position, newest_ms=newest)
+
     def _committed(self, batch_id: int) -> dict[str, Any]:
         batch = self._checkpoint.planned(batch_id) if batch_id >= 0 else None
         if batch is None:
             return {}
         offsets = batch.offsets.get(self._topic, {})
-        self.position = Position(batch_id, offsets, batch.watermark_ms)
+        self.position = replace(
+            self.position, batch_id=batch_id, offsets=offsets, watermark_ms=batch.watermark_ms
+        )
         totals = self._ledger.totals(batch_id)
         read = consumed(self._checkpoint.initial_offsets(), batch.offsets, self._topic)
         return {

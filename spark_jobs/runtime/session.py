@@ -70,7 +70,7 @@ def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(master)
         if folder := os.environ.get("STATEWARD_JARS"):
-            builder = builder.config("spark.driver.extraClassPath", f"{folder}/*")
+            builder = builder.config("spark.jars", ",".join(map(str, sorted(Path(folder).glob("*.jar")))))
     paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     settings = {
         **STREAM_CONF,

@@ -8,7 +8,8 @@ grouping key, so no user can be called like a lane.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.runtime.config import Config
 
+OBSERVATION = "newest_event_ms"
 LANE_EVENT, LANE_DEAD, LANE_TICK, LANE_DATA_TICK = "event", "dead", "tick", "data_tick"
 _FETCH_HEADROOM = 64 * 1024 * 1024
 
@@ -116,8 +118,8 @@ def classify(raw: DataFrame, config: Config, key: Field, fields: tuple[Field, ..
         F.expr(f"CASE lane WHEN '{LANE_EVENT}' THEN v_{key.name} ELSE cast(partition AS string) END").alias(
             "key"
         ),
-        # Only what is valid may move the watermark.
-        F.expr(f"CASE WHEN lane IN ('{LANE_EVENT}', '{LANE_TICK}') THEN event_ts END").alias("event_ts"),
+        F.expr(f"CASE WHEN lane = '{LANE_EVENT}' THEN unix_millis(event_ts) END").alias("event_ms"),
+        F.expr(f"CASE WHEN lane = '{LANE_TICK}' THEN event_ts END").alias("tick_ts"),
         "topic",
         "partition",
         "offset",
@@ -130,16 +132,33 @@ def classify(raw: DataFrame, config: Config, key: Field, fields: tuple[Field, ..
     )
 
 
-def keyed(classified: DataFrame, lateness_ms: int) -> GroupedData:
-    """Watermark and group.
+def keyed(classified: DataFrame, lateness_ms: int, partitions: int) -> GroupedData:
+    """Watermark and group; on the way, observe how far the events of each partition have got.
 
-    Spark drops late rows where it sees the column that carries the watermark. The processor has to see them,
-    to put them on record, so what goes on is a plain number derived from that column; the watermark itself
-    is still tracked.
+    Spark's watermark follows the largest time of any partition. When partitions are read at different
+    speeds, as in every catch-up that takes more than one batch, that would make the slower ones late. So
+    only ticks carry the watermark, and the driver sends them by what is observed here (`tick`). What is
+    invalid is not observed.
+
+    Spark also drops late rows where it sees the column with the watermark. The processor has to see them, to
+    put them on record, so it is given the plain number ``event_ms`` and never that column; the watermark is
+    still tracked.
     """
-    watermarked = classified.withWatermark("event_ts", f"{lateness_ms} milliseconds")
+    newest = [
+        F.max(F.expr(f"CASE WHEN lane = '{LANE_EVENT}' AND partition = {number} THEN event_ms END")).alias(
+            str(number)
+        )
+        for number in range(partitions)
+    ]
+    observed = classified.observe(OBSERVATION, *newest)
     return (
-        watermarked.withColumn("event_ms", F.expr("unix_millis(event_ts)"))
-        .drop("event_ts")
+        observed.withWatermark("tick_ts", f"{lateness_ms} milliseconds")
+        .drop("tick_ts")
         .groupBy("lane", "key")
     )
+
+
+def observed_times(metrics: Mapping[str, Any]) -> dict[int, int]:
+    """The largest event time (ms) of each partition that had events, from observed metrics."""
+    row = metrics.get(OBSERVATION)
+    return {} if row is None else {int(name): time for name, time in row.asDict().items() if time is not None}

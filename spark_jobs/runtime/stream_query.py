@@ -51,7 +51,7 @@ class StreamQuery:
         fields = self._job.fields(self._config)
         raw = source.read_records(self._spark, self._config, self._partitions)
         events = source.classify(raw, self._config, self._job.key, fields)
-        rows = source.keyed(events, self._config.allowed_lateness_ms).transformWithState(
+        rows = source.keyed(events, self._config.allowed_lateness_ms, self._partitions).transformWithState(
             self._job.processor(self._config), self._job.output_ddl, "append", "eventTime"
         )
         writer = (

@@ -11,6 +11,8 @@ LIMITS = Limits(lateness_ms=10, max_held=100)
 
 @dataclass(frozen=True)
 class Event:
+    """An event with nothing but its identity and time."""
+
     event_id: str
     event_ms: int
 

@@ -21,6 +21,8 @@ ELSEWHERE = ProcessIdentity("other/boot/pid:[1]", 7, 1.0)
 
 
 class Clock:
+    """A clock that tests move."""
+
     def __init__(self) -> None:
         self.now = START
 

@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spark_jobs.runtime.broker import LastRecord
 from spark_jobs.runtime.status import iso_ms
@@ -29,6 +31,7 @@ def view(**changes: Any) -> TopicView:
         "committed": {0: 5, 1: 7},
         "ends": {0: 5, 1: 7},
         "newest": {0: plain(), 1: plain()},
+        "seen_ms": {},
         "watermark_ms": NOW - 10 * LATENESS,
         "lateness_ms": LATENESS,
         "max_ahead_ms": 3_600_000,
@@ -48,8 +51,9 @@ def test_a_live_topic_ticks_by_the_wall_clock() -> None:
         {"committed": {0: 5}},
         {"watermark_ms": 0},
         {"watermark_ms": NOW - LATENESS},
+        {"committed": {0: 5, 1: 6}, "seen_ms": {0: NOW}},
     ],
-    ids=["a record waits", "a partition is unread", "no event yet", "nothing to advance"],
+    ids=["a record waits", "a partition is unread", "no event yet", "nothing to advance", "slow one unseen"],
 )
 def test_no_tick_is_due(changes: dict[str, Any]) -> None:
     assert next_tick("wall_clock", view(**changes), NOW) is None
@@ -92,6 +96,42 @@ def test_a_recorded_tick_cannot_carry_the_watermark_far_ahead_of_its_record() ->
     far = end_of_replay(4_000_000_000_000, written_ms=NOW)
 
     assert next_tick("record", view(newest={0: far, 1: far}), NOW) == NOW + 3_600_000
+
+
+def test_while_records_wait_the_slowest_partition_leads() -> None:
+    seen = {0: NOW - 5 * LATENESS, 1: NOW - 3 * LATENESS}
+
+    assert next_tick("off", view(committed={0: 4, 1: 6}, seen_ms=seen), NOW) == seen[0]
+    assert next_tick("off", view(committed={0: 5, 1: 6}, seen_ms=seen), NOW) == seen[1]
+    assert next_tick("off", view(seen_ms=seen), NOW) == seen[1]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_no_event_is_late_however_a_backlog_is_cut(data: st.DataObject) -> None:
+    """Partitions each out of order by at most the lateness, read at speeds of their own."""
+    partitions = {
+        p: [
+            NOW - LATENESS + place * 20_000 + delay
+            for place, delay in enumerate(data.draw(st.lists(st.integers(0, LATENESS), max_size=15)))
+        ]
+        for p in range(3)
+    }
+    ends = {p: len(times) for p, times in partitions.items()}
+    committed, seen, watermark = dict.fromkeys(partitions, 0), dict[int, int](), 0
+    while committed != ends:
+        for p, times in partitions.items():
+            upto = data.draw(st.integers(committed[p], ends[p]))
+            for time_ms in times[committed[p] : upto]:
+                assert time_ms >= watermark
+                seen[p] = max(time_ms, seen.get(p, 0))
+            committed[p] = upto
+        state = view(committed=committed, ends=ends, seen_ms=seen, watermark_ms=watermark, newest={})
+        tick = next_tick("off", state, NOW)
+        watermark = watermark if tick is None else tick - LATENESS
+
+    largest = max((time_ms for times in partitions.values() for time_ms in times), default=None)
+    assert watermark == (0 if largest is None else largest - LATENESS)
 
 
 def test_ticks_can_be_off() -> None:

@@ -187,7 +187,12 @@ def test_a_full_buffer_neither_loses_an_event_nor_grows(events: list[SessionEven
     for arrival in [*events, None]:
         watermark = 0 if arrival else END
         step = advance(
-            "u", state, [arrival] if arrival else [], watermark_ms=watermark, default_gap_ms=GAP, limits=limits
+            "u",
+            state,
+            [arrival] if arrival else [],
+            watermark_ms=watermark,
+            default_gap_ms=GAP,
+            limits=limits,
         )
         state = step.state
         closed += step.closed

@@ -1,0 +1,147 @@
+"""Launches of user_sessions for tests: configuration, input, output, and the driver as a process."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from deltalake import DeltaTable
+
+from spark_jobs.runtime.validation import TICK_KEY
+from tests.kafka_broker import RunningBroker
+from tests.waiting import wait_until
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+JARS = CHECKOUT / "jars" / "spark"
+REAL_EVENTS = CHECKOUT / "data" / "web_events.jsonl.gz"
+TABLES = ("sessions", "dead_letters", "late_events", "batch_counts")
+
+
+@dataclass
+class Launch:
+    """One installation of the stream in a folder of its own."""
+
+    folder: Path
+    broker: RunningBroker
+    topic: str
+    partitions: int = 3
+    drivers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def uri(self, *parts: str) -> str:
+        return "/".join((f"file://{self.folder}", *parts))
+
+    def document(self, run_id: str = "run-1", **changes: Any) -> dict[str, Any]:
+        return {
+            "version": 1,
+            "stream": "user_sessions",
+            "run_id": run_id,
+            "bootstrap_servers": self.broker.bootstrap,
+            "topic": self.topic,
+            "topic_partitions": self.partitions,
+            "create_topics": True,
+            "tick_topic": f"stateward-ticks-{self.topic}",
+            "starting_offsets": "earliest",
+            "max_records_per_batch": 20000,
+            "trigger_interval_ms": 500,
+            "allowed_lateness_ms": 120_000,
+            "not_before": "2000-01-01T00:00:00Z",
+            "max_ahead_ms": 3_600_000,
+            "max_record_bytes": 1_048_576,
+            "tick": {"mode": "auto", "interval_ms": 1000},
+            "emission": "watermark",
+            "logic": {"gap_ms": 1_800_000, "max_gap_ms": 86_400_000, "max_held_events": 10000},
+            "state_partitions": 2,
+            "spark_conf": {},
+            "lease": {"uri": self.uri("leases"), "ttl_ms": 20_000, "renew_ms": 1000},
+            "checkpoint_uri": self.uri("checkpoint"),
+            "status_uri": self.uri("status.json"),
+            "control_uri": self.uri("control.json"),
+            "tables": {name: self.uri("tables", name) for name in TABLES},
+            **changes,
+        }
+
+    def start(self, run_id: str = "run-1", **changes: Any) -> subprocess.Popen[bytes]:
+        """Start a driver with spark-submit, as the control plane does."""
+        config = self.folder / f"{run_id}.config.json"
+        config.write_text(json.dumps(self.document(run_id, **changes)))
+        spark_home = Path(sys.executable).parents[1] / "lib" / "python3.11" / "site-packages" / "pyspark"
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(CHECKOUT),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "SPARK_HOME": str(spark_home),
+        }
+        command = [
+            str(spark_home / "bin" / "spark-submit"),
+            "--master",
+            "local[2]",
+            "--driver-memory",
+            "768m",
+        ]
+        command += ["--jars", ",".join(str(jar) for jar in sorted(JARS.glob("*.jar")))]
+        command += [str(CHECKOUT / "spark_jobs" / "user_sessions" / "job.py"), f"file://{config}"]
+        with self.log(run_id).open("ab") as log:
+            driver = subprocess.Popen(
+                command, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        self.drivers.append(driver)
+        return driver
+
+    def log(self, run_id: str) -> Path:
+        return self.folder / f"{run_id}.log"
+
+    def status(self) -> dict[str, Any]:
+        path = self.folder / "status.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def wait_for(self, what: str, timeout_s: float = 120, **expected: Any) -> dict[str, Any]:
+        """Wait until the status has all the expected values."""
+
+        def found() -> dict[str, Any] | None:
+            status = self.status()
+            return status if all(status.get(name) == value for name, value in expected.items()) else None
+
+        return wait_until(found, timeout_s, lambda: f"{what}: expected {expected}, found {self.status()}")
+
+    def send(self, records: Iterable[tuple[bytes | None, bytes | None]], partition: int | None = None) -> int:
+        """Send (key, value) pairs, and return how many."""
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap, "message.max.bytes": 8_000_000})
+        count = 0
+        for key, value in records:
+            where = {} if partition is None else {"partition": partition}
+            producer.produce(self.topic, value=value, key=key, **where)
+            producer.poll(0)
+            count += 1
+        assert producer.flush(60) == 0, "not every record was taken by the broker"
+        return count
+
+    def end_replay(self, time: str) -> None:
+        for partition in range(self.partitions):
+            self.send([(TICK_KEY.encode(), json.dumps({"tick": time}).encode())], partition)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = DeltaTable(self.uri("tables", table)).to_pyarrow_table().to_pylist()
+        return rows
+
+    def kill_all(self) -> None:
+        """SIGKILL to every driver that is left, with its workers."""
+        for driver in self.drivers:
+            if driver.poll() is None:
+                os.killpg(driver.pid, signal.SIGKILL)
+                driver.wait()
+
+
+def real_events() -> list[tuple[bytes, bytes]]:
+    """The 10,000 real page views, keyed by visitor."""
+    with gzip.open(REAL_EVENTS, "rb") as lines:
+        return [(json.loads(line)["user_id"].encode(), line.strip()) for line in lines]
