@@ -96,9 +96,10 @@ def _airflow_options(settings: Settings, secrets: Secrets) -> dict[str, str]:
         "api_auth": {"jwt_secret": secrets.jwt_secret},
         "scheduler": {
             # How fast a part that was killed is missed, and its tasks are given to its successor, seconds.
-            "scheduler_health_check_threshold": 20,
-            "orphaned_tasks_check_interval": 30,
-            "task_instance_heartbeat_timeout": 60,
+            "scheduler_health_check_threshold": 10,
+            "orphaned_tasks_check_interval": 10,
+            "task_instance_heartbeat_timeout": 30,
+            "task_instance_heartbeat_timeout_detection_interval": 5,
             "trigger_timeout_check_interval": 5,
         },
         "triggerer": {"job_heartbeat_sec": 2, "triggerer_health_check_threshold": 15, "on_kill_timeout": 5},
@@ -108,7 +109,6 @@ def _airflow_options(settings: Settings, secrets: Secrets) -> dict[str, str]:
             "trigger_log_server_port": settings.airflow_triggerer_log_port,
             "colored_console_log": False,
         },
-        "usage_data_collection": {"enabled": False},
     }
     named = {
         f"AIRFLOW__{section.upper()}__{option.upper()}": str(value)
