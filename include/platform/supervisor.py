@@ -126,8 +126,14 @@ class Supervisor:
             SupervisorError: it does not answer within `timeout_s` seconds.
         """
         (self._folder / "logs").mkdir(parents=True, exist_ok=True)
-        self._socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.clear_files()
+        # After clearing, which removes a socket's own folder with it.
+        self._socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._socket.parent.stat().st_uid != os.getuid():
+            # The temporary folder is everyone's; whoever owns the socket's folder commands the platform.
+            raise SupervisorError(
+                f"{self._socket.parent} belongs to another user; use a shorter STATEWARD_HOME"
+            )
         configuration = self._folder / "supervisord.conf"
         configuration.write_text(render(settings))
         (self._folder / "settings.json").write_text(json.dumps(settings.environment(), indent=1))

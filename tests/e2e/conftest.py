@@ -1,4 +1,4 @@
-"""The embedded platform for the whole session: real Kafka and Airflow, on free ports, in a folder of its own."""
+"""The embedded platform for the whole session: real Kafka and Airflow, on free ports."""
 
 from __future__ import annotations
 
