@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from include.durations import parse_duration
+from include.platform.running import running_settings
 from include.platform.topics import ensure_topic
 from include.replay.pacing import Pacer
 from include.replay.records import LatestEventTime
@@ -39,7 +40,7 @@ def run(
     outcome, ticked = replay_file(
         file,
         topic=topic,
-        settings=Settings(),
+        settings=running_settings(Settings()),
         rate=rate,
         tick=tick,
         ahead=ahead,

@@ -8,7 +8,15 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.table import Table
 
-from include.platform.report import PartReport, StreamReport, as_document, part_reports, stream_reports
+from include.platform.report import (
+    COUNTERS,
+    PartReport,
+    StreamReport,
+    as_document,
+    part_reports,
+    stream_reports,
+)
+from include.platform.running import running_settings
 from include.settings import Settings
 
 _COLOURS = {
@@ -22,14 +30,19 @@ _COLOURS = {
 
 def run(*, as_json: bool) -> None:
     """Print the state of the parts and of the streams."""
-    settings = Settings()
+    settings = running_settings(Settings())
     if as_json:
         print(json.dumps(as_document(settings), indent=1))
         return
     console = Console()
     now = datetime.now(UTC)
     console.print(_parts_table(part_reports(settings, now)))
-    console.print(_streams_table(stream_reports(settings, now)))
+    streams = stream_reports(settings, now)
+    console.print(_streams_table(streams))
+    console.print(_records_table(streams))
+    for stream in streams:
+        if stream.message:
+            console.print(f"{stream.stream}: {stream.message}", highlight=False)
 
 
 def _parts_table(parts: list[PartReport]) -> Table:
@@ -42,9 +55,8 @@ def _parts_table(parts: list[PartReport]) -> Table:
 
 
 def _streams_table(streams: list[StreamReport]) -> Table:
-    columns = ("stream", "state", "desired", "batch", "lag", "watermark", "last commit", "epoch")
-    counters = ("consumed", "accepted", "dead", "late", "dup.")
-    table = Table(*columns, *counters, title="Streams", title_justify="left")
+    columns = ("stream", "state", "desired", "batch", "lag", "watermark", "commit", "epoch")
+    table = Table(*columns, title="Streams", title_justify="left")
     for stream in streams:
         table.add_row(
             stream.stream,
@@ -52,13 +64,17 @@ def _streams_table(streams: list[StreamReport]) -> Table:
             _text(stream.desired),
             _text(stream.batch_id),
             _text(stream.lag_records),
-            (stream.watermark or "")[:19].replace("T", " "),
+            (stream.watermark or "")[:16].replace("T", " "),
             f"{_span(stream.last_batch_age_s)} ago" if stream.last_batch_age_s is not None else "",
             _text(stream.epoch),
-            *(_text(value) for value in stream.counters.values()),
         )
-        if stream.message:
-            table.add_row("", f"[dim]{stream.message}")
+    return table
+
+
+def _records_table(streams: list[StreamReport]) -> Table:
+    table = Table("stream", *COUNTERS, title="Records", title_justify="left")
+    for stream in streams:
+        table.add_row(stream.stream, *(_text(value) for value in stream.counters.values()))
     return table
 
 

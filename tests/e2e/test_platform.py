@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -19,7 +20,7 @@ from include.platform.processes import DRIVER_VARIABLE, HOME_VARIABLE, MANAGED_V
 from include.platform.secrets import passwords_file
 from include.platform.supervisor import socket_path
 from include.platform.topics import ensure_topic, partition_count
-from tests.e2e.installation import Installation
+from tests.e2e.installation import STATEWARD, Installation
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -69,6 +70,15 @@ def test_two_ups_at_once_leave_one_platform(platform: Installation) -> None:
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda _: platform.must_run("up"), range(2)))
     assert platform.pids() == before
+
+
+def test_status_finds_the_platform_by_its_home_alone(platform: Installation) -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("STATEWARD_")}
+    environ[HOME_VARIABLE] = str(platform.settings.home)
+    run = subprocess.run([STATEWARD, "status", "--json"], env=environ, capture_output=True, check=True)
+    found = {part["name"]: part for part in json.loads(run.stdout)["parts"]}
+    assert {part["state"] for part in found.values()} == {"ready"}
+    assert found["kafka"]["address"] == f"127.0.0.1:{platform.settings.kafka_port}"
 
 
 def test_secrets_are_for_their_user_only(platform: Installation) -> None:

@@ -1,0 +1,21 @@
+"""The settings a running platform was started with."""
+
+from __future__ import annotations
+
+from include.layout import Layout
+from include.platform.supervisor import Supervisor
+from include.settings import ENV_PREFIX, Settings
+
+
+def running_settings(settings: Settings) -> Settings:
+    """Return the settings of the platform that runs at this home, or `settings` when none runs.
+
+    So that `status` and `replay` find an installation by its home alone, on whatever ports it was started.
+    """
+    supervisor = Supervisor(Layout.of(settings))
+    if not supervisor.is_running():
+        return settings
+    started_with = {
+        name.removeprefix(ENV_PREFIX).lower(): value for name, value in supervisor.started_with().items()
+    }
+    return Settings.model_validate(started_with) if started_with else settings
