@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 _LONGEST = 2000
+_FRAMES = ("at ", "File ", "...", "===", "^^^", "~~~")
+_CAUSE = re.compile(r"[\w.$]+(?:Exception|Error): \S.*")
 _TRANSIENT = (
     "org.apache.kafka.common.errors.TimeoutException",
     "org.apache.kafka.common.errors.DisconnectException",
@@ -11,9 +15,9 @@ _TRANSIENT = (
     "org.apache.kafka.common.KafkaException: Failed to",
     # A Python worker was killed: the batch runs again from its checkpoint.
     "Python worker exited unexpectedly",
-    "PythonWorkerException",
-    "Connection reset",
-    "Broken pipe",
+    "java.io.IOException: Stream closed",
+    "java.io.EOFException",
+    "java.net.SocketException",
 )
 
 
@@ -24,10 +28,14 @@ def is_transient(error: BaseException) -> bool:
 
 
 def explain(error: BaseException) -> str:
-    """The reason in one line, without stack frames, at most 2,000 characters."""
+    """The reason in one line: the root cause first, then what it came in; at most 2,000 characters."""
     lines = [line.strip() for line in str(error).splitlines()]
-    kept = [line for line in lines if line and not line.startswith(("at ", "File ", "...", "==="))]
-    return f"{type(error).__name__}: {' '.join(kept)}"[:_LONGEST]
+    kept = [line for line in lines if line and not line.startswith(_FRAMES)]
+    causes = [cause for line in kept if (cause := _CAUSE.search(line))]
+    outer = f"{type(error).__name__}: {kept[0] if kept else ''}"
+    if not causes or len(kept) == 1:
+        return f"{type(error).__name__}: {' '.join(kept)}"[:_LONGEST]
+    return f"{causes[-1].group(0)} (in {outer[:300]})"[:_LONGEST]
 
 
 def _full_text(error: BaseException) -> str:

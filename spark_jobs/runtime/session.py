@@ -87,10 +87,12 @@ def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str
 
 
 def _master() -> str:
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
 
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return _LOCAL_MASTER
+    # The arguments of spark-submit are known to the JVM, to which there is no connection before this.
+    SparkContext._ensure_initialized()
     return str(SparkConf().get("spark.master", _LOCAL_MASTER))
 
 

@@ -1,6 +1,4 @@
-"""Drivers as processes, with a real broker: killed, refused, drained, fenced off, without Kafka, on a quiet
-topic.
-"""
+"""Drivers as processes: killed, refused, drained, fenced off, without Kafka, on a quiet topic."""
 
 from __future__ import annotations
 
@@ -75,9 +73,7 @@ def test_killed_and_refused_and_drained_the_answer_is_exact(launch: Launch) -> N
 
 
 def test_a_quiet_topic_workers_killed_and_a_lease_taken_away(launch: Launch) -> None:
-    """Wall-clock ticks close sessions on a silent topic; a killed worker is made up for; a lost lease ends
-    it.
-    """
+    """Wall-clock ticks close sessions on a silent topic; a killed worker is replaced; a lost lease ends it."""
     short = {
         "allowed_lateness_ms": 1000,
         "logic": {"gap_ms": 2000, "max_gap_ms": 60_000, "max_held_events": 9},
@@ -140,9 +136,7 @@ def test_a_missing_topic_that_may_not_be_made_is_a_clear_error(launch: Launch) -
 
 
 def _steal(launch: Launch) -> None:
-    """Take the lease as a driver of another host would, for whom it has expired and who cannot see this
-    one.
-    """
+    """Take the lease as a driver of another host, for whom it has expired."""
     thief = Lease(
         launch.uri("leases"),
         stream="user_sessions",

@@ -1,6 +1,4 @@
-"""The query itself on a real broker, in one shared Spark session: bad input, late events, batches that run
-again.
-"""
+"""The query itself on a real broker: bad input, late events, batches that run again."""
 
 from __future__ import annotations
 

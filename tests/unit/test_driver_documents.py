@@ -192,6 +192,7 @@ def test_a_batch_that_runs_again_is_counted_once(tmp_path: Path) -> None:
 
 def test_a_killed_worker_may_pass_and_a_wrong_schema_does_not() -> None:
     assert is_transient(RuntimeError("Python worker exited unexpectedly (crashed)"))
+    assert is_transient(RuntimeError("y\nCaused by: java.io.IOException: Stream closed"))
     assert is_transient(RuntimeError("x\nCaused by: org.apache.kafka.common.errors.TimeoutException: y"))
     assert not is_transient(RuntimeError("STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION"))
 
@@ -200,3 +201,11 @@ def test_a_failure_is_explained_without_its_stack() -> None:
     error = RuntimeError("first\n\tat org.apache.Foo(Foo.scala:1)\nsecond")
 
     assert explain(error) == "RuntimeError: first second"
+
+
+def test_the_root_cause_comes_first() -> None:
+    error = RuntimeError(
+        "Query failed\nx: a.B.OuterException: because\n\tat a.B(C:1)\nCaused by: d.RootError: disk"
+    )
+
+    assert explain(error) == "d.RootError: disk (in RuntimeError: Query failed)"
