@@ -141,4 +141,7 @@ class Broker:
             raise self._away(error) from None
 
     def _away(self, error: Any) -> BrokerAwayError:
+        # A client that has lived through a broker's restart may keep asking with the leader epoch it
+        # remembers, and be refused forever. A new one begins by asking who leads.
+        self._admin, self._producer = AdminClient(self._settings), None
         return BrokerAwayError(f"Kafka at {self._bootstrap} does not answer: {error}")

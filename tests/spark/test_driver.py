@@ -73,7 +73,7 @@ def test_killed_and_refused_and_drained_the_answer_is_exact(launch: Launch) -> N
 
 
 def test_a_quiet_topic_workers_killed_and_a_lease_taken_away(launch: Launch) -> None:
-    """Wall-clock ticks close sessions on a silent topic; a killed worker is replaced; a lost lease ends it."""
+    """Ticks close sessions on a silent topic; a killed worker is replaced; a lost lease ends it."""
     short = {
         "allowed_lateness_ms": 1000,
         "logic": {"gap_ms": 2000, "max_gap_ms": 60_000, "max_held_events": 9},
