@@ -123,12 +123,14 @@ def test_a_process_id_used_again_is_not_taken_for_the_holder(tmp_path: Path) -> 
 
 
 def _claim(folder: str, number: int, barrier: object, results: object) -> None:
-    claimant = lease(Path(folder), f"run-{number}", this_process())
-    barrier.wait()  # type: ignore[attr-defined]
     try:
+        claimant = lease(Path(folder), f"run-{number}", this_process())
+        barrier.wait(timeout=60)  # type: ignore[attr-defined]
         results.put((number, claimant.acquire().epoch))  # type: ignore[attr-defined]
     except LeaseHeldError:
         results.put((number, None))  # type: ignore[attr-defined]
+    except Exception as error:
+        results.put((number, repr(error)))  # type: ignore[attr-defined]
     barrier.wait()  # type: ignore[attr-defined]  # nobody ends, and so frees the lease, before all have tried
 
 
@@ -136,7 +138,9 @@ def test_of_many_processes_that_claim_at_once_exactly_one_wins(tmp_path: Path) -
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(4), context.Queue()
     claimants = [
-        context.Process(target=_claim, args=(str(tmp_path), number, barrier, results)) for number in range(4)
+        # Daemons: one that hangs must not keep the test run from ending.
+        context.Process(target=_claim, args=(str(tmp_path), number, barrier, results), daemon=True)
+        for number in range(4)
     ]
     for claimant in claimants:
         claimant.start()
