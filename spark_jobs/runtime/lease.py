@@ -143,13 +143,7 @@ class Lease:
         Raises:
             LeaseHeldError: Another holder has it, or won the race for it.
         """
-        table = DeltaTable.create(
-            self._uri,
-            schema=_SCHEMA,
-            mode="ignore",
-            configuration=_TABLE_CONFIGURATION,
-            name=f"lease {self._stream}",
-        )
+        table = self._open_or_create()
         current = _record(table)
         now = self._clock()
         if current is not None and current.holds(now, self._host):
@@ -171,6 +165,19 @@ class Lease:
             raise LeaseHeldError(winner or claim) from None
         self._held = claim
         return claim
+
+    def _open_or_create(self) -> DeltaTable:
+        try:
+            return DeltaTable.create(
+                self._uri,
+                schema=_SCHEMA,
+                mode="ignore",
+                configuration=_TABLE_CONFIGURATION,
+                name=f"lease {self._stream}",
+            )
+        except CommitFailedError:
+            # Two saw no table and both made one: the other was first ("Protocol changed since last commit").
+            return DeltaTable(self._uri)
 
     def renew(self) -> None:
         """Prolong the lease.
