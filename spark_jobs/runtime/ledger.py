@@ -62,7 +62,6 @@ class Ledger:
         self._stream = stream
         self._generation = generation
         self._app_id = f"{generation}:batch_counts"
-        self._table = DeltaTable(uri)
         last_batch, totals = self._read()
         self._last_batch = last_batch
         self._history: deque[tuple[int, dict[str, int]]] = deque([(last_batch, totals)], maxlen=_UNPUBLISHED)
@@ -71,10 +70,11 @@ class Ledger:
         """Put a batch on record, once: a batch that runs again changes nothing."""
         if batch.is_empty or batch.batch_id <= self._last_batch:
             return
-        self._table.update_incremental()
-        written = self._table.transaction_version(self._app_id)
+        # Opened anew each time: a table object that is kept and updated grows by 100 kB a commit.
+        table = DeltaTable(self._uri)
+        written = table.transaction_version(self._app_id)
         if written is None or written < batch.batch_id:
-            self._write(batch, epoch, run_id)
+            self._write(table, batch, epoch, run_id)
         before = self._history[-1][1]
         row = {**batch.counts, "rows_out": batch.rows_out}
         self._history.append((batch.batch_id, {name: before[name] + row[name] for name in before}))
@@ -85,7 +85,7 @@ class Ledger:
         known = [totals for batch_id, totals in self._history if batch_id <= committed_batch]
         return dict(known[-1] if known else self._history[0][1])
 
-    def _write(self, batch: BatchCounts, epoch: int, run_id: str) -> None:
+    def _write(self, table: DeltaTable, batch: BatchCounts, epoch: int, run_id: str) -> None:
         row = {
             "stream": self._stream,
             "generation": self._generation,
@@ -98,7 +98,7 @@ class Ledger:
             "committed_at": datetime.now(UTC),
         }
         write_deltalake(
-            self._table,
+            table,
             pa.Table.from_pylist([row], schema=_SCHEMA),
             mode="append",
             commit_properties=CommitProperties(app_transactions=[Transaction(self._app_id, batch.batch_id)]),
@@ -106,9 +106,13 @@ class Ledger:
 
     def _read(self) -> tuple[int, dict[str, int]]:
         names = (*COUNT_NAMES, "rows_out")
-        rows = self._table.to_pyarrow_dataset().to_table(
-            columns=["batch_id", *names],
-            filter=(pc.field("stream") == self._stream) & (pc.field("generation") == self._generation),
+        rows = (
+            DeltaTable(self._uri)
+            .to_pyarrow_dataset()
+            .to_table(
+                columns=["batch_id", *names],
+                filter=(pc.field("stream") == self._stream) & (pc.field("generation") == self._generation),
+            )
         )
         totals = {name: pc.sum(rows[name]).as_py() or 0 for name in names}
         last = pc.max(rows["batch_id"]).as_py()
