@@ -94,7 +94,10 @@ class Ledger:
             "run_id": run_id,
             **batch.counts,
             "rows_out": batch.rows_out,
-            "watermark": datetime.fromtimestamp(batch.watermark_ms / 1000, UTC),
+            # A batch of nothing but timers is told no watermark; 1970 would read as one.
+            "watermark": datetime.fromtimestamp(batch.watermark_ms / 1000, UTC)
+            if batch.watermark_ms
+            else None,
             "committed_at": datetime.now(UTC),
         }
         write_deltalake(
