@@ -93,6 +93,18 @@ def replay_with_interruption(
     assert len(stream.drivers()) == 1
 
 
+def kill_driver_and_wait(stream: LiveStream) -> None:
+    """Kill the driver and wait until another one runs, under a new epoch."""
+    epoch = stream.status()["epoch"]
+    for driver in stream.drivers():
+        driver.kill()
+    wait_until(
+        lambda: stream.is_running() and stream.status()["epoch"] > epoch and len(stream.drivers()) == 1,
+        RECOVERY_S,
+        lambda: f"a new driver runs; found {stream.describe()}",
+    )
+
+
 def test_bad_records_are_counted_and_reach_no_session(stream: LiveStream, tmp_path: Path) -> None:
     good = shifted(web_events()[:9000], days_after(1), "s1")
     lines = mixed_with_bad(good, bad_count=1000, seed=1)
@@ -143,17 +155,7 @@ def test_a_second_driver_by_hand_is_refused_and_names_the_holder(stream: LiveStr
 
 
 def test_the_driver_is_killed_in_mid_replay(stream: LiveStream, tmp_path: Path) -> None:
-    def kill() -> None:
-        epoch = stream.status()["epoch"]
-        for driver in stream.drivers():
-            driver.kill()
-        wait_until(
-            lambda: stream.is_running() and stream.status()["epoch"] > epoch,
-            RECOVERY_S,
-            lambda: f"a new driver runs; found {stream.describe()}",
-        )
-
-    replay_with_interruption(stream, tmp_path, 2, kill)
+    replay_with_interruption(stream, tmp_path, 2, lambda: kill_driver_and_wait(stream))
 
 
 def test_its_python_workers_are_killed_in_mid_replay(stream: LiveStream, tmp_path: Path) -> None:
@@ -187,12 +189,7 @@ def test_a_part_of_airflow_is_killed_in_mid_replay(
 
     replay_with_interruption(stream, tmp_path, scenario, kill)
     assert stream.drivers() == [driver], "the driver has noticed nothing"
-    driver.kill()
-    wait_until(
-        lambda: stream.is_running() and stream.drivers() != [driver],
-        RECOVERY_S,
-        lambda: f"supervision goes on; found {stream.describe()}",
-    )
+    kill_driver_and_wait(stream)
 
 
 def test_down_leaves_nothing_and_up_goes_on(
