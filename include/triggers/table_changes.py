@@ -10,7 +10,8 @@ from typing import Any
 MAX_COMMITS_READ = 1000
 """More commits than this since the last validation are not read one by one: the table is overdue."""
 
-_REWRITES = {"OPTIMIZE", "VACUUM START", "VACUUM END"}
+# They rewrite data or make room for it; "CREATE TABLE AS SELECT" has a name of its own.
+_WITHOUT_NEW_DATA = {"CREATE TABLE", "OPTIMIZE", "VACUUM START", "VACUUM END"}
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -77,7 +78,7 @@ def should_fire(
 
 def changes_data(commit: Mapping[str, Any]) -> bool:
     """Tell whether a commit of Delta's history changed data; a streaming sink commits empty batches too."""
-    if commit.get("operation") in _REWRITES:
+    if commit.get("operation") in _WITHOUT_NEW_DATA:
         return False
     metrics = commit.get("operationMetrics") or {}
     parameters = commit.get("operationParameters") or {}

@@ -60,6 +60,8 @@ def test_what_was_fired_survives_the_state_store_and_rubbish_does_not() -> None:
         ("WRITE", "Append", "0", False),
         ("WRITE", "Overwrite", "0", True),
         ("OPTIMIZE", "", "12", False),
+        ("CREATE TABLE", "", "0", False),
+        ("CREATE TABLE AS SELECT", "", "3", True),
         ("DELETE", "", "0", True),
     ],
 )
