@@ -42,7 +42,7 @@ def test_killed_and_refused_and_drained_the_answer_is_exact(launch: Launch) -> N
     first = launch.start("run-1", max_records_per_batch=1000)
     wait_until(
         lambda: 0 < (launch.status().get("consumed") or 0) < 5000 or launch.status().get("consumed") == 5000,
-        150,
+        300,
         lambda: f"the first driver consumes: {launch.status()} {launch.log('run-1').read_text()[-2000:]}",
     )
     status = launch.status()
@@ -59,7 +59,7 @@ def test_killed_and_refused_and_drained_the_answer_is_exact(launch: Launch) -> N
     launch.send(events[5000:])
     launch.end_replay("2015-05-22T00:00:00Z")
     third = launch.start("run-3")
-    status = launch.wait_for("all closed", 150, run_id="run-3", consumed=10_000, tables={"sessions": 3052})
+    status = launch.wait_for("all closed", 300, run_id="run-3", consumed=10_000, tables={"sessions": 3052})
     assert (status["epoch"], status["accepted"], balance(status)) == (2, 10_000, 10_000)
     wait_until(lambda: launch.status()["state_rows"] == 0, 30, lambda: f"no state is left: {launch.status()}")
 
