@@ -86,3 +86,7 @@ class Layout:
     def driver_log_dir(self, stream: str) -> Path:
         """Return the folder with one log file per launch of the stream's driver."""
         return self.home / "drivers" / stream
+
+    def cache_dir(self, stream: str) -> Path:
+        """Return the folder in which the stream's driver caches state; what is in it can be rebuilt."""
+        return self.home / "cache" / stream

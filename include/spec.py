@@ -90,9 +90,22 @@ class EventTime(_Part):
 
 
 class State(_Part):
-    """The state store. `partitions` is fixed once a checkpoint exists."""
+    """The state store. `partitions` and `buckets` are fixed once a checkpoint exists.
+
+    `buckets` is how many groups the keys are divided into; `cache` is a folder on the driver's machine, or
+    null for one that the platform chooses.
+    """
 
     partitions: Count = 2
+    buckets: Annotated[int, Field(ge=1, le=1024)] = 64
+    cache: str | None = None
+
+    @field_validator("cache")
+    @classmethod
+    def _absolute(cls, value: str | None) -> str | None:
+        if value is not None and not Path(value).is_absolute():
+            raise ValueError("expected an absolute path on the driver's machine, or null")
+        return value
 
 
 class Spark(_Part):

@@ -148,6 +148,8 @@ def _expected(detail: ErrorDetails) -> str:
         "too_short": "at least one entry",
         "string_too_short": "some text",
         "greater_than": f"a number above {context.get('gt')}",
+        "greater_than_equal": f"a number of at least {context.get('ge')}",
+        "less_than_equal": f"a number of at most {context.get('le')}",
         "literal_error": f"one of {context.get('expected')}",
         "string_pattern_mismatch": f"text of the form {context.get('pattern')}",
     }

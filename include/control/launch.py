@@ -65,6 +65,8 @@ def resolved_configuration(spec: StreamSpec, settings: Settings, run_id: str) ->
         "emission": spec.emission,
         "logic": spec.logic_config(),
         "state_partitions": spec.state.partitions,
+        "state_buckets": spec.state.buckets,
+        "state_cache_dir": _state_cache(spec, settings, layout),
         "spark_conf": spec.spark.conf,
         "lease": {
             "uri": layout.lease_uri(spec.stream),
@@ -76,6 +78,13 @@ def resolved_configuration(spec: StreamSpec, settings: Settings, run_id: str) ->
         "control_uri": layout.control_uri(spec.stream),
         "tables": {name: layout.table_uri(name) for name in spec.all_tables},
     }
+
+
+def _state_cache(spec: StreamSpec, settings: Settings, layout: Layout) -> str | None:
+    if spec.state.cache is None and settings.embedded:
+        return str(layout.cache_dir(spec.stream))
+    # On a machine of another's keeping the driver's own temporary folder is the one that is sure to exist.
+    return spec.state.cache
 
 
 def driver_environment(

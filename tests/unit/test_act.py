@@ -321,3 +321,17 @@ def test_the_resolved_configuration_is_what_a_driver_accepts(settings: Settings)
     config = parse_config(document, "test")
     assert (config.stream, config.run_id, config.topic) == (STREAM, "r1", "user_events")
     assert config.not_before == datetime(2000, 1, 1, tzinfo=UTC)
+    assert (config.state_buckets, config.state_cache_dir) == (64, str(settings.home / "cache" / STREAM))
+
+
+@pytest.mark.parametrize(
+    ("embedded", "cache", "expected"),
+    [(True, "/srv/cache", "/srv/cache"), (False, "/srv/cache", "/srv/cache"), (False, None, None)],
+)
+def test_the_cache_is_the_one_asked_for_and_a_temporary_folder_elsewhere(
+    settings: Settings, embedded: bool, cache: str | None, expected: str | None
+) -> None:
+    spec = load_spec(STREAM)
+    spec = spec.model_copy(update={"state": spec.state.model_copy(update={"cache": cache})})
+    elsewhere = settings.model_copy(update={"embedded": embedded})
+    assert launch.resolved_configuration(spec, elsewhere, "r1")["state_cache_dir"] == expected

@@ -43,6 +43,8 @@ CONFIG: dict[str, Any] = {
     "emission": "watermark",
     "logic": {"gap_ms": 1800000},
     "state_partitions": 4,
+    "state_buckets": 64,
+    "state_cache_dir": None,
     "spark_conf": {},
     "lease": {"uri": "file:///l", "ttl_ms": 20000, "renew_ms": 5000},
     "checkpoint_uri": "file:///c",
@@ -57,6 +59,9 @@ def test_a_configuration_is_typed() -> None:
 
     assert config.not_before == datetime(2000, 1, 1, tzinfo=UTC)
     assert (config.lease.ttl_ms, config.tick.mode) == (20000, "auto")
+    assert (config.state_buckets, config.state_cache_dir) == (64, None)
+    cached = parse_config({**CONFIG, "state_cache_dir": "/srv/cache", "emission": "eager"}, "here")
+    assert (cached.state_cache_dir, cached.emission) == ("/srv/cache", "eager")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +71,8 @@ def test_a_configuration_is_typed() -> None:
         ({"topic": None}, "topic: expected str, found nothing"),
         ({"topic_partitions": "3"}, "topic_partitions: expected int, found '3'"),
         ({"topic_partitions": True}, "topic_partitions: expected int, found True"),
-        ({"emission": "eager"}, "emission 'eager' is not supported"),
+        ({"emission": "later"}, "one of watermark, eager, found 'later'"),
+        ({"state_buckets": None}, "state_buckets: expected int, found nothing"),
         ({"tick": {"mode": "hourly", "interval_ms": 1}}, "found 'hourly'"),
         ({"not_before": "yesterday"}, "expected an ISO 8601 time, found 'yesterday'"),
         ({"lease": {"uri": "x", "ttl_ms": 5000, "renew_ms": 5000}}, "at least twice"),

@@ -70,3 +70,4 @@ def test_the_layout_is_that_of_the_architecture_page() -> None:
     assert layout.config_uri("x") == "s3://b/d/control/x.config.json"
     assert layout.data_docs_uri == "s3://b/d/quality/docs"
     assert layout.driver_log_dir("x") == Path("/h/drivers/x")
+    assert layout.cache_dir("x") == Path("/h/cache/x")

@@ -43,10 +43,23 @@ def test_only_what_has_no_default_is_required(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(minimal))
     spec = load_spec("small", tmp_path)
     assert (spec.trigger_interval, spec.lease.ttl) == (timedelta(seconds=1), timedelta(seconds=20))
+    assert (spec.state.buckets, spec.state.cache) == (64, None)
     assert spec.quality is None
 
 
 BAD = [
+    pytest.param(
+        "  buckets: 64 ",
+        "  buckets: 0 ",
+        ["state.buckets", "a number of at least 1", "0 (int)"],
+        id="no-bucket",
+    ),
+    pytest.param(
+        "  buckets: 64 ", "  buckets: 2000 ", ["state.buckets", "a number of at most 1024"], id="many-buckets"
+    ),
+    pytest.param(
+        "  cache: null ", "  cache: here ", ["state.cache", "an absolute path", "'here'"], id="relative-cache"
+    ),
     pytest.param(
         "  allowed_lateness: 2m",
         "  allowed_lateness: 120",
