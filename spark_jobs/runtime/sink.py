@@ -1,60 +1,44 @@
-"""Where a batch's rows go: each kind to its Delta table, idempotently, under the lease.
+"""Where a batch's rows go: each table's in one append, idempotently, under the lease.
 
 A batch may run again after a crash. Every table has a Delta transaction id of its own per checkpoint
 generation, so what was written is not written twice, and what was not is.
+
+The rows come packed (`rows`) and are few next to the events, so they are collected and written with
+``deltalake``: some milliseconds a table, where a Spark job takes a second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pyspark.sql import functions as F
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 
 from spark_jobs.runtime.ledger import BatchCounts, Ledger
-from spark_jobs.runtime.rows import (
-    COUNT_NAMES,
-    DEAD_SELECT,
-    KIND_COUNTS,
-    KIND_DEAD,
-    KIND_LATE,
-    LATE_SELECT,
-)
+from spark_jobs.runtime.rows import COUNT_NAMES, KIND_COUNTS, decode_rows, row_schema
+from spark_jobs.runtime.tables import Table, arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# A file per this many rows; small batches make one file a table, not one per partition.
-_ROWS_PER_FILE = 200_000
+_WRITER = WriterProperties(compression="ZSTD")
 
 
-@dataclass(frozen=True)
-class Part:
-    """Rows of one kind and the table they belong to.
+class Target(NamedTuple):
+    """A table that rows may go to.
 
     Attributes:
-        kind: Tag, and name of the struct, in the processor's rows.
-        table: Name of the table, part of its transaction id.
-        uri: Where the table is.
-        select: SQL from the struct's fields to the table's columns.
+        table: Its shape; its name is the rows' kind and part of the transaction id.
+        uri: Where it is.
         shared: Whether the rows are marked with stream, generation and batch.
     """
 
-    kind: str
-    table: str
+    table: Table
     uri: str
-    select: tuple[str, ...]
     shared: bool
-
-
-def parts(kind: str, table: str, select: tuple[str, ...], uris: dict[str, str]) -> tuple[Part, ...]:
-    """The parts of a stream: its own rows, then what it put aside."""
-    return (
-        Part(kind, table, uris[table], select, shared=False),
-        Part(KIND_DEAD, "dead_letters", uris["dead_letters"], DEAD_SELECT, shared=True),
-        Part(KIND_LATE, "late_events", uris["late_events"], LATE_SELECT, shared=True),
-    )
 
 
 class BatchSink:
@@ -63,9 +47,10 @@ class BatchSink:
     Args:
         stream: Name of the stream.
         run_id: This launch.
-        outputs: Kinds and their tables; the first is the stream's own.
-        generation: Gives the query's id, known once it has started.
-        ledger: Gives the ledger, likewise.
+        outputs: ``(table, uri, shared)`` of every table the batch may have rows for, in the order of writing;
+            those that are not shared are the stream's own.
+        generation: The query's id.
+        ledger: The ledger of that generation.
         check_lease: Raises when the lease is lost; called before every write. Returns the epoch.
     """
 
@@ -74,60 +59,111 @@ class BatchSink:
         *,
         stream: str,
         run_id: str,
-        outputs: tuple[Part, ...],
+        outputs: Iterable[tuple[Table, str, bool]],
         generation: str,
         ledger: Ledger,
         check_lease: Callable[[], int],
     ) -> None:
         self._stream = stream
         self._run_id = run_id
-        self._outputs = outputs
+        self._targets = tuple(Target(*output) for output in outputs)
         self._generation = generation
         self._ledger = ledger
         self._check_lease = check_lease
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Write one batch; raises `LeaseLostError` before the first write that is not allowed."""
+        """Write one batch: runs it, as one Spark job, and appends what it put out.
+
+        Args:
+            batch: ``kind, rows, data``, as `rows` describes them.
+            batch_id: Its number.
+
+        Raises:
+            LeaseLostError: Before the first write that is not allowed.
+            ValueError: The batch has rows that belong to no table, or other rows than it says.
+        """
         self._check_lease()
-        batch.persist()
-        try:
-            sizes, counted = self._measure(batch, batch_id)
-            for part in self._outputs:
-                if sizes.get(part.kind, 0):
-                    self._check_lease()
-                    self._append(batch, part, sizes[part.kind], batch_id)
-            if not counted.is_empty:
-                self._ledger.append(counted, self._check_lease(), self._run_id)
-        finally:
-            batch.unpersist()
+        packed = self._collect(batch)
+        counts = packed.pop(KIND_COUNTS, [])
+        unpacked = [
+            (target, self._unpack(target, packed.get(target.table.name, []))) for target in self._targets
+        ]
+        for target, rows in unpacked:
+            if rows.num_rows:
+                self._check_lease()
+                self._append(target, rows, batch_id)
+        rows_out = sum(rows.num_rows for target, rows in unpacked if not target.shared)
+        counted = _batch_counts(batch_id, rows_out, counts)
+        if not counted.is_empty:
+            self._ledger.append(counted, self._check_lease(), self._run_id)
 
-    def _measure(self, batch: DataFrame, batch_id: int) -> tuple[dict[str, int], BatchCounts]:
-        sums = [F.coalesce(F.sum(f"{KIND_COUNTS}.{name}"), F.lit(0)).alias(name) for name in COUNT_NAMES]
-        watermark = F.max(f"{KIND_COUNTS}.watermark_ms").alias("watermark_ms")
-        rows = batch.groupBy("kind").agg(F.count("*").alias("rows"), *sums, watermark).collect()
-        sizes = {row["kind"]: int(row["rows"]) for row in rows}
-        counts: dict[str, Any] = next((row.asDict() for row in rows if row["kind"] == KIND_COUNTS), {})
-        return sizes, BatchCounts(
-            batch_id=batch_id,
-            counts={name: int(counts.get(name, 0)) for name in COUNT_NAMES},
-            rows_out=sizes.get(self._outputs[0].kind, 0),
-            watermark_ms=int(counts.get("watermark_ms") or 0),
-        )
-
-    def _append(self, batch: DataFrame, part: Part, size: int, batch_id: int) -> None:
-        rows = batch.where(F.col("kind") == part.kind).select(f"{part.kind}.*").selectExpr(*part.select)
-        if part.shared:
-            rows = rows.select(
-                F.lit(self._stream).alias("stream"),
-                "*",
-                F.lit(self._generation).alias("generation"),
-                F.lit(batch_id).cast("long").alias("batch_id"),
+    def _collect(self, batch: DataFrame) -> dict[str, list[tuple[int, pa.Buffer]]]:
+        """Per kind the payloads and how many rows each says it has."""
+        found: dict[str, list[tuple[int, pa.Buffer]]] = defaultdict(list)
+        for chunk in batch.toArrow().to_batches():
+            kinds, rows, data = (chunk.column(name) for name in ("kind", "rows", "data"))
+            for kind, size, payload in zip(kinds.to_pylist(), rows.to_pylist(), data, strict=True):
+                found[kind].append((size, payload.as_buffer()))
+        known = {KIND_COUNTS, *(target.table.name for target in self._targets)}
+        if unknown := found.keys() - known:
+            raise ValueError(
+                f"stream {self._stream}: rows for {', '.join(map(repr, sorted(unknown)))}, but its tables "
+                f"are {', '.join(sorted(known - {KIND_COUNTS}))}; declare the table in the stream's outputs"
             )
-        (
-            rows.coalesce(1 + size // _ROWS_PER_FILE)
-            .write.format("delta")
-            .mode("append")
-            .option("txnAppId", f"{self._generation}:{part.table}")
-            .option("txnVersion", str(batch_id))
-            .save(part.uri)
+        return found
+
+    def _unpack(self, target: Target, payloads: list[tuple[int, pa.Buffer]]) -> pa.Table:
+        table = target.table
+        schema = row_schema(table)
+        parts = [decode_rows(payload) for _, payload in payloads]
+        for part, (size, _) in zip(parts, payloads, strict=True):
+            if not part.schema.equals(schema) or part.num_rows != size:
+                raise ValueError(
+                    f"stream {self._stream}, table {table.name}: expected {size} rows of ({_shape(schema)}), "
+                    f"found {part.num_rows} of ({_shape(part.schema)}); encode rows with rows.encode_rows"
+                )
+        # In one piece: the writer may take pieces in any order, and into files of their own.
+        return pa.concat_tables(parts).combine_chunks() if parts else schema.empty_table()
+
+    def _append(self, target: Target, rows: pa.Table, batch_id: int) -> None:
+        # Opened anew each time: a table object that is kept and updated grows by 100 kB a commit.
+        table = DeltaTable(target.uri)
+        app_id = f"{self._generation}:{target.table.name}"
+        written = table.transaction_version(app_id)
+        if written is not None and written >= batch_id:
+            return
+        write_deltalake(
+            table,
+            self._marked(target, rows, batch_id),
+            mode="append",
+            writer_properties=_WRITER,
+            commit_properties=CommitProperties(app_transactions=[Transaction(app_id, batch_id)]),
         )
+
+    def _marked(self, target: Target, rows: pa.Table, batch_id: int) -> pa.Table:
+        """The rows with all of the table's columns."""
+        if not target.shared:
+            return rows
+        schema = arrow_schema(target.table)
+        marks = {"stream": self._stream, "generation": self._generation, "batch_id": batch_id}
+        columns = [
+            pa.repeat(pa.scalar(marks[field.name], field.type), rows.num_rows)
+            if field.name in marks
+            else rows.column(field.name)
+            for field in schema
+        ]
+        return pa.table(columns, schema=schema)
+
+
+def _batch_counts(batch_id: int, rows_out: int, payloads: list[tuple[int, pa.Buffer]]) -> BatchCounts:
+    documents: list[dict[str, Any]] = [json.loads(payload.to_pybytes()) for _, payload in payloads]
+    return BatchCounts(
+        batch_id=batch_id,
+        counts={name: sum(int(document.get(name, 0)) for document in documents) for name in COUNT_NAMES},
+        rows_out=rows_out,
+        watermark_ms=max((int(document.get("watermark_ms") or 0) for document in documents), default=0),
+    )
+
+
+def _shape(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)

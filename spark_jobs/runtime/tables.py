@@ -7,17 +7,33 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
+import pyarrow as pa
 from deltalake import DeltaTable, Schema
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, Delta type, and what it means."""
+    """A column.
+
+    Attributes:
+        name: Its name.
+        type: A primitive type of Delta, or ``array<`` one ``>``.
+        comment: What it means.
+    """
 
     name: str
     type: str
     comment: str
+
+    @property
+    def delta_type(self) -> str | dict[str, Any]:
+        """The type as Delta's schema has it."""
+        if not self.type.startswith("array<"):
+            return self.type
+        element = self.type.removeprefix("array<").removesuffix(">")
+        return {"type": "array", "elementType": element, "containsNull": True}
 
 
 @dataclass(frozen=True)
@@ -50,15 +66,21 @@ class Table:
     def schema(self) -> Schema:
         """The Delta schema."""
         fields = [
-            {"name": c.name, "type": c.type, "nullable": True, "metadata": {"comment": c.comment}}
+            {"name": c.name, "type": c.delta_type, "nullable": True, "metadata": {"comment": c.comment}}
             for c in self.columns
         ]
         return Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
+
+    @property
+    def row_columns(self) -> tuple[Column, ...]:
+        """The columns a row comes with: all but those by which the sink marks the rows of a shared table."""
+        return tuple(column for column in self.columns if column not in _MARKS)
 
 
 _STREAM = Column("stream", "string", "Stream that wrote the row")
 _GENERATION = Column("generation", "string", "Id of the streaming query; a restored checkpoint is a new one")
 _BATCH = Column("batch_id", "long", "Micro-batch that wrote the row")
+_MARKS = (_STREAM, _GENERATION, _BATCH)
 _RECORD = (
     Column("topic", "string", "Kafka topic"),
     Column("partition", "integer", "Kafka partition"),
@@ -118,3 +140,9 @@ BATCH_COUNTS = Table(
     ("stream",),
 )
 SHARED_TABLES = (DEAD_LETTERS, LATE_EVENTS, BATCH_COUNTS)
+
+
+def arrow_schema(table: Table) -> pa.Schema:
+    """The Arrow schema of all the table's columns; timestamps in microseconds, UTC."""
+    # Without the comments, which would go with every batch.
+    return pa.schema([(field.name, field.type) for field in pa.schema(table.schema())])
