@@ -30,9 +30,12 @@ PURE = (
     "include/control/decide.py",
     "include/control/status.py",
     "spark_jobs/runtime/admission.py",
+    "spark_jobs/runtime/keyed.py",
     "spark_jobs/*/logic.py",
     "spark_jobs/*/machine.py",
     "spark_jobs/*/model.py",
+    "spark_jobs/*/transitions.py",
+    "spark_jobs/*/amounts.py",
 )
 
 
