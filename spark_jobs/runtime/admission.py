@@ -7,7 +7,8 @@ the order of their event time however they arrived. The rules, with ``W`` the wa
   ``dropDuplicatesWithinWatermark``); checked first, so a repeated record is never called late while its id
   is known;
 * late: ``event time < W``; an event exactly at the watermark is on time;
-* ready: ``event time < W`` for a held event, in the order ``(event time, event id)``.
+* ready: ``event time < W`` for a held event, in the order ``(event time, event id)``. With ``eager`` every
+  accepted event is ready at once, in that order among those that arrived together.
 
 What is held is bounded. Beyond ``max_held`` the oldest events are folded early and leave a floor behind: a
 later arrival below that floor could no longer be put in its place, so it counts as late. Only such a key
@@ -16,7 +17,7 @@ gives up the promise that the answer does not depend on the order of arrival.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 
 class Timed(Protocol):
@@ -34,8 +35,7 @@ class Timed(Protocol):
 E = TypeVar("E", bound=Timed)
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """An event that was folded and whose id is still remembered."""
 
     event_id: str
@@ -49,14 +49,15 @@ class Limits:
     Attributes:
         lateness_ms: Allowed lateness in milliseconds.
         max_held: Largest number of events held, and of ids remembered, per key.
+        eager: Whether events are folded on arrival, and not once the watermark has passed them.
     """
 
     lateness_ms: int
     max_held: int
+    eager: bool = False
 
 
-@dataclass(frozen=True)
-class Admission(Generic[E]):
+class Admission(NamedTuple, Generic[E]):
     """The verdict on one call's arrivals.
 
     Attributes:
@@ -108,37 +109,64 @@ def admit(
         watermark_ms: The watermark of the micro-batch.
         limits: Allowed lateness and bound.
     """
-    remembered = [seen for seen in recent if forgotten_at(seen, limits) > watermark_ms]
-    known = {seen.event_id for seen in remembered} | {event.event_id for event in held}
-    earliest = watermark_ms if floor_ms is None else max(watermark_ms, floor_ms)
-    taken: list[E] = list(held)
+    remembered = _remembered(recent, watermark_ms, limits)
+    taken, late, duplicates = _judge(
+        held, remembered, arrivals, watermark_ms if floor_ms is None else max(watermark_ms, floor_ms)
+    )
+    accepted = len(taken) - len(held)
+    if len(taken) > 1:
+        taken.sort(key=order)
+    passed = _passed(taken, watermark_ms, limits)
+    overflow = max(0, len(taken) - passed - limits.max_held)
+    ready, still_held = taken[: passed + overflow], taken[passed + overflow :]
+    if overflow:
+        floor_ms = ready[-1].event_ms
+    if ready:
+        folded = [Seen(event.event_id, event.event_ms) for event in ready]
+        remembered += _remembered(folded, watermark_ms, limits)
+    return Admission(
+        tuple(ready),
+        tuple(still_held),
+        tuple(remembered[-limits.max_held :]),
+        floor_ms if floor_ms is not None and floor_ms > watermark_ms else None,
+        accepted,
+        duplicates,
+        tuple(late),
+    )
+
+
+def _remembered(seen: Iterable[Seen], watermark_ms: int, limits: Limits) -> list[Seen]:
+    horizon = watermark_ms - limits.lateness_ms
+    return [one for one in seen if one.event_ms >= horizon]
+
+
+def _judge(
+    held: Sequence[E], remembered: Sequence[Seen], arrivals: Iterable[E], earliest_ms: int
+) -> tuple[list[E], list[E], int]:
+    """What is held with the accepted arrivals behind it, the late arrivals, and the number of duplicates."""
+    taken = list(held)
     late: list[E] = []
-    accepted = duplicates = 0
+    duplicates = 0
+    known = {seen.event_id for seen in remembered}
+    known.update(event.event_id for event in held)
     for event in sorted(arrivals, key=order):
         if event.event_id in known:
             duplicates += 1
-        elif event.event_ms < earliest:
+        elif event.event_ms < earliest_ms:
             late.append(event)
         else:
-            accepted += 1
             known.add(event.event_id)
             taken.append(event)
-    taken.sort(key=order)
-    passed = sum(1 for event in taken if event.event_ms < watermark_ms)
-    overflow = max(0, len(taken) - passed - limits.max_held)
-    ready, still_held = taken[: passed + overflow], taken[passed + overflow :]
-    floor = ready[-1].event_ms if overflow else floor_ms
-    remembered += [
-        seen
-        for seen in (Seen(event.event_id, event.event_ms) for event in ready)
-        if forgotten_at(seen, limits) > watermark_ms
-    ]
-    return Admission(
-        ready=tuple(ready),
-        held=tuple(still_held),
-        recent=tuple(remembered[-limits.max_held :]),
-        floor_ms=floor if floor is not None and floor > watermark_ms else None,
-        accepted=accepted,
-        duplicates=duplicates,
-        late=tuple(late),
-    )
+    return taken, late, duplicates
+
+
+def _passed(taken: Sequence[E], watermark_ms: int, limits: Limits) -> int:
+    """How many of the events, which are in order, may be folded now."""
+    if limits.eager:
+        return len(taken)
+    passed = 0
+    for event in taken:
+        if event.event_ms >= watermark_ms:
+            break
+        passed += 1
+    return passed

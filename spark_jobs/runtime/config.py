@@ -55,6 +55,8 @@ class Config:
     emission: str
     logic: Mapping[str, Any]
     state_partitions: int
+    state_buckets: int
+    state_cache_dir: str | None
     spark_conf: Mapping[str, str]
     lease: LeaseConfig
     checkpoint_uri: str
@@ -63,6 +65,7 @@ class Config:
     tables: Mapping[str, str]
 
 
+_EMISSIONS = ("watermark", "eager")
 _TICK_MODES = ("auto", "wall_clock", "record", "off")
 _PLAIN = {
     "stream": str,
@@ -81,6 +84,7 @@ _PLAIN = {
     "emission": str,
     "logic": dict,
     "state_partitions": int,
+    "state_buckets": int,
     "spark_conf": dict,
     "checkpoint_uri": str,
     "status_uri": str,
@@ -115,13 +119,15 @@ def parse_config(document: Mapping[str, Any], origin: str) -> Config:
             "start the driver with the same release as the control plane"
         )
     plain = {name: _field(document, name, kind, origin) for name, kind in _PLAIN.items()}
-    if plain["emission"] != "watermark":
+    if plain["emission"] not in _EMISSIONS:
         raise ConfigError(
-            f"{origin}: stream {plain['stream']}: emission {plain['emission']!r} is not supported, "
-            "only 'watermark': set `emission: watermark`"
+            f"{origin}: stream {plain['stream']}: expected emission to be one of {', '.join(_EMISSIONS)}, "
+            f"found {plain['emission']!r}: correct `emission` in the stream's YAML"
         )
+    cache = document.get("state_cache_dir")
     return Config(
         **plain,
+        state_cache_dir=None if cache is None else str(cache),
         not_before=_instant(document, "not_before", origin),
         tick=_tick(_field(document, "tick", dict, origin), origin),
         lease=_lease(_field(document, "lease", dict, origin), origin),

@@ -181,9 +181,7 @@ class Driver:
         try:
             query = stream_query.start()
             ledger = stream_query.ensure_ledger(str(query.id))
-            self._progress = Progress(
-                stream_query.checkpoint, ledger, self._config.topic, self._job.table.name
-            )
+            self._progress = Progress(stream_query.checkpoint, ledger, self._config.topic)
             self._status.update(state="running", message="", **self._progress.resume())
             while query.isActive and not self._should_leave():
                 self._publish(self._progress.poll(query))

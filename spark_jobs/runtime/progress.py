@@ -38,14 +38,12 @@ class Progress:
         checkpoint: The query's checkpoint.
         ledger: Its counters.
         topic: The data topic.
-        table: Name of the stream's own table.
     """
 
-    def __init__(self, checkpoint: Checkpoint, ledger: Ledger, topic: str, table: str) -> None:
+    def __init__(self, checkpoint: Checkpoint, ledger: Ledger, topic: str) -> None:
         self._checkpoint = checkpoint
         self._ledger = ledger
         self._topic = topic
-        self._table = table
         self._seen: tuple[str, int] | None = None
         self.position = Position(-1, {}, 0)
 
@@ -102,5 +100,5 @@ class Progress:
             # End-of-replay ticks take an offset but are no events.
             "consumed": read - totals["tick_records"],
             **{name: totals[name] for name in ("accepted", "dead", "late", "duplicates")},
-            "tables": {self._table: totals["rows_out"]},
+            "rows_out": totals["rows_out"],
         }

@@ -85,7 +85,7 @@ class StatusFile:
             "started_at": iso(clock()),
             "updated_at": None,
             **dict.fromkeys(_UNKNOWN),
-            "tables": {},
+            "rows_out": None,
         }
 
     @property

@@ -4,35 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.runtime.tables import Table
 from spark_jobs.runtime.validation import Field
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-
     from spark_jobs.runtime.config import Config
+    from spark_jobs.runtime.keyed import KeyLogic
+
+
+@dataclass(frozen=True)
+class Output:
+    """A table of the stream.
+
+    Attributes:
+        row: The named tuple of its rows.
+        table: The table, its columns in the order of the row's fields. A timestamp is milliseconds since
+            1970 UTC in the row.
+    """
+
+    row: type[tuple[Any, ...]]
+    table: Table
 
 
 @dataclass(frozen=True)
 class StreamJob:
-    """One stream.
+    """One stream. Its functions are module-level, so that they can be sent to a worker.
 
     Attributes:
         key: The field by which it is keyed.
         fields: All declared input fields, the key among them, as the configuration allows them.
-        processor: Makes the processor.
-        output_ddl: Schema of the processor's rows (`rows.output_ddl`).
-        kind: Tag of the stream's own rows.
-        table: The table of those rows.
-        select: SQL from the struct of ``kind`` to the table's columns.
+        event: From a parsed record (an attribute per field) and its event time (ms) to a plain tuple in the
+            order of ``event_type``.
+        event_type: Named tuple of an event: ``event_id``, ``event_ms``, and what the logic needs.
+        state_type: Named tuple of the logic's state.
+        state_version: Version of the state's schema.
+        logic: The stream's logic under a configuration.
+        outputs: Its tables.
     """
 
     key: Field
     fields: Callable[[Config], tuple[Field, ...]]
-    processor: Callable[[Config], StatefulProcessor]
-    output_ddl: str
-    kind: str
-    table: Table
-    select: tuple[str, ...]
+    event: Callable[[Any, int], tuple[Any, ...]]
+    event_type: type[Any]
+    state_type: type[Any]
+    state_version: int
+    logic: Callable[[Config], KeyLogic[Any, Any]]
+    outputs: tuple[Output, ...]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.runtime import sink, source
+from spark_jobs.runtime.admission import Limits
+from spark_jobs.runtime.bucket_processor import BucketProcessor
 from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.runtime.lanes import OUTPUT_DDL
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
 from spark_jobs.runtime.ledger import Ledger
-from spark_jobs.runtime.tables import SHARED_TABLES
+from spark_jobs.runtime.tables import DEAD_LETTERS, LATE_EVENTS, SHARED_TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,17 +48,15 @@ class StreamQuery:
 
     def create_tables(self) -> None:
         """Create the tables that are not there yet."""
-        for table in (self._job.table, *SHARED_TABLES):
+        for table in (*(output.table for output in self._job.outputs), *SHARED_TABLES):
             table.create(self._config.tables[table.name])
 
     def start(self, *, once: bool = False) -> StreamingQuery:
         """Start the query; with ``once`` for one batch only."""
-        fields = self._job.fields(self._config)
         raw = source.read_records(self._spark, self._config, self._partitions)
-        events = source.classify(raw, self._config, self._job.key, fields)
-        rows = source.keyed(events, self._config.allowed_lateness_ms, self._partitions).transformWithState(
-            self._job.processor(self._config), self._job.output_ddl, "append", "eventTime"
-        )
+        packed = source.pack(raw, self._config, self._job)
+        grouped = source.keyed(packed, self._config.allowed_lateness_ms, self._partitions)
+        rows = grouped.transformWithState(self._processor(), OUTPUT_DDL, "append", "eventTime")
         writer = (
             rows.writeStream.foreachBatch(self._write)
             .queryName(self._config.stream)
@@ -67,6 +70,24 @@ class StreamQuery:
         self.ensure_ledger(str(query.id))
         return query
 
+    def _processor(self) -> BucketProcessor:
+        job, config = self._job, self._config
+        return BucketProcessor(
+            logic=job.logic(config),
+            state_type=job.state_type,
+            event_type=job.event_type,
+            outputs=job.outputs,
+            limits=Limits(
+                config.allowed_lateness_ms,
+                config.logic["max_held_events"],
+                eager=config.emission == "eager",
+            ),
+            topic=config.topic,
+            state_version=job.state_version,
+            cache_root=config.state_cache_dir or str(Path(tempfile.gettempdir()) / "stateward-state"),
+            checkpoint_uri=config.checkpoint_uri,
+        )
+
     def ensure_ledger(self, generation: str) -> Ledger:
         """The ledger of the checkpoint's generation, read once."""
         if self.ledger is None or self._generation != generation:
@@ -78,13 +99,16 @@ class StreamQuery:
         # The first batch may begin before start() has returned, but the id is on disk by then.
         generation = self._generation or self.checkpoint.query_id()
         assert generation is not None  # Spark writes the checkpoint's metadata before its first batch
-        outputs = sink.parts(
-            self._job.kind, self._job.table.name, self._job.select, dict(self._config.tables)
+        own = tuple(
+            (output.table, self._config.tables[output.table.name], False) for output in self._job.outputs
+        )
+        shared = tuple(
+            (table, self._config.tables[table.name], True) for table in (DEAD_LETTERS, LATE_EVENTS)
         )
         sink.BatchSink(
             stream=self._config.stream,
             run_id=self._config.run_id,
-            outputs=outputs,
+            outputs=own + shared,
             generation=generation,
             ledger=self.ensure_ledger(generation),
             check_lease=self._keeper.check,

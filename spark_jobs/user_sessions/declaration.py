@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from spark_jobs.runtime.rows import output_ddl
-from spark_jobs.runtime.stream_job import StreamJob
+from spark_jobs.runtime.stream_job import Output, StreamJob
 from spark_jobs.runtime.tables import Column, Table
 from spark_jobs.runtime.validation import EVENT_TIME, Field
-from spark_jobs.user_sessions.model import SESSION_DDL
-from spark_jobs.user_sessions.processor import KIND_SESSION, UserSessionsProcessor
+from spark_jobs.user_sessions.logic import SessionLogic
+from spark_jobs.user_sessions.model import STATE_SCHEMA_VERSION, ClosedSession, OpenSession, SessionEvent
 
 if TYPE_CHECKING:
     from spark_jobs.runtime.config import Config
@@ -50,28 +49,24 @@ def _fields(config: Config) -> tuple[Field, ...]:
     )
 
 
-def _processor(config: Config) -> UserSessionsProcessor:
-    return UserSessionsProcessor(
-        config.logic["gap_ms"], config.allowed_lateness_ms, config.logic["max_held_events"]
-    )
+def _logic(config: Config) -> SessionLogic:
+    return SessionLogic(config.logic["gap_ms"])
+
+
+def _event(record: Any, event_ms: int) -> tuple[Any, ...]:
+    wish_s = record.timeout_s
+    # Seconds with nine decimals, as the field is declared; to milliseconds, rounded down.
+    timeout_ms = None if wish_s is None else int(wish_s * 1_000_000_000 + 0.5) // 1_000_000
+    return record.event_id, event_ms, record.event_type, bool(record.is_last), timeout_ms
 
 
 JOB = StreamJob(
     key=USER,
     fields=_fields,
-    processor=_processor,
-    output_ddl=output_ddl(KIND_SESSION, SESSION_DDL),
-    kind=KIND_SESSION,
-    table=SESSIONS,
-    select=(
-        "session_id",
-        "user_id",
-        "timestamp_millis(started_ms) AS started_at",
-        "timestamp_millis(ended_ms) AS ended_at",
-        "duration_ms",
-        "event_count",
-        "last_event_type",
-        "close_reason",
-        "timestamp_millis(closed_ms) AS closed_at",
-    ),
+    event=_event,
+    event_type=SessionEvent,
+    state_type=OpenSession,
+    state_version=STATE_SCHEMA_VERSION,
+    logic=_logic,
+    outputs=(Output(ClosedSession, SESSIONS),),
 )

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.runtime.source import LANE_EVENT
-from spark_jobs.user_sessions.model import STATE_NAME
+from pyspark.sql import functions as F
+
+from spark_jobs.runtime.keyed_state import keyed_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_STATE_DDL = (
+    "state struct<session_id: string, started_ms: bigint, last_ms: bigint, event_count: bigint, "
+    "last_event_type: string, gap_ms: bigint>, held array<string>"
+)
 
 
 def open_sessions(spark: SparkSession, checkpoint_uri: str, batch_id: int | None = None) -> DataFrame:
@@ -26,22 +32,18 @@ def open_sessions(spark: SparkSession, checkpoint_uri: str, batch_id: int | None
         ``user_id string, session_id string, started_at timestamp, last_event_at timestamp, event_count
         bigint, last_event_type string, gap_ms bigint, held_events int``.
     """
-    # In a session that has run no stream the state store's coordinator does not exist until it is asked for.
-    _ = spark.streams.active
-    reader = spark.read.format("statestore").option("stateVarName", STATE_NAME)
-    if batch_id is not None:
-        reader = reader.option("batchId", str(batch_id))
     return (
-        reader.load(checkpoint_uri)
-        .where(f"key.lane = '{LANE_EVENT}' AND (value.session IS NOT NULL OR size(value.held) > 0)")
+        keyed_state(spark, checkpoint_uri, batch_id)
+        .withColumn("kept", F.from_json("state", _STATE_DDL))
+        .where("kept.state IS NOT NULL OR kept.held IS NOT NULL")
         .selectExpr(
-            "key.key AS user_id",
-            "value.session.session_id",
-            "timestamp_millis(value.session.started_ms) AS started_at",
-            "timestamp_millis(value.session.last_ms) AS last_event_at",
-            "value.session.event_count",
-            "value.session.last_event_type",
-            "value.session.gap_ms",
-            "size(value.held) AS held_events",
+            "key AS user_id",
+            "kept.state.session_id",
+            "timestamp_millis(kept.state.started_ms) AS started_at",
+            "timestamp_millis(kept.state.last_ms) AS last_event_at",
+            "kept.state.event_count",
+            "kept.state.last_event_type",
+            "kept.state.gap_ms",
+            "coalesce(size(kept.held), 0) AS held_events",
         )
     )

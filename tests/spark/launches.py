@@ -60,6 +60,8 @@ class Launch:
             "emission": "watermark",
             "logic": {"gap_ms": 1_800_000, "max_gap_ms": 86_400_000, "max_held_events": 10000},
             "state_partitions": 2,
+            "state_buckets": 16,
+            "state_cache_dir": str(self.folder / "cache"),
             "spark_conf": {},
             "lease": {"uri": self.uri("leases"), "ttl_ms": 20_000, "renew_ms": 1000},
             "checkpoint_uri": self.uri("checkpoint"),

@@ -63,7 +63,7 @@ class Running:
         self.stream.create_tables()
         self.query = self.stream.start()
         ledger = self.stream.ensure_ledger(str(self.query.id))
-        self.progress = Progress(self.checkpoint, ledger, launch.topic, "sessions")
+        self.progress = Progress(self.checkpoint, ledger, launch.topic)
         self.monitor = TopicMonitor(
             config=config,
             broker=Broker(config.bootstrap_servers),
@@ -118,11 +118,16 @@ BAD = {
         b"not json",
         json.dumps(event("x")).encode() + b" trailing",
         json.dumps(event("x")).encode() + b"] trailing",
-        b'{"event_id": "a", "event_id": "b"}',
         b'{"event_id": NaN}',
     ],
     "not_an_object": [[event("x")], "text", 1, b"null"],
-    "missing_field": [event("x", user_id=...), event("x", user_id=None), {}, event("x", event_time=None)],
+    "missing_field": [
+        event("x", user_id=...),
+        event("x", user_id=None),
+        {},
+        event("x", event_time=None),
+        b'{"event_id": "a", "event_id": "b"}',  # of a key that is there twice the last counts
+    ],
     "wrong_type": [
         event("x", user_id=7),
         event("x", event_type=["view"]),

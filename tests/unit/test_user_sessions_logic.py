@@ -8,20 +8,27 @@ from __future__ import annotations
 import gzip
 import json
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.runtime import keyed
 from spark_jobs.runtime.admission import Limits
-from spark_jobs.user_sessions.logic import advance, fold_all, next_wake_up
-from spark_jobs.user_sessions.model import ClosedSession, SessionEvent, UserState
+from spark_jobs.runtime.keyed import Kept, advance
+from spark_jobs.user_sessions.logic import SessionLogic
+from spark_jobs.user_sessions.model import ClosedSession, OpenSession, SessionEvent
+
+UserState = Kept[OpenSession, SessionEvent]
 
 GAP = 10
 LATENESS = 5
 LIMITS = Limits(LATENESS, 1000)
+LOGIC = SessionLogic(GAP)
 END = 10**9
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -34,10 +41,21 @@ def stream(*batches: tuple[int, list[SessionEvent]]) -> tuple[UserState, list[Cl
     """Run batches of (watermark, events); returns the state, what closed, and how many were accepted."""
     state, closed, accepted = UserState(), list[ClosedSession](), 0
     for watermark, events in batches:
-        step = advance("u", state, events, watermark_ms=watermark, default_gap_ms=GAP, limits=LIMITS)
-        state, accepted = step.state, accepted + step.admission.accepted
-        closed += step.closed
+        step = advance(LOGIC, "u", state, events, watermark_ms=watermark, limits=LIMITS)
+        state, accepted = step.kept, accepted + step.admission.accepted
+        closed += sessions_of(step.rows)
     return state, closed, accepted
+
+
+def sessions_of(rows: Sequence[tuple[Any, ...]]) -> list[ClosedSession]:
+    """Return the rows, all of which are sessions."""
+    sessions = [row for row in rows if isinstance(row, ClosedSession)]
+    assert len(sessions) == len(rows)
+    return sessions
+
+
+def fold_all(user: str, events: Iterable[SessionEvent], gap: int) -> list[ClosedSession]:
+    return sessions_of(keyed.fold_all(SessionLogic(gap), user, events))
 
 
 def spans(closed: list[ClosedSession]) -> list[tuple[int, int, int, str, int]]:
@@ -113,7 +131,7 @@ def test_two_sessions_that_start_in_the_same_millisecond_have_ids_of_their_own()
 
 
 def wake_up(state: UserState) -> int | None:
-    return next_wake_up("u", state, default_gap_ms=GAP, limits=LIMITS)
+    return keyed.wake_up(LOGIC, "u", state, LIMITS)
 
 
 def test_the_next_wake_up_is_the_first_watermark_at_which_something_happens() -> None:
@@ -153,12 +171,12 @@ def test_however_the_input_is_cut_and_shuffled_the_sessions_are_those_of_the_ora
         size = data.draw(st.integers(0, len(arrivals))) if arrivals else 0
         batch, arrivals = arrivals[:size], arrivals[size:]
         due = wake_up(state)
-        step = advance("u", state, batch, watermark_ms=watermark, default_gap_ms=GAP, limits=LIMITS)
+        step = advance(LOGIC, "u", state, batch, watermark_ms=watermark, limits=LIMITS)
         assert not step.admission.late
         if not batch and (due is None or due > watermark):
-            assert not step.closed, "nothing may be emitted before the alarm"
-        state = step.state
-        closed += step.closed
+            assert not step.rows, "nothing may be emitted before the alarm"
+        state = step.kept
+        closed += sessions_of(step.rows)
         wanted = wake_up(state)
         assert wanted is None or wanted > watermark, "an alarm in the past would never go off"
         largest = max([largest, *(e.event_ms for e in batch)])
@@ -186,16 +204,10 @@ def test_a_full_buffer_neither_loses_an_event_nor_grows(events: list[SessionEven
     late = 0
     for arrival in [*events, None]:
         watermark = 0 if arrival else END
-        step = advance(
-            "u",
-            state,
-            [arrival] if arrival else [],
-            watermark_ms=watermark,
-            default_gap_ms=GAP,
-            limits=limits,
-        )
-        state = step.state
-        closed += step.closed
+        arrivals = [arrival] if arrival else []
+        step = advance(LOGIC, "u", state, arrivals, watermark_ms=watermark, limits=limits)
+        state = step.kept
+        closed += sessions_of(step.rows)
         late += len(step.admission.late)
         assert len(state.held) <= 3
         assert len(state.recent) <= 3

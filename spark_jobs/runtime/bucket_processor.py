@@ -1,0 +1,171 @@
+"""Between Spark and the pure logic: the only file that knows ``StatefulProcessor``.
+
+Spark calls once per bucket of keys and micro-batch; inside, `keyed.advance` runs key by key. So what a call
+into Python costs is paid per bucket, not per key (docs/decisions/0004).
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from spark_jobs.runtime.admission import Limits
+from spark_jobs.runtime.bucket import Bucket
+from spark_jobs.runtime.codec import KeptCodec
+from spark_jobs.runtime.keyed import Kept, KeyLogic, advance, wake_up
+from spark_jobs.runtime.lanes import LANE_DATA_TICK, LANE_DEAD, LANE_EVENT, PLACE_FIELDS
+from spark_jobs.runtime.outcome import Outcome
+from spark_jobs.runtime.state_cache import StateCache, partition_folder
+from spark_jobs.runtime.state_log import StateLog
+from spark_jobs.runtime.stream_job import Output
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import (
+        ExpiredTimerInfo,
+        StatefulProcessorHandle,
+        TimerValues,
+    )
+
+_OutputRow = Row("kind", "rows", "data")
+_NOTHING: Kept[Any, Any] = Kept()
+
+
+class BucketProcessor(StatefulProcessor):
+    """Runs a stream's logic over buckets of keys.
+
+    Args:
+        logic: The stream's logic.
+        codec: Its states as text.
+        event_type: Named tuple of its events.
+        outputs: Its tables.
+        limits: Allowed lateness and bounds.
+        topic: The data topic, for late events.
+        state_version: Version of its states.
+        cache_root: Folder for the copies of states, on the worker's machine.
+        checkpoint_uri: Tells the copies of one checkpoint from those of another.
+    """
+
+    def __init__(
+        self,
+        *,
+        logic: KeyLogic[Any, Any],
+        state_type: type[Any],
+        event_type: type[Any],
+        outputs: tuple[Output, ...],
+        limits: Limits,
+        topic: str,
+        state_version: int,
+        cache_root: str,
+        checkpoint_uri: str,
+    ) -> None:
+        self._logic = logic
+        self._state_type = state_type
+        self._event_type = event_type
+        self._outputs = outputs
+        self._limits = limits
+        self._topic = topic
+        self._state_version = state_version
+        self._cache_root = cache_root
+        self._checkpoint_uri = checkpoint_uri
+        self._cache: StateCache | None = None
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called by the engine once per task, and once on the driver to learn the state's schema."""
+        self._log = StateLog(handle)
+        self._codec: KeptCodec[Any, Any] = KeptCodec(self._state_type, self._event_type)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+        """Called by the engine with the packed records of a bucket in a batch."""
+        lane, number = key
+        outcome = Outcome(self._outputs, self._topic, timerValues.getCurrentWatermarkInMs())
+        if lane == LANE_EVENT:
+            arrivals: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+            for row in rows:
+                for record in marshal.loads(row["payload"]):
+                    arrivals[record[0]].append(record[1:])
+            self._turn(number, arrivals, outcome)
+        elif lane == LANE_DEAD:
+            for row in rows:
+                yield _OutputRow("dead_letters", row["records"], row["payload"])
+                outcome.dead += row["records"]
+        elif lane == LANE_DATA_TICK:
+            outcome.tick_records += sum(row["records"] for row in rows)
+        for part in outcome.parts():
+            yield _OutputRow(*part)
+
+    def handleExpiredTimer(
+        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
+    ) -> Iterator[Row]:
+        """Called by the engine when the watermark has reached a bucket's timer, which it then deletes."""
+        outcome = Outcome(self._outputs, self._topic, timerValues.getCurrentWatermarkInMs())
+        self._turn(key[1], {}, outcome, expiredTimerInfo.getExpiryTimeInMs())
+        for part in outcome.parts():
+            yield _OutputRow(*part)
+
+    def close(self) -> None:
+        """Called by the engine when the task has done its work. A task that fails before leaves no trace."""
+        if self._cache is not None:
+            self._cache.commit()
+            self._cache = None
+
+    def _turn(
+        self,
+        number: int,
+        arrivals: dict[str, list[tuple[Any, ...]]],
+        outcome: Outcome,
+        fired_ms: int | None = None,
+    ) -> None:
+        bucket = Bucket(number, self._log, self._copy(), self._alarm, self._state_version)
+        for key, records in arrivals.items():
+            self._look(bucket, key, records, outcome)
+        for key in bucket.due(outcome.watermark_ms):
+            self._look(bucket, key, [], outcome)
+        bucket.finish(outcome.watermark_ms, fired_ms)
+
+    def _look(self, bucket: Bucket, key: str, records: list[tuple[Any, ...]], outcome: Outcome) -> None:
+        """One look at one key."""
+        if len(records) > 1:
+            # Records of one key come in no particular order; by partition and offset, which come first, a
+            # re-run makes the same choice between equal ids.
+            records.sort(key=_place)
+        make, skip = self._event_type._make, PLACE_FIELDS
+        events = [make(record[skip:]) for record in records]
+        before = bucket.get(key)
+        kept = _NOTHING if before is None else self._codec.decode(before.state)
+        watermark_ms, limits = outcome.watermark_ms, self._limits
+        turn = advance(self._logic, key, kept, events, watermark_ms=watermark_ms, limits=limits)
+        outcome.add(key, turn, events, records)
+        wake_ms = wake_up(self._logic, key, turn.kept, limits)
+        if wake_ms is None:
+            if before is not None:
+                bucket.remove(key, before)
+            return
+        if before is None:
+            bucket.put(key, None, self._codec.encode(turn.kept), wake_ms)
+            return
+        state = before.state if turn.kept == kept else self._codec.encode(turn.kept)
+        # An alarm that goes off too early is moved then; that costs less than moving it for every event.
+        early = watermark_ms < before.alarm_ms <= wake_ms
+        bucket.put(key, before, state, before.alarm_ms if early else wake_ms)
+
+    def _alarm(self, key: str, state: bytes) -> int:
+        wake_ms = wake_up(self._logic, key, self._codec.decode(state), self._limits)
+        assert wake_ms is not None  # what is empty is removed, not kept
+        return wake_ms
+
+    def _copy(self) -> StateCache:
+        if self._cache is None:
+            context = TaskContext.get()
+            partition = 0 if context is None else context.partitionId()
+            self._cache = StateCache(partition_folder(self._cache_root, self._checkpoint_uri, partition))
+        return self._cache
+
+
+def _place(record: tuple[Any, ...]) -> tuple[int, int]:
+    return record[0], record[1]

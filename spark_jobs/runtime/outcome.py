@@ -1,0 +1,65 @@
+"""What one turn of one bucket puts out: rows by table, late events, and counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from spark_jobs.runtime.keyed import Turn
+from spark_jobs.runtime.rows import KIND_COUNTS, encode_rows
+from spark_jobs.runtime.stream_job import Output
+from spark_jobs.runtime.tables import LATE_EVENTS
+
+
+class Outcome:
+    """Collects; `parts` gives it all.
+
+    Args:
+        outputs: The stream's tables.
+        topic: The data topic.
+        watermark_ms: The watermark of the batch.
+    """
+
+    def __init__(self, outputs: tuple[Output, ...], topic: str, watermark_ms: int) -> None:
+        self.watermark_ms = watermark_ms
+        self.accepted = self.dead = self.duplicates = self.tick_records = 0
+        self._topic = topic
+        self._tables = {output.row: output.table for output in outputs}
+        self._rows: dict[type[Any], list[tuple[Any, ...]]] = {output.row: [] for output in outputs}
+        self._late: list[tuple[Any, ...]] = []
+
+    def add(
+        self, key: str, turn: Turn[Any, Any], events: Sequence[Any], records: Sequence[tuple[Any, ...]]
+    ) -> None:
+        """Take in one look at a key; ``records`` are the packed records of ``events``."""
+        for row in turn.rows:
+            self._rows[type(row)].append(row)
+        admission = turn.admission
+        self.accepted += admission.accepted
+        self.duplicates += admission.duplicates
+        if admission.late:
+            places = {id(event): record for event, record in zip(events, records, strict=True)}
+            for event in admission.late:
+                partition, offset, record_ms, raw = places[id(event)][:4]
+                late = (self._topic, partition, offset, record_ms, event.event_id, key, event.event_ms)
+                self._late.append((*late, self.watermark_ms, raw))
+
+    def parts(self) -> Iterator[tuple[str, int, bytes]]:
+        """``(kind, rows, data)``: a part for each table that gets rows, and one of counts if any."""
+        for row_type, rows in self._rows.items():
+            if rows:
+                table = self._tables[row_type]
+                yield table.name, len(rows), encode_rows(table, rows)
+        if self._late:
+            yield LATE_EVENTS.name, len(self._late), encode_rows(LATE_EVENTS, self._late)
+        counts = {
+            "accepted": self.accepted,
+            "dead": self.dead,
+            "late": len(self._late),
+            "duplicates": self.duplicates,
+            "tick_records": self.tick_records,
+        }
+        if any(counts.values()):
+            counts["watermark_ms"] = self.watermark_ms
+            yield KIND_COUNTS, 1, json.dumps(counts).encode()
