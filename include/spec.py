@@ -3,22 +3,14 @@
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from croniter import croniter  # type: ignore[import-untyped]  # comes with Airflow, has no stubs
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, SerializeAsAny, ValidationError, ValidationInfo, field_validator, model_validator
 
 from include import durations
+from include.spec_fields import Count, Duration, Instant, Name, Part, Span
+from include.spec_logic import Logic, logic_model
 from include.spec_problems import Problem, YamlDocument, problems_of, read_yaml
 
 SHARED_TABLES = ("dead_letters", "late_events", "batch_counts")
@@ -26,51 +18,17 @@ SHARED_TABLES = ("dead_letters", "late_events", "batch_counts")
 
 STREAMS_FOLDER = Path(__file__).resolve().parent / "streams"
 
-_NAME = r"^[a-z][a-z0-9_]{0,62}$"
 _MEMORY = r"^[1-9][0-9]*[mg]$"
 
 
-def _positive(value: timedelta) -> timedelta:
-    if value <= timedelta(0):
-        raise ValueError("expected a duration above zero")
-    return value
-
-
-def _instant(value: object) -> datetime:
-    try:
-        parsed = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-    except ValueError:
-        parsed = None
-    if parsed is None or parsed.tzinfo is None:
-        raise ValueError("expected a time with its zone such as 2000-01-01T00:00:00Z")
-    return parsed.astimezone(UTC)
-
-
-Span = Annotated[
-    timedelta,
-    BeforeValidator(durations.parse_duration),
-    WithJsonSchema({"type": "string", "pattern": durations.PATTERN, "examples": ["30m", "15s"]}),
-]
-Duration = Annotated[Span, AfterValidator(_positive)]
-Instant = Annotated[datetime, BeforeValidator(_instant), WithJsonSchema({"type": "string"})]
-Name = Annotated[str, Field(pattern=_NAME)]
-Count = Annotated[int, Field(gt=0)]
-
-
-class _Part(BaseModel):
-    # Strict, so that YAML's `yes`, `1.0` and "3" never pass for something else; frozen, because
-    # a spec is shared between the DAG processor's threads.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class Tick(_Part):
+class Tick(Part):
     """How event time advances while the topic is silent."""
 
     mode: Literal["auto", "wall_clock", "record", "off"] = "auto"
     interval: Duration = timedelta(seconds=5)
 
 
-class Source(_Part):
+class Source(Part):
     """The Kafka topic a stream reads, and which of its records are believable."""
 
     topic: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
@@ -83,13 +41,13 @@ class Source(_Part):
     tick: Tick = Tick()
 
 
-class EventTime(_Part):
+class EventTime(Part):
     """How long a stream waits for events that come out of order."""
 
     allowed_lateness: Span
 
 
-class State(_Part):
+class State(Part):
     """The state store. `partitions` and `buckets` are fixed once a checkpoint exists.
 
     `buckets` is how many groups the keys are divided into; `cache` is a folder on the driver's machine, or
@@ -108,15 +66,15 @@ class State(_Part):
         return value
 
 
-class Spark(_Part):
+class Spark(Part):
     """How the driver is submitted; the master comes from the Airflow connection `conn_id`."""
 
     conn_id: str = "spark_default"
     driver_memory: Annotated[str, Field(pattern=_MEMORY)] = "1g"
-    conf: dict[str, str] = {}
+    conf: dict[str, str] = Field(default_factory=dict)
 
 
-class Lease(_Part):
+class Lease(Part):
     """How long a driver may write after its last renewal, and how often it renews."""
 
     ttl: Duration = timedelta(seconds=20)
@@ -132,7 +90,7 @@ class Lease(_Part):
         return self
 
 
-class Health(_Part):
+class Health(Part):
     """Thresholds of health. `max_lag` (records) only warns: a restart would not read faster."""
 
     max_status_age: Duration = timedelta(seconds=15)
@@ -143,7 +101,7 @@ class Health(_Part):
     max_lag: Count | None = None
 
 
-class Restart(_Part):
+class Restart(Part):
     """Back-off: at once, then `backoff`, doubling up to `max_backoff`; `max_attempts` per `window`."""
 
     backoff: Duration = timedelta(seconds=5)
@@ -152,7 +110,7 @@ class Restart(_Part):
     window: Duration = timedelta(minutes=15)
 
 
-class Quality(_Part):
+class Quality(Part):
     """Which table is validated against which suite, and when."""
 
     table: Name
@@ -169,7 +127,7 @@ class Quality(_Part):
         return value
 
 
-class StreamSpec(_Part):
+class StreamSpec(Part):
     """One stream, as its YAML file wants it to be."""
 
     stream: Name
@@ -178,7 +136,7 @@ class StreamSpec(_Part):
     source: Source
     event_time: EventTime
     emission: Literal["watermark", "eager"] = "watermark"
-    logic: dict[str, timedelta | bool | int | float | str] = {}
+    logic: SerializeAsAny[Logic] = Field(default=Logic(), validate_default=True)
     trigger_interval: Duration = timedelta(seconds=1)
     state: State = State()
     tables: Annotated[list[Name], Field(min_length=1)]
@@ -190,13 +148,11 @@ class StreamSpec(_Part):
 
     @field_validator("logic", mode="before")
     @classmethod
-    def _read_durations(cls, value: object) -> object:
-        if not isinstance(value, dict):
-            return value
-        return {
-            key: durations.parse_duration(item) if durations.is_duration(item) else item
-            for key, item in value.items()
-        }
+    def _logic_of_this_stream(cls, value: object, info: ValidationInfo) -> object:
+        model = logic_model(info.data.get("stream"))
+        if type(value) is Logic:  # the default: there is no such section
+            return model()
+        return model.model_validate(value) if isinstance(value, dict) else value
 
     @field_validator("tables")
     @classmethod
@@ -215,22 +171,12 @@ class StreamSpec(_Part):
     @property
     def longest_timeout(self) -> timedelta:
         """How far event time has to pass a key's last event before all of its state is gone."""
-        spans = [value for value in self.logic.values() if isinstance(value, timedelta)]
-        return max(spans, default=timedelta(0)) + self.event_time.allowed_lateness
+        return self.logic.longest() + self.event_time.allowed_lateness
 
     @property
     def all_tables(self) -> tuple[str, ...]:
         """The stream's own tables, then those it shares with the other streams."""
         return (*self.tables, *SHARED_TABLES)
-
-    def logic_config(self) -> dict[str, Any]:
-        """Return `logic` as the driver takes it: a duration `gap` becomes `gap_ms`, an integer."""
-        return {
-            f"{key}_ms" if isinstance(value, timedelta) else key: (
-                durations.to_ms(value) if isinstance(value, timedelta) else value
-            )
-            for key, value in self.logic.items()
-        }
 
 
 class SpecError(ValueError):
@@ -250,7 +196,9 @@ def parse_spec(document: YamlDocument) -> StreamSpec:
     try:
         spec = StreamSpec.model_validate(document.data)
     except ValidationError as error:
-        raise SpecError(problems_of(error, document, StreamSpec)) from None
+        stream = document.data.get("stream") if isinstance(document.data, dict) else None
+        parts = {"logic": logic_model(stream)}
+        raise SpecError(problems_of(error, document, StreamSpec, parts)) from None
     stem = Path(document.file).stem
     if spec.stream != stem:
         problem = Problem(

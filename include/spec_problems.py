@@ -1,6 +1,7 @@
 """What is wrong with a YAML file, said so that a person can act on it."""
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,22 +101,36 @@ def field_path(location: Location) -> str:
     return text.lstrip(".") or "(file)"
 
 
-def problems_of(error: ValidationError, document: YamlDocument, model: type[BaseModel]) -> list[Problem]:
-    """Translate pydantic's errors, one for each field."""
+def problems_of(
+    error: ValidationError,
+    document: YamlDocument,
+    model: type[BaseModel],
+    parts: Mapping[str, type[BaseModel]],
+) -> list[Problem]:
+    """Translate pydantic's errors, one for each field.
+
+    Args:
+        error: What pydantic found.
+        document: The file.
+        model: What it was checked against.
+        parts: The models of those fields whose type depends on the file.
+    """
     problems: dict[str, Problem] = {}
     for detail in error.errors():
-        problem = _problem(detail, document, model)
+        problem = _problem(detail, document, model, parts)
         problems.setdefault(problem.field, problem)
     return list(problems.values())
 
 
-def _problem(detail: ErrorDetails, document: YamlDocument, model: type[BaseModel]) -> Problem:
+def _problem(
+    detail: ErrorDetails, document: YamlDocument, model: type[BaseModel], parts: Mapping[str, type[BaseModel]]
+) -> Problem:
     location = tuple(detail["loc"])
-    if location and location[0] == "logic":
+    expected = _expected(detail)
+    if location[:1] == ("logic",) and len(location) > 2:
         location = location[:2]  # what follows names a member of the union, which no one wrote
+        expected = "a duration, a number, text, true or false"
     field = field_path(location)
-    in_logic = location[:1] == ("logic",) and len(location) > 1
-    expected = "a duration, a number, text, true or false" if in_logic else _expected(detail)
     found = _found(detail["input"])
     remedy = f"Set `{field}` to {expected}."
     if detail["type"] == "missing":
@@ -124,7 +139,7 @@ def _problem(detail: ErrorDetails, document: YamlDocument, model: type[BaseModel
         if len(location) == 1:
             remedy = f"Add `{field}` at the top level of the file."
     elif detail["type"] == "extra_forbidden":
-        known = _fields_at(model, location[:-1])
+        known = _fields_at(model, location[:-1], parts)
         near = difflib.get_close_matches(str(location[-1]), known, n=1)
         expected, found = f"one of {', '.join(known)}", "an unknown field"
         remedy = f"Rename it to `{near[0]}`." if near else "Remove it."
@@ -169,8 +184,11 @@ def _found(value: object) -> str:
     return f"{str(value)[:80]} ({type(value).__name__})"
 
 
-def _fields_at(model: type[BaseModel], location: Location) -> list[str]:
+def _fields_at(model: type[BaseModel], location: Location, parts: Mapping[str, type[BaseModel]]) -> list[str]:
     for part in location:
+        if part in parts:
+            model = parts[str(part)]
+            continue
         annotation = model.model_fields[str(part)].annotation
         candidates = [annotation, *getattr(annotation, "__args__", ())]
         model = next(c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel))

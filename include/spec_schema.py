@@ -11,19 +11,27 @@ from pydantic import TypeAdapter
 
 from include.durations import format_duration
 from include.spec import STREAMS_FOLDER, StreamSpec
+from include.spec_logic import MODELS
 
 SCHEMA_FILE = STREAMS_FOLDER / "stream.schema.json"
 
 
 def schema_text() -> str:
     """Return the schema as it stands in its file."""
-    logic = {
+    schema = StreamSpec.model_json_schema()
+    schema["properties"]["logic"] = {
         "type": "object",
         "description": "settings of the stream's own logic; durations are written as 30m",
         "additionalProperties": {"type": ["string", "integer", "number", "boolean"]},
     }
-    schema = StreamSpec.model_json_schema()
-    schema["properties"]["logic"] = logic
+    schema["$defs"].pop("Logic")
+    schema["allOf"] = [
+        {
+            "if": {"properties": {"stream": {"const": stream}}},
+            "then": {"properties": {"logic": model.model_json_schema()}},
+        }
+        for stream, model in MODELS.items()
+    ]
     return json.dumps(_readable(schema), indent=2) + "\n"
 
 

@@ -11,9 +11,19 @@ import yaml
 
 from include.durations import format_duration, parse_duration
 from include.spec import STREAMS_FOLDER, SpecError, load_spec, load_specs
+from include.spec_logic import MODELS, FraudWatchLogic
 from include.spec_schema import SCHEMA_FILE, schema_text
 
 SHIPPED = (STREAMS_FOLDER / "user_sessions.yaml").read_text()
+FRAUD = (STREAMS_FOLDER / "fraud_watch.yaml").read_text()
+SMALL = {
+    "stream": "small",
+    "description": "Small.",
+    "owner": "me",
+    "source": {"topic": "t"},
+    "event_time": {"allowed_lateness": "0s"},
+    "tables": ["rows"],
+}
 
 
 def test_every_shipped_spec_is_valid() -> None:
@@ -24,7 +34,45 @@ def test_every_shipped_spec_is_valid() -> None:
 
 def test_durations_of_the_logic_become_milliseconds() -> None:
     spec = load_spec("user_sessions")
-    assert spec.logic_config() == {"gap_ms": 1_800_000, "max_gap_ms": 86_400_000, "max_held_events": 10_000}
+    assert spec.logic.config() == {"gap_ms": 1_800_000, "max_gap_ms": 86_400_000, "max_held_events": 10_000}
+
+
+def test_every_shipped_stream_has_a_model_of_its_settings() -> None:
+    assert sorted(spec.stream for spec in load_specs()[0]) == sorted(MODELS)
+
+
+def test_the_shipped_settings_of_fraud_watch_are_the_defaults_of_its_model() -> None:
+    spec = load_spec("fraud_watch")
+    assert spec.logic == FraudWatchLogic()
+    assert (spec.tables, spec.emission) == (["fraud_alerts", "fraud_summaries"], "watermark")
+    assert spec.logic.config() == {
+        "velocity_count": 5,
+        "velocity_amount": 5000.0,
+        "velocity_window_ms": 600_000,
+        "authentication_window_ms": 120_000,
+        "idle_ms": 1_800_000,
+        "review_ms": 86_400_000,
+        "safety_ms": 90_000_000,
+        "max_held_events": 10_000,
+    }
+
+
+def test_a_stream_without_a_model_has_settings_of_any_name(tmp_path: Path) -> None:
+    logic = {"horizon": "20m", "steps": 3, "strict": True, "mode": "fast", "ratio": 0.5}
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, "logic": logic}))
+    spec = load_spec("small", tmp_path)
+    assert spec.logic.config() == {
+        "horizon_ms": 1_200_000,
+        "steps": 3,
+        "strict": True,
+        "mode": "fast",
+        "ratio": 0.5,
+    }
+    assert spec.longest_timeout == timedelta(minutes=20)
+
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, "logic": {"steps": [1]}}))
+    with pytest.raises(SpecError, match=r"logic\.steps: expected a duration, a number, text, true or false"):
+        load_spec("small", tmp_path)
 
 
 def test_longest_timeout_covers_lateness_and_the_longest_duration() -> None:
@@ -32,18 +80,11 @@ def test_longest_timeout_covers_lateness_and_the_longest_duration() -> None:
 
 
 def test_only_what_has_no_default_is_required(tmp_path: Path) -> None:
-    minimal = {
-        "stream": "small",
-        "description": "Small.",
-        "owner": "me",
-        "source": {"topic": "t"},
-        "event_time": {"allowed_lateness": "0s"},
-        "tables": ["rows"],
-    }
-    (tmp_path / "small.yaml").write_text(yaml.safe_dump(minimal))
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(SMALL))
     spec = load_spec("small", tmp_path)
     assert (spec.trigger_interval, spec.lease.ttl) == (timedelta(seconds=1), timedelta(seconds=20))
     assert (spec.state.buckets, spec.state.cache) == (64, None)
+    assert spec.logic.config() == {}
     assert spec.quality is None
 
 
@@ -157,7 +198,13 @@ BAD = [
     pytest.param(
         "emission: watermark", "emission: [watermark", ["expected YAML", "Correct the syntax"], id="syntax"
     ),
-    pytest.param("  gap: 30m  ", "  gap: [30m]  ", ["logic.gap", "(list)"], id="logic-list"),
+    pytest.param("  gap: 30m  ", "  gap: [30m]  ", ["logic.gap", "a duration", "(list)"], id="logic-list"),
+    pytest.param(
+        "  gap: 30m  ", "  gapp: 30m  ", ["logic.gapp", "one of gap, max_gap", "`gap`"], id="logic-typo"
+    ),
+    pytest.param(
+        "  gap: 30m  ", "  gap: 48h  ", ["logic", "logic.gap to be at most logic.max_gap (1d)"], id="gap"
+    ),
     pytest.param(
         "  max_status_age: 15s",
         "  max_status_age: 0s",
@@ -178,6 +225,34 @@ def test_a_bad_field_is_named_with_line_expectation_finding_and_remedy(
         load_spec("user_sessions", tmp_path)
     text = str(caught.value)
     assert all(part in text for part in [str(file), "expected", "found", *parts]), text
+
+
+@pytest.mark.parametrize(
+    ("line", "replacement", "parts"),
+    [
+        ("velocity_count: 5 ", "velocity_count: 0 ", ["logic.velocity_count", "at least 1", "0 (int)"]),
+        ("velocity_count: 5 ", "velocity_count: 5.0 ", ["logic.velocity_count", "a whole number"]),
+        ("velocity_amount: 5000", "velocity_amount: many", ["logic.velocity_amount", "a number", "'many'"]),
+        ("velocity_amount: 5000", "velocity_amount: 0", ["logic.velocity_amount", "at least 1e-06"]),
+        ("idle: 30m", "idle: 0s", ["logic.idle", "a duration above zero"]),
+        ("idle: 30m", "idel: 30m", ["logic.idel", "an unknown field", "Rename it to `idle`"]),
+        ("idle: 30m", "idle: 5m", ["logic.authentication_window to be at most logic.idle (5m)"]),
+        ("safety: 25h", "safety: 24h", ["logic.safety to be longer than logic.idle and logic.review (1d)"]),
+    ],
+)
+def test_a_bad_setting_of_fraud_watch_is_named(
+    tmp_path: Path, line: str, replacement: str, parts: list[str]
+) -> None:
+    assert line in FRAUD
+    (tmp_path / "fraud_watch.yaml").write_text(FRAUD.replace(line, replacement, 1))
+    with pytest.raises(SpecError) as caught:
+        load_spec("fraud_watch", tmp_path)
+    assert all(part in str(caught.value) for part in parts), str(caught.value)
+
+
+def test_a_stream_may_emit_on_arrival(tmp_path: Path) -> None:
+    (tmp_path / "fraud_watch.yaml").write_text(FRAUD.replace("emission: watermark", "emission: eager"))
+    assert load_spec("fraud_watch", tmp_path).emission == "eager"
 
 
 def test_the_line_number_is_that_of_the_field(tmp_path: Path) -> None:

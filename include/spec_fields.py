@@ -1,0 +1,45 @@
+"""What the fields of a stream's YAML are made of."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from include import durations
+
+_NAME = r"^[a-z][a-z0-9_]{0,62}$"
+
+
+def _positive(value: timedelta) -> timedelta:
+    if value <= timedelta(0):
+        raise ValueError("expected a duration above zero")
+    return value
+
+
+def _instant(value: object) -> datetime:
+    try:
+        parsed = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    except ValueError:
+        parsed = None
+    if parsed is None or parsed.tzinfo is None:
+        raise ValueError("expected a time with its zone such as 2000-01-01T00:00:00Z")
+    return parsed.astimezone(UTC)
+
+
+Span = Annotated[
+    timedelta,
+    BeforeValidator(durations.parse_duration),
+    WithJsonSchema({"type": "string", "pattern": durations.PATTERN, "examples": ["30m", "15s"]}),
+]
+Duration = Annotated[Span, AfterValidator(_positive)]
+Instant = Annotated[datetime, BeforeValidator(_instant), WithJsonSchema({"type": "string"})]
+Name = Annotated[str, Field(pattern=_NAME)]
+Count = Annotated[int, Field(gt=0)]
+
+
+class Part(BaseModel):
+    """A mapping of fields, all of them known."""
+
+    # Strict, so that YAML's `yes`, `1.0` and "3" never pass for something else; frozen, because
+    # a spec is shared between the DAG processor's threads.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

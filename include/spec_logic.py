@@ -1,0 +1,104 @@
+"""The section `logic` of each stream's YAML: the settings of what the stream computes.
+
+A stream with a model here is told of a wrong or unknown setting before it is deployed. Any other stream may
+have settings of its own: text, numbers, true or false, and durations.
+"""
+
+from datetime import timedelta
+from typing import Annotated, Any, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from include import durations
+from include.spec_fields import Count, Duration, Part
+
+
+class Logic(Part):
+    """The settings of one stream's logic."""
+
+    def config(self) -> dict[str, Any]:
+        """Return the settings as the driver takes them: a duration `gap` becomes `gap_ms`, an integer."""
+        return {
+            f"{name}_ms" if isinstance(value, timedelta) else name: (
+                durations.to_ms(value) if isinstance(value, timedelta) else value
+            )
+            for name, value in self
+        }
+
+    def longest(self) -> timedelta:
+        """Return the longest of the durations, zero if there is none."""
+        spans = [value for _, value in self if isinstance(value, timedelta)]
+        return max(spans, default=timedelta(0))
+
+
+class FreeLogic(Logic):
+    """Settings of a stream that has no model of its own."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, timedelta | bool | int | float | str]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_durations(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {
+            name: durations.parse_duration(item) if durations.is_duration(item) else item
+            for name, item in value.items()
+        }
+
+
+class UserSessionsLogic(Logic):
+    """Sessions end after `gap`, or what an event asks for, up to `max_gap`."""
+
+    gap: Duration = timedelta(minutes=30)
+    max_gap: Duration = timedelta(hours=24)
+    max_held_events: Count = 10_000
+
+    @model_validator(mode="after")
+    def _gap_is_allowed(self) -> Self:
+        if self.gap > self.max_gap:
+            raise ValueError(
+                f"expected logic.gap to be at most logic.max_gap ({durations.format_duration(self.max_gap)})"
+            )
+        return self
+
+
+class FraudWatchLogic(Logic):
+    """See docs/streams/fraud_watch.md."""
+
+    velocity_count: Annotated[int, Field(ge=1, le=1000)] = 5
+    velocity_amount: Annotated[float, Field(ge=0.000001, le=1e12)] = 5000.0
+    velocity_window: Duration = timedelta(minutes=10)
+    authentication_window: Duration = timedelta(minutes=2)
+    idle: Duration = timedelta(minutes=30)
+    review: Duration = timedelta(hours=24)
+    safety: Duration = timedelta(hours=25)
+    max_held_events: Count = 10_000
+
+    @model_validator(mode="after")
+    def _safety_comes_last(self) -> Self:
+        longest = max(self.idle, self.review)
+        if self.safety <= longest:
+            raise ValueError(
+                "expected logic.safety to be longer than logic.idle and logic.review"
+                f" ({durations.format_duration(longest)}), so that it removes only what they have missed"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _windows_fit(self) -> Self:
+        if max(self.velocity_window, self.authentication_window) > self.idle:
+            raise ValueError(
+                "expected logic.velocity_window and logic.authentication_window to be at most logic.idle"
+                f" ({durations.format_duration(self.idle)}), after which an account is forgotten"
+            )
+        return self
+
+
+MODELS: dict[str, type[Logic]] = {"fraud_watch": FraudWatchLogic, "user_sessions": UserSessionsLogic}
+
+
+def logic_model(stream: object) -> type[Logic]:
+    """Return the model of a stream's settings."""
+    return MODELS.get(stream, FreeLogic) if isinstance(stream, str) else FreeLogic
