@@ -36,6 +36,11 @@ test: setup ## Run every test, fastest tier first, with real Kafka, Spark and Ai
 soak: setup ## Watch sockets, descriptors and memory under steady batches for SOAK_MINUTES (15)
 	$(BIN)/python -m pytest -s --timeout 7200 tests/soak
 
+.PHONY: bench
+bench: setup ## Measure against Flink, Bytewax and Quix; BENCH="--events 200000 --runs 1" for a quick look
+	$(BIN)/python -m tests.bench.run $(BENCH)
+	$(BIN)/python -m tests.bench.report
+
 .PHONY: demo
 demo: setup ## Run 10,000 real events through everything; KEEP=1 leaves it running
 	@$(BIN)/stateward demo $(if $(filter-out 0,$(KEEP)),--keep)

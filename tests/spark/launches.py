@@ -34,6 +34,7 @@ class Launch:
     broker: RunningBroker
     topic: str
     partitions: int = 3
+    driver_memory: str = "768m"
     drivers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def uri(self, *parts: str) -> str:
@@ -88,7 +89,7 @@ class Launch:
             "--master",
             "local[2]",
             "--driver-memory",
-            "768m",
+            self.driver_memory,
         ]
         command += ["--jars", ",".join(str(jar) for jar in sorted(JARS.glob("*.jar")))]
         command += [str(CHECKOUT / "spark_jobs" / "user_sessions" / "job.py"), f"file://{config}"]

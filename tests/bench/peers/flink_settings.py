@@ -1,0 +1,53 @@
+"""What both Flink contestants share: one local mini-cluster, and the topic as a table, parsed in the JVM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyflink.common import Configuration
+from task import Task
+
+
+def configuration(task: Task, **more: str) -> Configuration:
+    """Return Flink's configuration for a task; `more` has dots written as double underscores."""
+    values = {
+        "execution.runtime-mode": "STREAMING",
+        "parallelism.default": str(task.parallelism),
+        "pipeline.jars": ";".join(f"file://{jar}" for jar in task.jars),
+        "table.local-time-zone": "UTC",
+        "execution.checkpointing.interval": f"{task.commit_interval_ms} ms",
+        "execution.checkpointing.mode": "EXACTLY_ONCE",
+        "execution.checkpointing.dir": f"file://{Path(task.folder) / 'checkpoints'}",
+        "state.backend.type": "rocksdb" if task.variant == "rocksdb" else "hashmap",
+        "execution.checkpointing.incremental": str(task.variant == "rocksdb").lower(),
+        "taskmanager.numberOfTaskSlots": str(task.parallelism),
+        "taskmanager.memory.managed.size": "1g",
+        "taskmanager.memory.network.min": "128m",
+        "taskmanager.memory.network.max": "128m",
+        # Objects are not kept by these jobs, so operators may hand them on without a copy.
+        "pipeline.object-reuse": "true",
+        **{name.replace("__", "."): value for name, value in more.items()},
+    }
+    result = Configuration()
+    for name, value in values.items():
+        result.set_string(name, value)
+    return result
+
+
+def source_table(task: Task) -> str:
+    """Return the statement that declares the topic, read to its present end, as the table `events`."""
+    return f"""
+        CREATE TABLE events (
+          user_id STRING,
+          event_time TIMESTAMP_LTZ(3),
+          WATERMARK FOR event_time AS event_time - INTERVAL '{task.lateness_ms // 1000}' SECOND
+        ) WITH (
+          'connector' = 'kafka',
+          'topic' = '{task.topic}',
+          'properties.bootstrap.servers' = '{task.bootstrap_servers}',
+          'properties.group.id' = 'flink',
+          'scan.startup.mode' = 'earliest-offset',
+          'scan.bounded.mode' = 'latest-offset',
+          'format' = 'json',
+          'json.timestamp-format.standard' = 'ISO-8601'
+        )"""

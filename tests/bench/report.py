@@ -1,0 +1,193 @@
+"""`python -m tests.bench.report`: the newest series of each workload as tables and charts in the docs."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from include.settings import CHECKOUT, Settings
+from tests.bench.chart import draw
+from tests.bench.workload import Workload
+
+BEGIN = "<!-- written by `python -m tests.bench.report`: do not edit below -->"
+END = "<!-- end of what is written -->"
+PAGE = CHECKOUT / "docs" / "benchmarks.md"
+IMAGES = CHECKOUT / "docs" / "images"
+
+Result = dict[str, Any]
+
+
+class ReportError(RuntimeError):
+    """No report can be made."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A figure over the runs of a series."""
+
+    median: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Return the spread of one or more values."""
+        return cls(statistics.median(values), min(values), max(values))
+
+    def text(self, digits: int = 0) -> str:
+        """Return `median (least to most)`."""
+        return f"{self.median:,.{digits}f} ({self.least:,.{digits}f} to {self.most:,.{digits}f})"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One contestant in one series; only runs whose output was right count.
+
+    Attributes:
+        name: of the contestant, with its variant.
+        durability: what survives a crash.
+        right: runs with the right output.
+        runs: all runs.
+        events_per_s, cpu_us, consume_s, total_s, peak_rss_mib: spreads; None without a right run.
+    """
+
+    name: str
+    durability: str
+    right: int
+    runs: int
+    events_per_s: Spread | None = None
+    cpu_us: Spread | None = None
+    consume_s: Spread | None = None
+    total_s: Spread | None = None
+    peak_rss_mib: Spread | None = None
+
+
+def newest_series(results: Iterable[Result]) -> list[list[Result]]:
+    """Return the results of the newest series of each workload, in the order of the workloads' size."""
+    by_workload: dict[str, list[Result]] = {}
+    for result in results:
+        by_workload.setdefault(json.dumps(result["workload"], sort_keys=True), []).append(result)
+    chosen = []
+    for of_workload in by_workload.values():
+        newest = max(result["series"] for result in of_workload)
+        chosen.append([result for result in of_workload if result["series"] == newest])
+    return sorted(chosen, key=lambda series: _order(series[0]["workload"]))
+
+
+def _order(workload: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(workload[name] for name in ("skew", "keys", "size", "events", "compression"))
+
+
+def lines_of(series: list[Result]) -> list[Line]:
+    """Return one line per contestant, the fastest first, those without a right run last."""
+    lines = []
+    by_name = sorted(series, key=lambda result: str(result["contestant"]))
+    for name, group in groupby(by_name, key=lambda result: str(result["contestant"])):
+        runs = list(group)
+        right = [run for run in runs if run["correct"]]
+        lines.append(_line(name, runs, right))
+    return sorted(lines, key=lambda line: -line.events_per_s.median if line.events_per_s else 0)
+
+
+def _line(name: str, runs: list[Result], right: list[Result]) -> Line:
+    durability = runs[0]["durability"]
+    if not right:
+        return Line(name, durability, 0, len(runs))
+    events = right[0]["workload"]["events"]
+    return Line(
+        name,
+        durability,
+        len(right),
+        len(runs),
+        *(
+            Spread.of([run["events_per_s"] for run in right]),
+            Spread.of([run["cpu_s"] / events * 1e6 for run in right]),
+        ),
+        *(Spread.of([run[field] for run in right]) for field in ("consume_s", "total_s", "peak_rss_mib")),
+    )
+
+
+def section(series: list[Result], image: str) -> str:
+    """Return the Markdown of one series."""
+    workload = Workload(**series[0]["workload"])
+    loads = Spread.of([result["load_before"] for result in series])
+    text = [
+        f"### {workload.events:,} events of {workload.size:,} B, {workload.keys:,} users, {workload.skew}",
+        "",
+        f"![Events per second]({image})",
+        "",
+        f"Series {series[0]['series']}, {series[0]['cpus']} CPUs, load before a run {loads.text(2)}; "
+        f"compression {workload.compression}. {series[0]['expected']['sessions']:,} sessions expected. "
+        "Each figure: median (least to most) of the runs whose output was right.",
+        "",
+        "| contestant | durability | right | events/s | CPU µs/event | s, first read to last commit "
+        "| s, with start | peak MiB |",
+        "|---|---|---|---|---|---|---|---|",
+        *(_row(line) for line in lines_of(series)),
+        "",
+        "    " + _command(workload, series),
+        "",
+    ]
+    return "\n".join(text)
+
+
+def _row(line: Line) -> str:
+    figures = [
+        (line.events_per_s, 0),
+        (line.cpu_us, 1),
+        (line.consume_s, 1),
+        (line.total_s, 1),
+        (line.peak_rss_mib, 0),
+    ]
+    cells = [spread.text(digits) if spread else "—" for spread, digits in figures]
+    return " | ".join(["| " + line.name, line.durability, f"{line.right}/{line.runs}", *cells]) + " |"
+
+
+def _command(workload: Workload, series: list[Result]) -> str:
+    names = ",".join(dict.fromkeys(str(result["contestant"]) for result in series))
+    runs = max(result["run"] for result in series)
+    return (
+        f".venv/bin/python -m tests.bench.run --events {workload.events} --size {workload.size} "
+        f"--keys {workload.keys} --skew {workload.skew} --compression {workload.compression} "
+        f"--runs {runs} --only {names}"
+    )
+
+
+def put_between_markers(page: str, generated: str) -> str:
+    """Return the page with everything between the markers replaced.
+
+    Raises:
+        ReportError: the markers are not there, once each and in order.
+    """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ReportError(
+            f"expected the markers {BEGIN!r} and {END!r} in the page, in this order: put them back"
+        )
+    return f"{before}{BEGIN}\n\n{generated}\n{END}{after}"
+
+
+def main() -> int:
+    """Write charts and page; returns 0."""
+    file = Settings().home / "bench" / "results.jsonl"
+    if not file.exists():
+        raise ReportError(f"expected results in {file}, found none: run `make bench` first")
+    chosen = newest_series(json.loads(line) for line in file.read_text().splitlines())
+    sections = []
+    for series in chosen:
+        workload = Workload(**series[0]["workload"])
+        path = IMAGES / f"bench-{workload.name}.svg"
+        draw(lines_of(series), path, f"{workload.size:,} B, {workload.keys:,} users, {workload.skew}")
+        sections.append(section(series, f"images/{path.name}"))
+    PAGE.write_text(put_between_markers(PAGE.read_text(), "\n".join(sections)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

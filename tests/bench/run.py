@@ -1,0 +1,155 @@
+"""`python -m tests.bench.run`: contestants on the same topic, in turns, each output checked.
+
+Results are lines of JSON in `var/bench/results.jsonl`; `python -m tests.bench.report` makes the page of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from include.platform.kafka import Broker
+from include.platform.ports import free_ports
+from include.settings import CHECKOUT, Settings
+from tests.bench.contestants import PEER_LIST, Contestant
+from tests.bench.fill import fill
+from tests.bench.measure import Course, Entry, measure
+from tests.bench.oracle import expected
+from tests.bench.workload import GAP_MS, Events, Workload, end_ms, generate
+from tests.kafka_broker import RunningBroker
+
+BROKER_HEAP_MB = 1024
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to run.
+
+    Attributes:
+        workload: of the topic.
+        entries: contestants with their variants, in order.
+        runs: how often each.
+        timeout_s: for one run.
+        keep: leave the folders of the runs.
+    """
+
+    workload: Workload
+    entries: tuple[Entry, ...]
+    runs: int
+    timeout_s: float
+    keep: bool
+
+
+def contestants() -> dict[str, Contestant]:
+    """All contestants by name."""
+    from tests.bench.stateward import Stateward
+
+    return {one.name: one for one in (*PEER_LIST, Stateward())}
+
+
+def parse(arguments: list[str]) -> Options:
+    """Read the command line."""
+    usual = Workload()
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.run", description=__doc__.splitlines()[0])
+    parser.add_argument("--events", type=int, default=usual.events, help="(%(default)s)")
+    parser.add_argument(
+        "--size", type=int, default=usual.size, help="bytes of a record's value (%(default)s)"
+    )
+    parser.add_argument("--keys", type=int, default=usual.keys, help="users (%(default)s)")
+    parser.add_argument("--skew", choices=("uniform", "zipf"), default=usual.skew)
+    parser.add_argument("--compression", choices=("none", "lz4", "zstd"), default=usual.compression)
+    parser.add_argument("--runs", type=int, default=5, help="runs of each contestant, in turns (%(default)s)")
+    parser.add_argument(
+        "--only", metavar="NAME[=VARIANT],...", help=f"of {', '.join(contestants())}; a name may come twice"
+    )
+    parser.add_argument("--timeout", type=float, default=1800, metavar="S", help="for one run (%(default)s)")
+    parser.add_argument("--keep", action="store_true", help="leave the folders of the runs")
+    given = parser.parse_args(arguments)
+    known = contestants()
+    entries = []
+    for text in (given.only or ",".join(known)).split(","):
+        name, _, variant = text.strip().partition("=")
+        if name not in known:
+            parser.error(f"--only: {name!r} is none of {', '.join(known)}")
+        entries.append(Entry(known[name], variant))
+    workload = Workload(given.events, given.size, given.keys, given.skew, given.compression)
+    return Options(workload, tuple(entries), given.runs, given.timeout, given.keep)
+
+
+def main(arguments: list[str]) -> int:
+    """Run everything; returns 0 when every output was right."""
+    options = parse(arguments)
+    # SIGTERM ends the benchmark as Ctrl-C does: everything started is ended too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    cache = Settings().home / "bench"
+    series = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    jars = {entry.contestant.name: entry.contestant.prepare(cache) for entry in options.entries}
+    wrong = 0
+    with _broker(cache / "kafka") as broker:
+        events = generate(options.workload)
+        answer = expected(events, GAP_MS)
+        _tell(f"{options.workload.name}: {answer.sessions:,} sessions of {answer.events:,} events expected")
+        _fill_topics(broker, options, events)
+        course = Course(
+            broker=broker,
+            workload=options.workload,
+            answer=answer,
+            end_ms=end_ms(events),
+            folder=cache / "runs",
+            jars=jars,
+            timeout_s=options.timeout_s,
+            keep=options.keep,
+        )
+        for number in range(1, options.runs + 1):
+            for entry in options.entries:
+                result = {"series": series, "run": number, **measure(entry, course)}
+                wrong += not result["correct"]
+                with (cache / "results.jsonl").open("a") as results:
+                    results.write(json.dumps(result) + "\n")
+                _tell(f"{number}/{options.runs} {entry.name}: {_summary(result)}")
+    return 1 if wrong else 0
+
+
+@contextmanager
+def _broker(folder: Path) -> Iterator[RunningBroker]:
+    shutil.rmtree(folder, ignore_errors=True)
+    port, controller = free_ports(2)
+    jars = CHECKOUT / "jars" / "kafka"
+    broker = RunningBroker(Broker(folder, jars, "127.0.0.1", port, controller, heap_mb=BROKER_HEAP_MB))
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fill_topics(broker: RunningBroker, options: Options, events: Events) -> None:
+    for needs_flush in sorted({entry.contestant.needs_flush for entry in options.entries}):
+        topic = broker.create_topic(options.workload.topic(needs_flush), options.workload.partitions)
+        fill(broker.bootstrap, topic, options.workload, events, flush_users=needs_flush)
+
+
+def _summary(result: dict[str, object]) -> str:
+    if result["problem"]:
+        return f"FAILED: {result['problem']}"
+    return (
+        f"{result['events_per_s']:,.0f} events/s, {result['consume_s']:.1f} s after the first read, "
+        f"{result['total_s']:.1f} s in all, {result['cpu_s']:.1f} CPU s, {result['peak_rss_mib']:,.0f} MiB"
+    )
+
+
+def _tell(text: str) -> None:
+    print(text, flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,97 @@
+"""Stateward as a contestant: the driver of `user_sessions`, submitted as the control plane submits it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+
+from deltalake import DeltaTable
+
+from tests.bench.contestants import RunError
+from tests.bench.oracle import Row
+from tests.bench.peers.task import Task
+from tests.kafka_broker import RunningBroker
+from tests.spark.launches import Launch
+
+_RUN_ID = "bench"
+_BATCH = 200_000
+_TRIGGER_MS = 1_000
+_BUCKETS = 64
+_DRIVER_MEMORY = "1g"
+
+
+class Stateward:
+    """Ends like a replay: the end of the topic is passed on as a tick, and closes what is open."""
+
+    name = "stateward"
+    durability = "exactly once, Delta Lake"
+    needs_flush = False
+
+    def prepare(self, cache: Path) -> list[Path]:
+        """Nothing: it runs in the project's own environment."""
+        return []
+
+    def start(self, task: Task) -> subprocess.Popen[bytes]:
+        """Start the driver; a variant is `batch_<records>`."""
+        launch = _launch(task)
+        return launch.start(
+            _RUN_ID,
+            max_records_per_batch=int(task.variant.removeprefix("batch_") or _BATCH),
+            trigger_interval_ms=_TRIGGER_MS,
+            allowed_lateness_ms=task.lateness_ms,
+            tick={"mode": "record", "interval_ms": 1000},
+            logic={"gap_ms": task.gap_ms, "max_gap_ms": 86_400_000, "max_held_events": 10_000},
+            state_partitions=task.parallelism,
+            state_buckets=_BUCKETS,
+        )
+
+    def committed_at(self, task: Task, process: subprocess.Popen[bytes]) -> float | None:
+        """The time of the last commit to the sessions, once a batch at the end's watermark is committed."""
+        launch = _launch(task)
+        if process.poll() is not None:
+            raise RunError(f"{self.name}: exit {process.returncode}: {_log_tail(launch)}")
+        status = launch.status()
+        if status.get("state") != "running" or _ms(status["watermark"]) < task.end_ms - task.lateness_ms:
+            return None
+        log = Path(task.folder) / "tables" / "sessions" / "_delta_log"
+        return max(path.stat().st_mtime for path in log.glob("*.json"))
+
+    def rows(self, task: Task) -> Iterator[Row]:
+        """The table of sessions."""
+        table = DeltaTable(_launch(task).uri("tables", "sessions"))
+        columns = ["user_id", "started_at", "ended_at", "event_count"]
+        for batch in table.to_pyarrow_dataset().to_batches(columns=columns):
+            started, ended = (_all_ms(batch[name]) for name in ("started_at", "ended_at"))
+            yield from zip(
+                batch["user_id"].to_pylist(), started, ended, batch["event_count"].to_pylist(), strict=True
+            )
+
+
+@dataclass(frozen=True)
+class _Address:
+    """All that a launch needs of its broker."""
+
+    bootstrap: str
+
+
+def _launch(task: Task) -> Launch:
+    broker = cast(RunningBroker, _Address(task.bootstrap_servers))
+    return Launch(Path(task.folder), broker, task.topic, task.partitions, driver_memory=_DRIVER_MEMORY)
+
+
+def _ms(text: str | None) -> int:
+    return int(datetime.fromisoformat(text).timestamp() * 1000) if text else 0
+
+
+def _all_ms(column: Any) -> list[int]:
+    import pyarrow
+
+    return column.cast(pyarrow.timestamp("ms", "UTC")).cast(pyarrow.int64()).to_pylist()  # type: ignore[no-any-return]
+
+
+def _log_tail(launch: Launch) -> str:
+    return launch.log(_RUN_ID).read_text(errors="replace")[-1500:]
