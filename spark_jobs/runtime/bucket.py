@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from spark_jobs.runtime.state_cache import Cached, StateCache
-from spark_jobs.runtime.state_log import Chunk, Head, StateLog
+from spark_jobs.runtime.state_log import GONE, Chunk, Head, StateLog
 
 # Dead entries that a log may have beside its live ones before it is cleaned, and how many a turn cleans at
 # most beyond what it writes: cleaning is spread, so no batch pays for all of it.
@@ -66,7 +66,7 @@ class Bucket:
 
     def remove(self, key: str, before: Cached) -> None:
         """Forget a key."""
-        self._chunk[key] = None
+        self._chunk[key] = GONE
         self._live -= 1
         self._cache.delete(self._number, key, before.alarm_ms)
 
@@ -128,7 +128,7 @@ class Bucket:
     def _load(self, alarm: Callable[[str, bytes], int]) -> None:
         """Make the copy anew from the record."""
         self._cache.clear(self._number)
-        newest: dict[str, tuple[int, str | None]] = {}
+        newest: dict[str, tuple[int, str]] = {}
         for seq in range(self._head.first_seq, self._head.next_seq):
             for key, state in self._log.chunk(seq).items():
                 newest[key] = seq, state
@@ -137,7 +137,7 @@ class Bucket:
             (
                 (key, Cached(seq, alarm(key, state.encode()), state.encode()))
                 for key, (seq, state) in newest.items()
-                if state is not None
+                if state != GONE
             ),
         )
         self._cache.set_stamp(self._number, self._head.stamp)

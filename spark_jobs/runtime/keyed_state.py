@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from spark_jobs.runtime.state_log import LOG_NAME
+from spark_jobs.runtime.state_log import GONE, LOG_NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,10 +33,9 @@ def keyed_state(spark: SparkSession, checkpoint_uri: str, batch_id: int | None =
         "user_map_key.seq AS seq",
         "explode(user_map_value.entries) AS (key, state)",
     )
-    # Newest wins, also when it says that the state is gone: a struct keeps its NULL.
     return (
         entries.groupBy("bucket", "key")
         .agg(F.max(F.struct("seq", "state")).alias("newest"))
-        .where("newest.state IS NOT NULL")
+        .where(F.col("newest.state") != GONE)
         .select("bucket", "key", "newest.seq", "newest.state")
     )

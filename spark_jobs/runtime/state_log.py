@@ -1,6 +1,6 @@
 """The record of a bucket's states in Spark's state store: a log of chunks, newest wins.
 
-A bucket is a fixed share of the keys. Each micro-batch appends one chunk ``{key: state as JSON, or NULL}``
+A bucket is a fixed share of the keys. Each micro-batch appends one chunk ``{key: state as JSON}``
 for the keys that it changed, so what is written is proportional to what has changed, in one round trip.
 Chunks at the old end are cleaned a few at a time: what is still the newest state of its key moves to the new
 chunk. The log is at most about twice the live states.
@@ -27,7 +27,10 @@ HEAD_DDL = (
     "schema_version int"
 )
 
-Chunk = dict[str, str | None]
+Chunk = dict[str, str]
+
+# What a chunk says of a key that has no state any more. Not NULL: state encoded as Avro takes none in a map.
+GONE = ""
 
 
 @dataclass(frozen=True)

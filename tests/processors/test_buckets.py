@@ -89,10 +89,10 @@ class Bench:
     @property
     def states(self) -> dict[str, dict[str, Any]]:
         """The newest state of each key, as a reader of the state store finds it: by the log alone."""
-        newest: dict[str, str | None] = {}
+        newest: dict[str, str] = {}
         for _, value in sorted(self.tester.peekMapState(LOG_NAME, BUCKET).items()):
             newest |= value[0]
-        return {key: json.loads(text) for key, text in newest.items() if text is not None}
+        return {key: json.loads(text) for key, text in newest.items() if text}
 
     @property
     def logged(self) -> int:

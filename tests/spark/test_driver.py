@@ -59,7 +59,7 @@ def test_killed_and_refused_and_drained_the_answer_is_exact(launch: Launch) -> N
     launch.send(events[5000:])
     launch.end_replay("2015-05-22T00:00:00Z")
     third = launch.start("run-3")
-    status = launch.wait_for("all closed", 300, run_id="run-3", consumed=10_000, tables={"sessions": 3052})
+    status = launch.wait_for("all closed", 300, run_id="run-3", consumed=10_000, rows_out=3052)
     assert (status["epoch"], status["accepted"], balance(status)) == (2, 10_000, 10_000)
     wait_until(lambda: launch.status()["state_rows"] == 0, 30, lambda: f"no state is left: {launch.status()}")
 
@@ -81,13 +81,13 @@ def test_a_quiet_topic_workers_killed_and_a_lease_taken_away(launch: Launch) -> 
     driver = launch.start("run-1", **short)
     launch.wait_for("the topics are made and the query runs", state="running")
     launch.send([_event("a")])
-    launch.wait_for("a session is closed without another event", consumed=1, tables={"sessions": 1})
+    launch.wait_for("a session is closed without another event", consumed=1, rows_out=1)
 
     workers = [p for p in psutil.Process(driver.pid).children(recursive=True) if "pyspark" in _command(p)]
     for worker in [p for p in workers if "daemon" in _command(p)]:
         worker.kill()
     launch.send([_event("b")])
-    status = launch.wait_for("the stream goes on", consumed=2, tables={"sessions": 2})
+    status = launch.wait_for("the stream goes on", consumed=2, rows_out=2)
     assert (status["run_id"], status["epoch"], driver.poll()) == ("run-1", 1, None)
 
     written = {table: len(launch.rows(table)) for table in ("sessions", "batch_counts")}
