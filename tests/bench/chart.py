@@ -26,8 +26,10 @@ def draw(lines: Sequence[Line], path: Path, title: str) -> None:
         for line in lines
         if line.events_per_s
     ]
+    # Room for the label at the end of the longest bar.
+    scale = alt.Scale(domain=[0, 1.15 * max((row["most"] for row in rows), default=1)])
     base = alt.Chart(alt.Data(values=rows)).encode(
-        y=alt.Y("contestant:N", sort=None, title=None), x=alt.X("events per second:Q")
+        y=alt.Y("contestant:N", sort=None, title=None), x=alt.X("events per second:Q", scale=scale)
     )
     colours = alt.Scale(domain=["Stateward", "others"], range=["#d1570c", "#7b8794"])
     bars = base.mark_bar().encode(color=alt.Color("whose:N", scale=colours, legend=None))

@@ -1,7 +1,11 @@
-"""`python -m tests.bench.report`: the newest series of each workload as tables and charts in the docs."""
+"""`python -m tests.bench.report`: the newest series of each workload as tables and charts.
+
+All are printed; in the docs are those with enough runs of each contestant.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
 import sys
@@ -40,7 +44,9 @@ class Spread:
         return cls(statistics.median(values), min(values), max(values))
 
     def text(self, digits: int = 0) -> str:
-        """Return `median (least to most)`."""
+        """Return `median (least to most)`, or just the value when there is only one."""
+        if self.least == self.most:
+            return f"{self.median:,.{digits}f}"
         return f"{self.median:,.{digits}f} ({self.least:,.{digits}f} to {self.most:,.{digits}f})"
 
 
@@ -113,14 +119,13 @@ def _line(name: str, runs: list[Result], right: list[Result]) -> Line:
 
 
 def section(series: list[Result], image: str) -> str:
-    """Return the Markdown of one series."""
+    """Return the Markdown of one series; without an image when its name is empty."""
     workload = Workload(**series[0]["workload"])
     loads = Spread.of([result["load_before"] for result in series])
     text = [
         f"### {workload.events:,} events of {workload.size:,} B, {workload.keys:,} users, {workload.skew}",
         "",
-        f"![Events per second]({image})",
-        "",
+        *((f"![Events per second]({image})", "") if image else ()),
         f"Series {series[0]['series']}, {series[0]['cpus']} CPUs, load before a run {loads.text(2)}; "
         f"compression {workload.compression}. {series[0]['expected']['sessions']:,} sessions expected. "
         "Each figure: median (least to most) of the runs whose output was right.",
@@ -173,12 +178,17 @@ def put_between_markers(page: str, generated: str) -> str:
     return f"{before}{BEGIN}\n\n{generated}\n{END}{after}"
 
 
-def main() -> int:
-    """Write charts and page; returns 0."""
-    file = Settings().home / "bench" / "results.jsonl"
-    if not file.exists():
-        raise ReportError(f"expected results in {file}, found none: run `make bench` first")
-    chosen = newest_series(json.loads(line) for line in file.read_text().splitlines())
+def has_runs(series: list[Result], least: int) -> bool:
+    """Return whether every contestant has had at least so many runs."""
+    return min(line.runs for line in lines_of(series)) >= least
+
+
+def write_page(chosen: list[list[Result]]) -> None:
+    """Draw the charts, and write the series into the page.
+
+    Raises:
+        ReportError: the page has no markers.
+    """
     sections = []
     for series in chosen:
         workload = Workload(**series[0]["workload"])
@@ -186,8 +196,28 @@ def main() -> int:
         draw(lines_of(series), path, f"{workload.size:,} B, {workload.keys:,} users, {workload.skew}")
         sections.append(section(series, f"images/{path.name}"))
     PAGE.write_text(put_between_markers(PAGE.read_text(), "\n".join(sections)))
+
+
+def main(arguments: list[str]) -> int:
+    """Print all, and write charts and page; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.report", description=__doc__)
+    parser.add_argument(
+        "--least-runs", type=int, default=5, help="runs a series needs to get into the docs (%(default)s)"
+    )
+    least = parser.parse_args(arguments).least_runs
+    file = Settings().home / "bench" / "results.jsonl"
+    if not file.exists():
+        print(f"report: expected results in {file}, found none: run `make bench` first", file=sys.stderr)
+        return 1
+    chosen = newest_series(json.loads(line) for line in file.read_text().splitlines())
+    for series in chosen:
+        print(section(series, ""))
+    enough = [series for series in chosen if has_runs(series, least)]
+    if enough:
+        write_page(enough)
+    print(f"{len(enough)} of {len(chosen)} series with {least} runs or more: in {PAGE.relative_to(CHECKOUT)}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -148,7 +148,7 @@ def _summary(result: dict[str, object]) -> str:
 
 
 def _tell(text: str) -> None:
-    print(text, flush=True)  # noqa: T201
+    print(text, flush=True)
 
 
 if __name__ == "__main__":
