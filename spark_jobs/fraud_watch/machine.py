@@ -76,13 +76,18 @@ class FraudMachine:
                 return None, NO_ROWS
             state = _opened(key, row.to, event)
         state = self._noted(state, event)
-        # Of all events only a review raises an alert by itself.
-        after, rows = _follow(key, state, row, at_ms=state.last_ms, reason=REASON_REVIEW, event=event)
-        reason = self._breach(after.window) if after is not None and trigger == TRANSACTION else None
-        if after is None or reason is None:
-            return after, rows
-        breach = transition(after.name, VELOCITY)
-        after, more = _follow(key, after, breach, at_ms=after.last_ms, reason=reason, event=event)
+        rows = NO_ROWS
+        if row.to != state.name:
+            # Of all events only a review raises an alert by itself.
+            after, rows = _follow(key, state, row, at_ms=state.last_ms, reason=REASON_REVIEW, event=event)
+            if after is None:
+                return None, rows
+            state = after
+        reason = self._breach(state.window) if trigger == TRANSACTION else None
+        if reason is None:
+            return state, rows
+        row = transition(state.name, VELOCITY)
+        after, more = _follow(key, state, row, at_ms=state.last_ms, reason=reason, event=event)
         return after, (*rows, *more)
 
     def deadline(self, state: FraudState) -> int:

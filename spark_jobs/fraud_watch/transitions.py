@@ -1,7 +1,8 @@
 """The life of an account as one table of transitions. Pure.
 
 What an event or a timeout does is decided here alone; docs/streams/fraud_watch.md is drawn from it. Every
-pair of a state and a trigger that can meet has its row, also where nothing changes.
+pair of a state and a trigger that can meet has its row, also where nothing changes. A row that stays in its
+state writes nothing.
 """
 
 from typing import NamedTuple
