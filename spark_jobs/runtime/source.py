@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 OBSERVATION = "newest_event_ms"
 _FETCH_HEADROOM = 64 * 1024 * 1024
+# A full batch is read in this many tasks, whatever the number of partitions, so that no core waits for the
+# last of them; a small batch in one per partition.
+_TASKS_PER_FULL_BATCH = 6
+_FEWEST_RECORDS_PER_TASK = 5_000
 
 
 def read_records(spark: SparkSession, config: Config, partitions: int) -> DataFrame:
@@ -42,6 +46,10 @@ def read_records(spark: SparkSession, config: Config, partitions: int) -> DataFr
         .option("subscribe", f"{config.topic},{config.tick_topic}")
         .option("startingOffsets", json.dumps(offsets))
         .option("maxOffsetsPerTrigger", str(config.max_records_per_batch))
+        .option(
+            "maxRecordsPerPartition",
+            str(max(_FEWEST_RECORDS_PER_TASK, config.max_records_per_batch // _TASKS_PER_FULL_BATCH)),
+        )
         .option("failOnDataLoss", "true")
         .option("kafka.fetch.max.bytes", str(_FETCH_HEADROOM))
         .option("kafka.max.partition.fetch.bytes", str(max(8 * 1024 * 1024, config.max_record_bytes)))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -147,8 +148,8 @@ class StateCache:
 def partition_folder(root: str, checkpoint_uri: str, partition: int) -> str:
     """The folder of a partition's copy.
 
-    The boot is part of it: the copy is not synchronised to disk, which a crash of the machine, though not of
-    a process, can tear.
+    ``root`` is the stream's own: what else is in it is removed. The boot is part of the folder's name: the
+    copy is not synchronised to disk, which a crash of the machine, though not of a process, can tear.
     """
     checkpoint = hashlib.sha256(checkpoint_uri.encode()).hexdigest()[:12]
     return str(Path(root) / f"{checkpoint}-{_boot()}" / f"p{partition}")
@@ -157,6 +158,7 @@ def partition_folder(root: str, checkpoint_uri: str, partition: int) -> str:
 def _environment(folder: str) -> lmdb.Environment:
     # A process must not open a file twice; a Python worker serves many tasks.
     if folder not in _open:
+        _remove_others(Path(folder).parent)
         Path(folder).mkdir(parents=True, exist_ok=True)
         _open[folder] = lmdb.open(
             folder,
@@ -168,6 +170,16 @@ def _environment(folder: str) -> lmdb.Environment:
             readahead=False,
         )
     return _open[folder]
+
+
+def _remove_others(copies: Path) -> None:
+    """Remove the copies of other checkpoints of the stream, and of earlier boots: nothing will read them.
+
+    Should one be in use after all, its stamps are not found the next time, and it is made anew.
+    """
+    for other in copies.parent.glob("*"):
+        if other != copies:
+            shutil.rmtree(other, ignore_errors=True)
 
 
 def _short(key: str) -> bytes:

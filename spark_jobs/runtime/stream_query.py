@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,7 +85,7 @@ class StreamQuery:
             ),
             topic=config.topic,
             state_version=job.state_version,
-            cache_root=config.state_cache_dir or str(Path(tempfile.gettempdir()) / "stateward-state"),
+            cache_root=config.state_cache_dir or _cache_root(config.stream),
             checkpoint_uri=config.checkpoint_uri,
         )
 
@@ -113,3 +114,7 @@ class StreamQuery:
             ledger=self.ensure_ledger(generation),
             check_lease=self._keeper.check,
         )(batch, batch_id)
+
+
+def _cache_root(stream: str) -> str:
+    return str(Path(tempfile.gettempdir()) / f"stateward-state-{os.getuid()}" / stream)

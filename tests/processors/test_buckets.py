@@ -5,6 +5,7 @@ A bucket's keys share one call, one log in the state store, and one timer.
 
 from __future__ import annotations
 
+import copy
 import json
 import marshal
 from collections import Counter
@@ -239,6 +240,22 @@ def test_a_copy_that_is_not_of_the_record_is_made_anew(bench: Bench, tmp_path: P
     bench.watermark(2000)
 
     assert [(s["user_id"], s["event_count"]) for s in bench.sessions] == [("u", 2), ("v", 2)]
+    assert bench.is_empty
+
+
+def test_a_copy_that_is_ahead_of_the_record_is_made_anew(bench: Bench) -> None:
+    """A task that has ended, and whose batch Spark has not committed, runs again."""
+    bench.batch(("u", event("a", 100)))
+    bench.end_task()
+    record = copy.deepcopy(bench.tester.handle.__dict__)
+    bench.batch(("u", event("b", 300)), ("v", event("b", 300)))
+    bench.end_task()
+    bench.tester.handle.__dict__.update(record)
+    bench.processor.init(bench.tester.handle)
+    bench.batch(("u", event("b", 300)))
+    bench.watermark(5000)
+
+    assert [(s["user_id"], s["event_count"]) for s in bench.sessions] == [("u", 2)]
     assert bench.is_empty
 
 
