@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from include.platform.kafka import Broker
 from include.platform.ports import free_ports
 from include.settings import CHECKOUT, Settings
@@ -90,9 +92,21 @@ def main(arguments: list[str]) -> int:
     # SIGTERM ends the benchmark as Ctrl-C does: everything started is ended too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     cache = Settings().home / "bench"
+    cache.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(cache / "lock", timeout=0):
+            return _run_all(options, cache)
+    except Timeout:
+        print(f"bench: another benchmark runs in {cache}: wait for it, or end it")
+        return 1
+
+
+def _run_all(options: Options, cache: Path) -> int:
     series = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     jars = {entry.contestant.name: entry.contestant.prepare(cache) for entry in options.entries}
     wrong = 0
+    # Of the runs before, only those that failed are still there.
+    shutil.rmtree(cache / "runs", ignore_errors=True)
     with _broker(cache / "kafka") as broker:
         events = generate(options.workload)
         answer = expected(events, GAP_MS)
@@ -152,4 +166,9 @@ def _tell(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        # By now everything that was started is ended; what was measured is in the results.
+        print("bench: interrupted")
+        sys.exit(130)
