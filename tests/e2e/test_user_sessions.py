@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.user_sessions.logic import fold_all
+from spark_jobs.runtime.keyed import fold_all
+from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import SessionEvent
 from tests.e2e.event_files import (
     KNOWN_EVENTS,
@@ -58,7 +59,7 @@ def expected_sessions(events: list[Event]) -> int:
     for event in events:
         at = int(datetime.fromisoformat(event["event_time"]).timestamp() * 1000)
         by_user[event["user_id"]].append(SessionEvent(event["event_id"], at, event["event_type"]))
-    return sum(len(fold_all(user, found, GAP_MS)) for user, found in by_user.items())
+    return sum(len(fold_all(SessionLogic(GAP_MS), user, found)) for user, found in by_user.items())
 
 
 def wait_for_answer(stream: LiveStream, prefix: str, sessions: int, events: int) -> None:
