@@ -1,21 +1,24 @@
-"""Launches of user_sessions for tests: configuration, input, output, and the driver as a process."""
+"""Launches of a stream for tests: configuration, input, output, and the driver as a process."""
 
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
+from spark_jobs.runtime.stream_job import StreamJob
+from spark_jobs.runtime.tables import SHARED_TABLES
 from spark_jobs.runtime.validation import TICK_KEY
 from tests.kafka_broker import RunningBroker
 from tests.waiting import wait_until
@@ -23,19 +26,70 @@ from tests.waiting import wait_until
 CHECKOUT = Path(__file__).resolve().parents[2]
 JARS = CHECKOUT / "jars" / "spark"
 REAL_EVENTS = CHECKOUT / "data" / "web_events.jsonl.gz"
-TABLES = ("sessions", "dead_letters", "late_events", "batch_counts")
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What a launch has to know of a stream.
+
+    Attributes:
+        name: The stream; its code is ``spark_jobs/<name>``.
+        tables: Its own tables.
+        logic: Its parameters, those of ``include/streams/<name>.yaml``.
+    """
+
+    name: str
+    tables: tuple[str, ...]
+    logic: Mapping[str, Any]
+
+    @property
+    def script(self) -> Path:
+        return CHECKOUT / "spark_jobs" / self.name / "job.py"
+
+    @property
+    def job(self) -> StreamJob:
+        return cast(StreamJob, importlib.import_module(f"spark_jobs.{self.name}.declaration").JOB)
+
+
+USER_SESSIONS = Stream(
+    "user_sessions",
+    ("sessions",),
+    {"gap_ms": 30 * MINUTE_MS, "max_gap_ms": 24 * HOUR_MS, "max_held_events": 10_000},
+)
+FRAUD_WATCH = Stream(
+    "fraud_watch",
+    ("fraud_alerts", "fraud_summaries"),
+    {
+        "velocity_count": 5,
+        "velocity_amount": 5000,
+        "velocity_window_ms": 10 * MINUTE_MS,
+        "authentication_window_ms": 2 * MINUTE_MS,
+        "idle_ms": 30 * MINUTE_MS,
+        "review_ms": 24 * HOUR_MS,
+        "safety_ms": 25 * HOUR_MS,
+        "max_held_events": 10_000,
+    },
+)
 
 
 @dataclass
 class Launch:
-    """One installation of the stream in a folder of its own."""
+    """One installation of one stream in a folder of its own."""
 
     folder: Path
     broker: RunningBroker
     topic: str
     partitions: int = 3
     driver_memory: str = "768m"
+    stream: Stream = USER_SESSIONS
+    buckets: int = 16
     drivers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        return (*self.stream.tables, *(table.name for table in SHARED_TABLES))
 
     def uri(self, *parts: str) -> str:
         return "/".join((f"file://{self.folder}", *parts))
@@ -43,7 +97,7 @@ class Launch:
     def document(self, run_id: str = "run-1", **changes: Any) -> dict[str, Any]:
         return {
             "version": 1,
-            "stream": "user_sessions",
+            "stream": self.stream.name,
             "run_id": run_id,
             "bootstrap_servers": self.broker.bootstrap,
             "topic": self.topic,
@@ -59,16 +113,16 @@ class Launch:
             "max_record_bytes": 1_048_576,
             "tick": {"mode": "auto", "interval_ms": 1000},
             "emission": "watermark",
-            "logic": {"gap_ms": 1_800_000, "max_gap_ms": 86_400_000, "max_held_events": 10000},
+            "logic": dict(self.stream.logic),
             "state_partitions": 2,
-            "state_buckets": 16,
+            "state_buckets": self.buckets,
             "state_cache_dir": str(self.folder / "cache"),
             "spark_conf": {},
             "lease": {"uri": self.uri("leases"), "ttl_ms": 20_000, "renew_ms": 1000},
             "checkpoint_uri": self.uri("checkpoint"),
             "status_uri": self.uri("status.json"),
             "control_uri": self.uri("control.json"),
-            "tables": {name: self.uri("tables", name) for name in TABLES},
+            "tables": {name: self.uri("tables", name) for name in self.table_names},
             **changes,
         }
 
@@ -92,7 +146,7 @@ class Launch:
             self.driver_memory,
         ]
         command += ["--jars", ",".join(str(jar) for jar in sorted(JARS.glob("*.jar")))]
-        command += [str(CHECKOUT / "spark_jobs" / "user_sessions" / "job.py"), f"file://{config}"]
+        command += [str(self.stream.script), f"file://{config}"]
         with self.log(run_id).open("ab") as log:
             driver = subprocess.Popen(
                 command, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.runtime import session as spark_session
-from spark_jobs.runtime.broker import Broker
-from spark_jobs.runtime.checkpoint import Checkpoint, consumed
-from spark_jobs.runtime.config import parse_config
-from spark_jobs.runtime.identity import driver_process
-from spark_jobs.runtime.lease import Lease, utc_now
-from spark_jobs.runtime.lease_keeper import LeaseKeeper
-from spark_jobs.runtime.monitor import TopicMonitor
-from spark_jobs.runtime.progress import Progress
-from spark_jobs.runtime.stream_query import StreamQuery
-from spark_jobs.user_sessions.declaration import JOB
+from spark_jobs.runtime.checkpoint import consumed
 from spark_jobs.user_sessions.open_sessions import open_sessions
 from tests.kafka_broker import RunningBroker
-from tests.spark.launches import JARS, Launch
+from tests.spark.launches import Launch
+from tests.spark.running import Running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,57 +22,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 NOW = datetime.now(UTC).replace(microsecond=0)
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("STATEWARD_JARS", str(JARS))
-        patch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-        made = spark_session.create_session("test-user-sessions", 2, {})
-        yield made
-        made.stop()
-
-
-class Running:
-    """A query under a lease, driven by hand."""
-
-    def __init__(self, launch: Launch, spark: SparkSession, run_id: str = "run-1") -> None:
-        config = parse_config(launch.document(run_id, tick={"mode": "off", "interval_ms": 1000}), "test")
-        lease = Lease(
-            config.lease.uri,
-            stream=config.stream,
-            run_id=run_id,
-            holder=driver_process(),
-            ttl_ms=config.lease.ttl_ms,
-        )
-        lease.acquire()
-        self.lease = lease
-        self.checkpoint = Checkpoint(config.checkpoint_uri)
-        self.stream = StreamQuery(spark, JOB, config, launch.partitions, LeaseKeeper(lease, 1000, utc_now))
-        self.stream.create_tables()
-        self.query = self.stream.start()
-        ledger = self.stream.ensure_ledger(str(self.query.id))
-        self.progress = Progress(self.checkpoint, ledger, launch.topic)
-        self.monitor = TopicMonitor(
-            config=config,
-            broker=Broker(config.bootstrap_servers),
-            partitions=launch.partitions,
-            position=lambda: self.progress.position,
-            publish=lambda **fields: None,
-            clock=utc_now,
-        )
-
-    def settle(self) -> None:
-        """Process everything sent so far, then the tick that moves the watermark, if one is due."""
-        self.query.processAllAvailable()
-        self.progress.poll(self.query)
-        self.monitor.look()
-        self.query.processAllAvailable()
-
-    def stop(self) -> None:
-        self.query.stop()
-        self.lease.release()
 
 
 @pytest.fixture

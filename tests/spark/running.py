@@ -1,0 +1,110 @@
+"""A stream's query in the process of the tests, under a lease and driven by hand: no driver has to start."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.runtime import drain as draining
+from spark_jobs.runtime.broker import Broker
+from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.runtime.config import parse_config
+from spark_jobs.runtime.identity import driver_process
+from spark_jobs.runtime.lease import Lease, utc_now
+from spark_jobs.runtime.lease_keeper import LeaseKeeper
+from spark_jobs.runtime.monitor import TopicMonitor
+from spark_jobs.runtime.progress import Progress
+from spark_jobs.runtime.stream_query import StreamQuery
+from tests.spark.launches import Launch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+_NO_TICKS = {"mode": "off", "interval_ms": 1000}
+COUNTS = ("accepted", "dead", "late", "duplicates")
+
+
+class Running:
+    """A query under a lease. Only events tick; what a wall clock would say is said by `tick`.
+
+    Args:
+        launch: Where it reads and writes.
+        spark: The session.
+        run_id: Name of this start.
+        changes: Changes to the launch's configuration.
+    """
+
+    def __init__(self, launch: Launch, spark: SparkSession, run_id: str = "run-1", **changes: Any) -> None:
+        config = parse_config(launch.document(run_id, tick=_NO_TICKS, **changes), "test")
+        lease = Lease(
+            config.lease.uri,
+            stream=config.stream,
+            run_id=run_id,
+            holder=driver_process(),
+            ttl_ms=config.lease.ttl_ms,
+        )
+        lease.acquire()
+        self.lease = lease
+        self.config = config
+        self.checkpoint = Checkpoint(config.checkpoint_uri)
+        keeper = LeaseKeeper(lease, 1000, utc_now)
+        self.stream = StreamQuery(spark, launch.stream.job, config, launch.partitions, keeper)
+        self.stream.create_tables()
+        self.query = self.stream.start()
+        ledger = self.stream.ensure_ledger(str(self.query.id))
+        self.progress = Progress(self.checkpoint, ledger, launch.topic)
+        self._broker = Broker(config.bootstrap_servers)
+        self.monitor = TopicMonitor(
+            config=config,
+            broker=self._broker,
+            partitions=launch.partitions,
+            position=lambda: self.progress.position,
+            publish=lambda **fields: None,
+            clock=utc_now,
+        )
+
+    def settle(self) -> None:
+        """Process everything sent so far, then the tick that moves the watermark, if one is due."""
+        self.query.processAllAvailable()
+        self.progress.poll(self.query)
+        self.monitor.look()
+        self.query.processAllAvailable()
+
+    def tick(self, watermark: datetime) -> None:
+        """Move the watermark and nothing else."""
+        at = datetime.fromtimestamp(
+            watermark.timestamp() + self.config.allowed_lateness_ms / 1000, watermark.tzinfo
+        )
+        self._broker.send_tick(self.config.tick_topic, at.isoformat())
+        self.query.processAllAvailable()
+
+    def counted(self) -> dict[str, Any]:
+        """What the status would say of the last committed batch."""
+        return self.progress.resume()
+
+    def state_rows(self) -> int:
+        """Rows in Spark's state store, of whatever kind, after the last batch."""
+        progress: Any = self.query.lastProgress
+        return sum(operator["numRowsTotal"] for operator in progress["stateOperators"])
+
+    def drain(self) -> None:
+        """Stop between batches, as a driver does."""
+        draining.drain(self.query, self.checkpoint, lambda: self.stream.start(once=True), self.config.stream)
+
+    def stop(self) -> None:
+        """End the query, if it still runs, and give the lease back."""
+        self.query.stop()
+        self.lease.release()
+
+
+@contextmanager
+def running(launch: Launch, spark: SparkSession, run_id: str = "run-1", **changes: Any) -> Iterator[Running]:
+    """A query that is stopped in the end, whatever happens."""
+    made = Running(launch, spark, run_id, **changes)
+    try:
+        yield made
+    finally:
+        made.stop()
