@@ -1,0 +1,54 @@
+"""What a stream's tables should hold, by the oracle, and what they do hold; both ready to be compared."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from spark_jobs.runtime.config import parse_config
+from spark_jobs.runtime.keyed import fold_all
+from spark_jobs.runtime.rows import decode_rows, encode_rows
+from tests.spark.launches import Launch
+
+Rows = list[dict[str, Any]]
+
+
+def expected_rows(launch: Launch, events: Iterable[tuple[str, Any]]) -> dict[str, Rows]:
+    """By table the rows of all events, given with their keys: seen at once and in order."""
+    logic = launch.stream.job.logic(parse_config(launch.document(), "test"))
+    by_key: dict[str, list[Any]] = defaultdict(list)
+    for key, event in events:
+        by_key[key].append(event)
+    rows = [row for key, found in by_key.items() for row in fold_all(logic, key, found)]
+    return {
+        output.table.name: _sorted(
+            decode_rows(
+                encode_rows(output.table, [row for row in rows if type(row) is output.row])
+            ).to_pylist()
+        )
+        for output in launch.stream.job.outputs
+    }
+
+
+def found_rows(launch: Launch) -> dict[str, Rows]:
+    """By table of the stream the rows that are there."""
+    return {table: _sorted(launch.rows(table)) for table in launch.stream.tables}
+
+
+def difference(found: dict[str, Rows], expected: dict[str, Rows]) -> dict[str, Any]:
+    """Tables that are not as expected, with a few of the rows that make the difference; empty if none is."""
+    differences = {}
+    for table, wanted in expected.items():
+        if found[table] != wanted:
+            here, there = ({str(row) for row in rows} for rows in (found[table], wanted))
+            differences[table] = {
+                "found and expected": (len(found[table]), len(wanted)),
+                "surplus": [row for row in found[table] if str(row) not in there][:3],
+                "missing": [row for row in wanted if str(row) not in here][:3],
+            }
+    return differences
+
+
+def _sorted(rows: Rows) -> Rows:
+    return sorted(rows, key=lambda row: str(list(row.values())))
