@@ -1,0 +1,142 @@
+"""Spark's offline repartition of the state between runs: 2 to 5 to 3 partitions, and nothing is different."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.runtime.state_cache import StateCache, partition_folder
+from spark_jobs.user_sessions.model import SessionEvent
+from tests.kafka_broker import RunningBroker
+from tests.spark.launches import FRAUD_WATCH, USER_SESSIONS, Launch, Stream, real_events
+from tests.spark.oracle import difference, expected_rows, found_rows
+from tests.spark.payments import QUIET, payments
+from tests.spark.running import COUNTS, running
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+PARTITIONS = (2, 5, 3)
+
+Copies = dict[tuple[int, int], str]  # by partition and bucket
+
+
+class Input(NamedTuple):
+    """Records as they are sent, the events among them, and how many of them are dead or duplicates."""
+
+    records: list[Any]
+    events: list[tuple[str, Any]]
+    dead: int
+    duplicates: int
+    last: datetime
+
+
+def page_views() -> Input:
+    records = real_events()
+    fields = [json.loads(value) for _, value in records]
+    times = [datetime.fromisoformat(view["event_time"]) for view in fields]
+    events = [
+        (view["user_id"], SessionEvent(view["event_id"], int(at.timestamp() * 1000), view["event_type"]))
+        for view, at in zip(fields, times, strict=True)
+    ]
+    return Input(records, events, 0, 0, max(times))
+
+
+def some_payments() -> Input:
+    made = payments(seed=3, accounts=300)
+    return Input(made.records, made.events, made.dead, made.duplicates, made.last)
+
+
+@pytest.mark.parametrize(
+    ("stream", "make"),
+    [
+        pytest.param(USER_SESSIONS, page_views, id="user_sessions"),
+        pytest.param(FRAUD_WATCH, some_payments, id="fraud_watch"),
+    ],
+)
+def test_repartitioned_twice_the_answer_is_exact(
+    stream: Stream, make: Callable[[], Input], tmp_path: Path, broker: RunningBroker, spark: SparkSession
+) -> None:
+    """A third of the input, 2 to 5 partitions, another third, 5 to 3, the rest.
+
+    Within one session, so that Python workers live on with their copies of the states open: after a
+    repartition a copy is of other buckets, or of older ones, than its partition has now.
+    """
+    launch = Launch(tmp_path, broker, f"repartition-{stream.name}", partitions=2, stream=stream)
+    broker.create_topic(launch.topic, launch.partitions)
+    broker.create_topic(launch.document()["tick_topic"], 1)
+    sent = make()
+    third = len(sent.records) // 3
+    parts = (sent.records[:third], sent.records[third : 2 * third], sent.records[2 * third :])
+
+    copies: list[Copies] = []
+    for partitions, part in zip(PARTITIONS, parts, strict=True):
+        if copies:
+            repartition(spark, launch, partitions)
+        launch.send(part)
+        with running(launch, spark, f"run-{partitions}", state_partitions=partitions) as query:
+            query.settle()
+            if part is parts[-1]:
+                query.tick(sent.last + QUIET)
+            else:
+                assert query.state_rows() > 0, "nothing is in the state, so that moving it shows nothing"
+            query.drain()
+            counted = query.counted()
+        assert sum(counted[name] for name in COUNTS) == counted["consumed"]
+        copies.append(stamps(launch))
+
+    assert {name: counted[name] for name in ("consumed", *COUNTS)} == {
+        "consumed": len(sent.records),
+        "accepted": len(sent.events),
+        "dead": sent.dead,
+        "late": 0,
+        "duplicates": sent.duplicates,
+    }
+    assert difference(found_rows(launch), expected_rows(launch, sent.events)) == {}
+    assert came_back(*copies), "no copy was out of date, so that none had to be noticed"
+
+
+def repartition(spark: SparkSession, launch: Launch, partitions: int) -> None:
+    """Spark's own, which is private in 4.2."""
+    uri = launch.uri("checkpoint")
+    checkpoint = Checkpoint(uri)
+    batch = checkpoint.last_committed()
+    spark._streamingCheckpointManager.repartition(uri, partitions)
+    assert checkpoint.is_clean()
+    assert checkpoint.last_committed() == batch + 1
+    metadata = (launch.folder / "checkpoint" / "offsets" / str(batch + 1)).read_text().splitlines()[1]
+    assert json.loads(metadata)["conf"]["spark.sql.shuffle.partitions"] == str(partitions)
+
+
+def stamps(launch: Launch) -> Copies:
+    """The stamp of every bucket's copy in every partition's folder."""
+    found = {}
+    for partition in range(max(PARTITIONS)):
+        folder = partition_folder(str(launch.folder / "cache"), launch.uri("checkpoint"), partition)
+        if Path(folder).exists():
+            copy = StateCache(folder)
+            known = {(partition, bucket): copy.stamp(bucket) for bucket in range(launch.buckets)}
+            copy.abort()
+            found.update({place: stamp for place, stamp in known.items() if stamp is not None})
+    return found
+
+
+def came_back(first: Copies, second: Copies, third: Copies) -> set[tuple[int, int]]:
+    """Copies of buckets that were elsewhere during the second run, and came back in the third."""
+    return {
+        (partition, bucket)
+        for (partition, bucket), stamp in first.items()
+        if second[partition, bucket] == stamp  # so it was not written here in the second run,
+        and any(  # but in another partition,
+            place[1] == bucket and stamp != first.get(place) for place, stamp in second.items()
+        )
+        and third[partition, bucket] != stamp  # and here again in the third
+    }
