@@ -171,8 +171,15 @@ class Launch:
         return wait_until(found, timeout_s, lambda: f"{what}: expected {expected}, found {self.status()}")
 
     def send(self, records: Iterable[tuple[bytes | None, bytes | None]], partition: int | None = None) -> int:
-        """Send (key, value) pairs, and return how many."""
-        producer = Producer({"bootstrap.servers": self.broker.bootstrap, "message.max.bytes": 8_000_000})
+        """Send (key, value) pairs, which stay in order within a partition, and return how many."""
+        producer = Producer(
+            {
+                "bootstrap.servers": self.broker.bootstrap,
+                "message.max.bytes": 8_000_000,
+                # Without it a part that is tried again, as on a new topic, comes after what was sent later.
+                "enable.idempotence": True,
+            }
+        )
         count = 0
         for key, value in records:
             where = {} if partition is None else {"partition": partition}
