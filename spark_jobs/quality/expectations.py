@@ -101,7 +101,8 @@ class Validator:
         batch = source.add_dataframe_asset(label).add_batch_definition_whole_dataframe("pinned_version")
         stored = context.suites.add_or_update(gx.ExpectationSuite(name=suite.name))
         for expectation in suite.expectations:
-            stored.add_expectation_configuration(_configuration(expectation))
+            # Without it an expectation takes the place of another one of its type and column.
+            stored.add_expectation_configuration(_configuration(expectation), match_type="success")
         stored.save()
         return context.validation_definitions.add_or_update(
             gx.ValidationDefinition(name=suite.name, data=batch, suite=stored)

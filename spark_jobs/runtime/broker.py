@@ -7,7 +7,14 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 _TIMEOUT_S = 5.0
@@ -76,12 +83,20 @@ class Broker:
             settings = {"retention.ms": str(_TICK_RETENTION_MS)}
             self._create(NewTopic(topic, num_partitions=1, replication_factor=-1, config=settings))
 
+    def begin_offsets(self, topic: str, partitions: int) -> dict[int, int]:
+        """The first offset that each partition still holds."""
+        return self._offsets(topic, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
     def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
-        """The next offset of each partition."""
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        wanted = {TopicPartition(topic, partition): latest for partition in range(partitions)}
+        """The next offset of each partition; of a transaction that is still open nothing counts."""
+        return self._offsets(topic, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def _offsets(self, topic: str, partitions: int, spec: OffsetSpec) -> dict[int, int]:
+        wanted = {TopicPartition(topic, partition): spec for partition in range(partitions)}
         try:
-            futures = self._admin.list_offsets(wanted, request_timeout=_TIMEOUT_S)
+            futures = self._admin.list_offsets(
+                wanted, request_timeout=_TIMEOUT_S, isolation_level=IsolationLevel.READ_COMMITTED
+            )
             return {key.partition: future.result(_TIMEOUT_S).offset for key, future in futures.items()}
         except (KafkaException, TimeoutError) as error:
             raise self._away(error) from None

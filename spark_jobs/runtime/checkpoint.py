@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.runtime import storage
-
-Offsets = dict[str, dict[int, int]]
+from spark_jobs.runtime.offsets import Offsets
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,11 @@ class Checkpoint:
         text = storage.read_text(f"{self._uri}/sources/0/0")
         if text is None:
             return {}
-        # A byte and a version line come before the JSON.
-        return parse_offsets(text[text.index("{") :])
+        return parse_offsets(text)
+
+    def write_initial_offsets(self, offsets: Offsets) -> None:
+        """Keep where the first batch begins."""
+        storage.write_json(f"{self._uri}/sources/0/0", offset_json(offsets))
 
     def _newest(self, folder: str) -> int:
         return max(
@@ -70,9 +72,18 @@ class Checkpoint:
 
 
 def parse_offsets(text: str) -> Offsets:
-    """Kafka's offset JSON as ``{topic: {partition: next offset}}``."""
-    document: dict[str, dict[str, Any]] = json.loads(text)
+    """Offsets from their JSON."""
+    return from_json(json.loads(text))
+
+
+def from_json(document: dict[str, dict[str, Any]]) -> Offsets:
+    """Offsets from a JSON object, whose keys are texts."""
     return {topic: {int(p): int(o) for p, o in parts.items()} for topic, parts in document.items()}
+
+
+def offset_json(offsets: Offsets) -> dict[str, Any]:
+    """Offsets as a JSON object."""
+    return {topic: {str(p): offset for p, offset in parts.items()} for topic, parts in offsets.items()}
 
 
 def consumed(initial: Offsets, now: Offsets, topic: str) -> int:

@@ -175,6 +175,7 @@ class Driver:
 
     def _run_one(self, stream_query: StreamQuery) -> Exception | None:
         """Start the query and watch it; returns its failure, or None when it was drained."""
+        from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
         query: StreamingQuery | None = None
@@ -191,7 +192,7 @@ class Driver:
                 return None
             query.awaitTermination()  # raises what ended it
             return RuntimeError(f"stream {self._config.stream}: the query ended by itself")
-        except PySparkException as error:
+        except (PySparkException, Py4JJavaError) as error:
             return error
 
     def _drain(self, stream_query: StreamQuery, query: StreamingQuery | None) -> None:

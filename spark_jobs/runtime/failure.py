@@ -8,11 +8,8 @@ _LONGEST = 2000
 _FRAMES = ("at ", "File ", "...", "===", "^^^", "~~~")
 _CAUSE = re.compile(r"[\w.$]+(?:Exception|Error): \S.*")
 _TRANSIENT = (
-    "org.apache.kafka.common.errors.TimeoutException",
-    "org.apache.kafka.common.errors.DisconnectException",
-    "org.apache.kafka.common.errors.NotLeaderOrFollowerException",
-    "org.apache.kafka.common.errors.CoordinatorNotAvailableException",
-    "org.apache.kafka.common.KafkaException: Failed to",
+    "spark_jobs.runtime.kafka_reader.ReadError",
+    "spark_jobs.runtime.broker.BrokerAwayError",
     # A Python worker was killed: the batch runs again from its checkpoint.
     "Python worker exited unexpectedly",
     "java.io.IOException: Stream closed",

@@ -1,7 +1,6 @@
-"""Raw Kafka records in, a few packed rows out: parsed, judged, and put into buckets before the shuffle.
+"""Kafka's records in, a few packed rows out: parsed, judged, and put into buckets before the shuffle.
 
-One pass in Python over Arrow batches. Packing first means that Spark moves and decodes a row per bucket and
-task, and not one per record.
+Packing first means that Spark moves and decodes a row per bucket and task, and not one per record.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
@@ -23,6 +21,9 @@ from spark_jobs.runtime.parse import Parser, Rejection
 from spark_jobs.runtime.rows import encode_rows
 from spark_jobs.runtime.tables import DEAD_LETTERS
 from spark_jobs.runtime.validation import TICK_KEY, Bounds, Field
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 _BATCH_ID = "streaming.sql.batchId"  # MicroBatchExecution.BATCH_ID_KEY
 _SCHEMA = pa.schema(
@@ -41,7 +42,7 @@ _TICK_KEY = TICK_KEY.encode()
 
 @dataclass(frozen=True)
 class Packer:
-    """The function given to ``mapInArrow``.
+    """What becomes of a record.
 
     Attributes:
         key: Name of the field by which the stream is keyed.
@@ -61,15 +62,12 @@ class Packer:
     topic: str
     checkpoint_uri: str
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pack one task's records: ``is_tick, key, value, partition, offset, record_ms`` to `PACKED_DDL`."""
-        load = _Load(self, _watermark_ms(self.checkpoint_uri))
-        for batch in batches:
-            load.take(batch)
-        yield from load.rows()
+    def load(self) -> Load:
+        """Begin to pack one task's records."""
+        return Load(self, _watermark_ms(self.checkpoint_uri))
 
 
-class _Load:
+class Load:
     """What one task has packed so far."""
 
     def __init__(self, packer: Packer, watermark_ms: int) -> None:
@@ -82,33 +80,28 @@ class _Load:
         self._data_ticks: dict[int, int] = defaultdict(int)
         self._ticks: list[datetime] = []
 
-    def take(self, batch: pa.RecordBatch) -> None:
-        """Parse and sort one Arrow batch."""
-        # A Kafka task reads one partition of one topic, but nothing here relies on it.
-        is_tick = batch.column("is_tick").to_pylist()
-        keys = batch.column("key")
-        keys = keys.to_pylist() if keys.null_count < len(keys) else [None] * len(keys)
-        places = zip(
-            batch.column("partition").to_pylist(),
-            batch.column("offset").to_pylist(),
-            batch.column("record_ms").to_pylist(),
-            strict=True,
-        )
-        values = _slices(batch.column("value"))
-        for tick, key, value, place in zip(is_tick, keys, values, places, strict=True):
-            if tick:
-                self._ticks.append(datetime.fromisoformat(orjson.loads(value or b"{}")["tick"]))
-            elif key == _TICK_KEY:
-                self._data_ticks[place[0]] += 1
+    def take(self, messages: Iterable[Message]) -> None:
+        """Parse and sort records of the data topic."""
+        for message in messages:
+            key = message.key()
+            if key == _TICK_KEY:
+                self._data_ticks[message.partition() or 0] += 1
             else:
-                self._record(place, key, value)
+                place = (message.partition() or 0, message.offset() or 0, message.timestamp()[1])
+                self._record(place, key, message.value())
 
-    def _record(self, place: tuple[int, int, int], key: bytes | None, value: memoryview | None) -> None:
+    def take_ticks(self, messages: Iterable[Message]) -> None:
+        """Note records of the tick topic."""
+        for message in messages:
+            self._ticks.append(datetime.fromisoformat(orjson.loads(message.value() or b"{}")["tick"]))
+
+    def _record(self, place: tuple[int, int, int], key: bytes | None, value: bytes | None) -> None:
         packer = self._packer
         parsed = self._parse(value, place[2])
         if isinstance(parsed, Rejection):
-            raw = None if value is None else bytes(value)
-            self._dead[place[0]].append((packer.topic, *place, key, raw, parsed.reason.value, parsed.detail))
+            self._dead[place[0]].append(
+                (packer.topic, *place, key, value, parsed.reason.value, parsed.detail)
+            )
             return
         record, event_ms = parsed
         partition = place[0]
@@ -116,7 +109,7 @@ class _Load:
             self._newest[partition] = event_ms
         owner: str = getattr(record, packer.key)
         # Only an event before the watermark can turn out to be late, and then its raw record is put on file.
-        raw = bytes(value) if event_ms < self._watermark_ms and value is not None else None
+        raw = value if event_ms < self._watermark_ms else None
         buckets = self._events.get(partition)
         if buckets is None:
             buckets = self._events[partition] = [[] for _ in range(packer.buckets)]
@@ -142,20 +135,6 @@ class _Load:
             columns = zip(*rows, strict=True)
             arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
-
-
-def _slices(column: pa.Array) -> list[memoryview | None]:
-    """The values of a binary column without copying them."""
-    if column.type != pa.binary():
-        column = column.cast(pa.binary())
-    _, offsets_buffer, data = column.buffers()
-    offsets = memoryview(offsets_buffer).cast("i")[column.offset : column.offset + len(column) + 1].tolist()
-    content = memoryview(data if data is not None else b"")
-    slices: list[memoryview | None] = [content[begin:end] for begin, end in pairwise(offsets)]
-    if column.null_count:
-        valid = column.is_valid().to_pylist()
-        return [piece if there else None for piece, there in zip(slices, valid, strict=True)]
-    return slices
 
 
 def _watermark_ms(checkpoint_uri: str) -> int:

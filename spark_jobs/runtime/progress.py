@@ -67,14 +67,22 @@ class Progress:
         committed = self._checkpoint.last_committed()
         if committed == self.position.batch_id:
             return fields
+        records = self._records(committed)
+        duration_ms = last["batchDuration"]
         return {
             **fields,
             "last_batch_at": last["timestamp"],
-            "batch_duration_ms": last["batchDuration"],
-            "input_rows": last["numInputRows"],
-            "input_rows_per_s": last["processedRowsPerSecond"],
+            "batch_duration_ms": duration_ms,
+            "input_rows": records,
+            "input_rows_per_s": round(1000 * records / duration_ms, 1) if duration_ms else None,
             **self._committed(committed),
         }
+
+    def _records(self, batch_id: int) -> int:
+        """Records of the data topic in a committed batch; Spark itself counts the packed rows."""
+        before, now = (self._checkpoint.planned(number) for number in (batch_id - 1, batch_id))
+        begin = self._checkpoint.initial_offsets() if before is None else before.offsets
+        return consumed(begin, {} if now is None else now.offsets, self._topic)
 
     def _observe(self, query: StreamingQuery) -> None:
         """Take in the event times of the last batches; a missed one only holds the watermark back."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from spark_jobs.runtime.lanes import LANE_EVENT, PACKED_DDL
+from spark_jobs.runtime.kafka_source import Scan, source_of
+from spark_jobs.runtime.lanes import LANE_EVENT
 from spark_jobs.runtime.pack import Packer
 from spark_jobs.runtime.validation import Bounds
 
@@ -19,58 +19,29 @@ if TYPE_CHECKING:
     from spark_jobs.runtime.stream_job import StreamJob
 
 OBSERVATION = "newest_event_ms"
-_FETCH_HEADROOM = 64 * 1024 * 1024
-# A full batch is read in this many tasks, whatever the number of partitions, so that no core waits for the
-# last of them; a small batch in one per partition.
-_TASKS_PER_FULL_BATCH = 6
-_FEWEST_RECORDS_PER_TASK = 5_000
 
 
-def read_records(spark: SparkSession, config: Config, partitions: int) -> DataFrame:
-    """The raw stream of the data topic and the tick topic.
+def read_packed(spark: SparkSession, config: Config, job: StreamJob, partitions: int) -> DataFrame:
+    """The stream of the data topic and the tick topic, each record parsed, judged and packed.
 
     Args:
         spark: The session.
         config: The launch.
-        partitions: How many partitions the data topic has. Used for a new checkpoint only.
-    """
-    start = {"earliest": -2, "latest": -1}[config.starting_offsets]
-    offsets = {
-        config.topic: {str(partition): start for partition in range(partitions)},
-        # Old ticks say nothing about a new checkpoint: they would make its whole backlog late.
-        config.tick_topic: {"0": -1},
-    }
-    return (
-        spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", config.bootstrap_servers)
-        .option("subscribe", f"{config.topic},{config.tick_topic}")
-        .option("startingOffsets", json.dumps(offsets))
-        .option("maxOffsetsPerTrigger", str(config.max_records_per_batch))
-        .option(
-            "maxRecordsPerPartition",
-            str(max(_FEWEST_RECORDS_PER_TASK, config.max_records_per_batch // _TASKS_PER_FULL_BATCH)),
-        )
-        .option("failOnDataLoss", "true")
-        .option("kafka.fetch.max.bytes", str(_FETCH_HEADROOM))
-        .option("kafka.max.partition.fetch.bytes", str(max(8 * 1024 * 1024, config.max_record_bytes)))
-        .option("kafka.default.api.timeout.ms", "15000")
-        .option("kafka.request.timeout.ms", "10000")
-        .option("fetchOffset.numRetries", "1")
-        .load()
-    )
-
-
-def pack(raw: DataFrame, config: Config, job: StreamJob) -> DataFrame:
-    """Parse, judge and pack each record.
-
-    Args:
-        raw: `read_records`.
-        config: The launch.
         job: The stream.
+        partitions: How many partitions the data topic has.
 
     Returns:
         `lanes.PACKED_DDL`.
     """
+    scan = Scan(
+        bootstrap=config.bootstrap_servers,
+        topic=config.topic,
+        partitions=partitions,
+        tick_topic=config.tick_topic,
+        from_latest=config.starting_offsets == "latest",
+        most_records=config.max_records_per_batch,
+        checkpoint_uri=config.checkpoint_uri,
+    )
     packer = Packer(
         key=job.key.name,
         fields=job.fields(config),
@@ -82,15 +53,9 @@ def pack(raw: DataFrame, config: Config, job: StreamJob) -> DataFrame:
         topic=config.topic,
         checkpoint_uri=config.checkpoint_uri,
     )
-    records = raw.select(
-        (F.col("topic") == config.tick_topic).alias("is_tick"),
-        "key",
-        "value",
-        "partition",
-        "offset",
-        F.expr("unix_millis(timestamp)").alias("record_ms"),
-    )
-    return records.mapInArrow(packer, PACKED_DDL)
+    source = source_of(scan, packer)
+    spark.dataSource.register(source)
+    return spark.readStream.format(source.name()).load()
 
 
 def keyed(packed: DataFrame, lateness_ms: int, partitions: int) -> GroupedData:

@@ -54,8 +54,7 @@ class StreamQuery:
 
     def start(self, *, once: bool = False) -> StreamingQuery:
         """Start the query; with ``once`` for one batch only."""
-        raw = source.read_records(self._spark, self._config, self._partitions)
-        packed = source.pack(raw, self._config, self._job)
+        packed = source.read_packed(self._spark, self._config, self._job, self._partitions)
         grouped = source.keyed(packed, self._config.allowed_lateness_ms, self._partitions)
         rows = grouped.transformWithState(self._processor(), OUTPUT_DDL, "append", "eventTime")
         writer = (

@@ -76,11 +76,6 @@ def test_every_record_is_accounted_for(replay: Replay) -> None:
     assert replay.launch.rows("late_events") == []
 
 
-@pytest.mark.xfail(
-    raises=KeyError,
-    strict=True,
-    reason="of two expectations without a column the validator keeps only the last",
-)
 def test_the_quality_suite_holds(replay: Replay, spark: SparkSession, tmp_path: Path) -> None:
     launch = replay.launch
     request = Request(

@@ -199,7 +199,7 @@ def test_a_batch_that_runs_again_is_counted_once(tmp_path: Path) -> None:
 def test_a_killed_worker_may_pass_and_a_wrong_schema_does_not() -> None:
     assert is_transient(RuntimeError("Python worker exited unexpectedly (crashed)"))
     assert is_transient(RuntimeError("y\nCaused by: java.io.IOException: Stream closed"))
-    assert is_transient(RuntimeError("x\nCaused by: org.apache.kafka.common.errors.TimeoutException: y"))
+    assert is_transient(RuntimeError("x\nCaused by: spark_jobs.runtime.kafka_reader.ReadError: y"))
     assert not is_transient(RuntimeError("STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION"))
 
 

@@ -30,6 +30,7 @@ PURE = (
     "include/control/decide.py",
     "include/control/status.py",
     "spark_jobs/runtime/admission.py",
+    "spark_jobs/runtime/offsets.py",
     "spark_jobs/runtime/keyed.py",
     "spark_jobs/*/logic.py",
     "spark_jobs/*/machine.py",

@@ -1,0 +1,166 @@
+"""The scan of a stream as a source for Spark: plans offsets on the driver, reads and packs in the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+
+from spark_jobs.runtime import kafka_reader
+from spark_jobs.runtime.broker import Broker
+from spark_jobs.runtime.checkpoint import Checkpoint, from_json, offset_json
+from spark_jobs.runtime.lanes import PACKED_DDL
+from spark_jobs.runtime.offsets import Offsets, Range, limited, ranges, tasks
+from spark_jobs.runtime.pack import Packer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+# A full batch is read in so many tasks, so that no core waits long for the last of them.
+_TASKS_PER_FULL_BATCH = 6
+_FEWEST_RECORDS_PER_TASK = 5_000
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a stream reads.
+
+    Attributes:
+        bootstrap: Address of the cluster.
+        topic: The data topic.
+        partitions: How many it has.
+        tick_topic: The stream's own tick topic, of one partition.
+        from_latest: Whether a new checkpoint begins at the topic's end, and not at its begin.
+        most_records: Records of the data topic in a batch.
+        checkpoint_uri: Remembers where the first batch began.
+    """
+
+    bootstrap: str
+    topic: str
+    partitions: int
+    tick_topic: str
+    from_latest: bool
+    most_records: int
+    checkpoint_uri: str
+
+
+class PackedKafka(DataSource):
+    """The source; a subclass made by `source_of` knows what to read."""
+
+    scan: Scan
+    packer: Packer
+
+    def schema(self) -> str:
+        """`lanes.PACKED_DDL`."""
+        return PACKED_DDL
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """One query's reader."""
+        return PackedReader(self.scan, self.packer)
+
+
+def source_of(scan: Scan, packer: Packer) -> type[PackedKafka]:
+    """The source of one stream, to be registered with a session."""
+
+    class Bound(PackedKafka):
+        @classmethod
+        def name(cls) -> str:
+            return f"stateward-{scan.topic}"
+
+    Bound.scan, Bound.packer = scan, packer
+    return Bound
+
+
+@dataclass
+class _Share(InputPartition):
+    """What one task reads."""
+
+    ranges: list[Range]
+
+
+class PackedReader(DataSourceStreamReader):
+    """Plans batches and reads them.
+
+    Args:
+        scan: What to read.
+        packer: What to make of it.
+    """
+
+    def __init__(self, scan: Scan, packer: Packer) -> None:
+        self._scan = scan
+        self._packer = packer
+        self._broker: Broker | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new checkpoint begins; decided once and kept in it."""
+        checkpoint = Checkpoint(self._scan.checkpoint_uri)
+        offsets = checkpoint.initial_offsets()
+        if not offsets:
+            scan, broker = self._scan, self._kafka()
+            find = broker.end_offsets if scan.from_latest else broker.begin_offsets
+            offsets = {
+                scan.topic: find(scan.topic, scan.partitions),
+                # Old ticks say nothing about a new checkpoint: they would make its whole backlog late.
+                scan.tick_topic: broker.end_offsets(scan.tick_topic, 1),
+            }
+            checkpoint.write_initial_offsets(offsets)
+        return offset_json(offsets)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The records of a batch."""
+        return ReadMaxRows(self._scan.most_records)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Where the next batch ends.
+
+        Raises:
+            BrokerAwayError: Kafka does not answer.
+            DataLossError: The topic was made anew.
+        """
+        begin = from_json(start)
+        ends = self._ends()
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        if most is None:
+            assert isinstance(limit, ReadAllAvailable)
+            most = sum(ends[self._scan.topic].values())
+        return offset_json(limited(self._known(begin), ends, self._scan.topic, most))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[_Share]:
+        """The tasks of a batch."""
+        until = from_json(end)
+        wanted = ranges(self._known(from_json(start)), until)
+        shares = tasks(wanted, fewest=_FEWEST_RECORDS_PER_TASK, most_tasks=_TASKS_PER_FULL_BATCH)
+        return [_Share(share) for share in shares]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read and pack one task's records, in a worker."""
+        assert isinstance(partition, _Share)
+        load = self._packer.load()
+        for topic in sorted({one.topic for one in partition.ranges}):
+            take = load.take_ticks if topic == self._scan.tick_topic else load.take
+            share = [one for one in partition.ranges if one.topic == topic]
+            for messages in kafka_reader.read(self._scan.bootstrap, share):
+                take(messages)
+        yield from load.rows()
+
+    def _ends(self) -> Offsets:
+        scan, broker = self._scan, self._kafka()
+        return {
+            scan.topic: broker.end_offsets(scan.topic, scan.partitions),
+            scan.tick_topic: broker.end_offsets(scan.tick_topic, 1),
+        }
+
+    def _known(self, offsets: Offsets) -> Offsets:
+        """With partitions that were added to the topic since, which are read from their begin."""
+        scan = self._scan
+        added = dict.fromkeys(range(scan.partitions), 0)
+        return {**offsets, scan.topic: {**added, **offsets[scan.topic]}}
+
+    def _kafka(self) -> Broker:
+        if self._broker is None:
+            self._broker = Broker(self._scan.bootstrap)
+        return self._broker
