@@ -122,8 +122,8 @@ def admit(
     if overflow:
         floor_ms = ready[-1].event_ms
     if ready:
-        folded = [Seen(event.event_id, event.event_ms) for event in ready]
-        remembered += _remembered(folded, watermark_ms, limits)
+        horizon = watermark_ms - limits.lateness_ms
+        remembered += [Seen(event.event_id, event.event_ms) for event in ready if event.event_ms >= horizon]
     return Admission(
         tuple(ready),
         tuple(still_held),

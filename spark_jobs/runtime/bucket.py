@@ -59,7 +59,7 @@ class Bucket:
                 return
         else:
             seq = self._head.next_seq
-            self._chunk[key] = str(state, "utf-8")
+            self._chunk[key] = state
             self._live += before is None
         old_ms = None if before is None else before.alarm_ms
         self._cache.put(self._number, key, Cached(seq, alarm_ms, state), old_ms)
@@ -120,7 +120,7 @@ class Bucket:
         for key in oldest:
             cached = self._cache.get(self._number, key)
             if cached is not None and cached.seq == seq:
-                self._chunk[key] = str(cached.state, "utf-8")
+                self._chunk[key] = cached.state
                 self._cache.put(self._number, key, cached._replace(seq=new_seq), cached.alarm_ms)
                 kept += 1
         return kept
@@ -128,14 +128,14 @@ class Bucket:
     def _load(self, alarm: Callable[[str, bytes], int]) -> None:
         """Make the copy anew from the record."""
         self._cache.clear(self._number)
-        newest: dict[str, tuple[int, str]] = {}
+        newest: dict[str, tuple[int, bytes]] = {}
         for seq in range(self._head.first_seq, self._head.next_seq):
             for key, state in self._log.chunk(seq).items():
                 newest[key] = seq, state
         self._cache.put_many(
             self._number,
             (
-                (key, Cached(seq, alarm(key, state.encode()), state.encode()))
+                (key, Cached(seq, alarm(key, state), state))
                 for key, (seq, state) in newest.items()
                 if state != GONE
             ),

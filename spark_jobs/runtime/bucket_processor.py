@@ -9,6 +9,7 @@ from __future__ import annotations
 import marshal
 from collections import defaultdict
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     )
 
 _OutputRow = Row("kind", "rows", "data")
+# Of a packed record without its key: partition and offset.
+_place = itemgetter(0, 1)
 _NOTHING: Kept[Any, Any] = Kept()
 
 
@@ -165,7 +168,3 @@ class BucketProcessor(StatefulProcessor):
             partition = 0 if context is None else context.partitionId()
             self._cache = StateCache(partition_folder(self._cache_root, self._checkpoint_uri, partition))
         return self._cache
-
-
-def _place(record: tuple[Any, ...]) -> tuple[int, int]:
-    return record[0], record[1]

@@ -115,7 +115,9 @@ class Driver:
 
     def _serve(self) -> None:
         spark = session.create_session(
-            f"stateward-{self._config.stream}", self._config.state_partitions, self._config.spark_conf
+            f"stateward-{self._config.stream}",
+            self._config.state_partitions,
+            {**session.checkpoint_conf(self._config.checkpoint_uri), **self._config.spark_conf},
         )
         try:
             signals.handle_in_jvm(spark, self._ask)

@@ -66,10 +66,9 @@ def read(bootstrap: str, wanted: Sequence[Range]) -> Iterator[list[Message]]:
                 raise ReadError(
                     f"Kafka at {bootstrap} delivered nothing of {topic} for {looks * _LOOK_S:.0f} s"
                 )
-            before = len(left)
-            records = [message for message in messages if _is_wanted(message, left, topic)]
+            records = _records(messages, left, topic, one_partition=len(wanted) == 1)
             waiting -= len(records)
-            if len(left) < before:
+            if len(left) < len(wanted):
                 consumer.pause(_partitions(topic, wanted, left))
             if records:
                 yield records
@@ -87,6 +86,19 @@ def read(bootstrap: str, wanted: Sequence[Range]) -> Iterator[list[Message]]:
 def _partitions(topic: str, wanted: Sequence[Range], left: Mapping[int, int]) -> list[TopicPartition]:
     """Those whose range has been read."""
     return [TopicPartition(topic, one.partition) for one in wanted if one.partition not in left]
+
+
+def _records(
+    messages: list[Message], left: dict[int, int], topic: str, *, one_partition: bool
+) -> list[Message]:
+    """The messages that are records of their range; notes ranges that end."""
+    if messages and one_partition:
+        # Almost always all of them: in order, and the last one is not near the end.
+        (end,) = left.values()
+        last = messages[-1].offset()
+        if last is not None and last < end - 1 and not any(message.error() for message in messages):
+            return messages
+    return [message for message in messages if _is_wanted(message, left, topic)]
 
 
 def _is_wanted(message: Message, left: dict[int, int], topic: str) -> bool:

@@ -102,10 +102,11 @@ def fold(
 ) -> S | None:
     """Apply events, which are in order, with the timeouts between them; appends to ``rows``."""
     for event in events:
-        if state is not None:
+        if state is not None and logic.deadline(state) <= event.event_ms:
             state = expire_until(logic, key, state, event.event_ms, rows)
         state, brought = logic.apply(key, state, event)
-        rows += brought
+        if brought:
+            rows += brought
     return state
 
 

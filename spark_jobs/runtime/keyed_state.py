@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from spark_jobs.runtime.state_log import GONE, LOG_NAME
+from spark_jobs.runtime.state_log import LOG_NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,11 +31,11 @@ def keyed_state(spark: SparkSession, checkpoint_uri: str, batch_id: int | None =
     entries = reader.load(checkpoint_uri).selectExpr(
         "key.bucket AS bucket",
         "user_map_key.seq AS seq",
-        "explode(user_map_value.entries) AS (key, state)",
+        "explode(from_json(user_map_value.entries, 'map<string, string>')) AS (key, state)",
     )
     return (
         entries.groupBy("bucket", "key")
         .agg(F.max(F.struct("seq", "state")).alias("newest"))
-        .where(F.col("newest.state") != GONE)
+        .where("newest.state IS NOT NULL")
         .select("bucket", "key", "newest.seq", "newest.state")
     )

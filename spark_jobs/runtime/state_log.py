@@ -1,12 +1,13 @@
 """The record of a bucket's states in Spark's state store: a log of chunks, newest wins.
 
-A bucket is a fixed share of the keys. Each micro-batch appends one chunk ``{key: state as JSON}``
+A bucket is a fixed share of the keys. Each micro-batch appends one chunk ``{key: state}``
 for the keys that it changed, so what is written is proportional to what has changed, in one round trip.
+A chunk is one JSON text, states and all: as a map of Spark's each of its keys took the JVM 20 microseconds.
 Chunks at the old end are cleaned a few at a time: what is still the newest state of its key moves to the new
 chunk. The log is at most about twice the live states.
 
 Two state variables, both readable through Spark's ``statestore`` source: the map `LOG_NAME` from ``seq`` to
-``entries map<string, string>``, and the value `HEAD_NAME`.
+``entries``, the chunk, and the value `HEAD_NAME`.
 """
 
 from __future__ import annotations
@@ -15,22 +16,28 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 LOG_NAME = "log"
 HEAD_NAME = "head"
 LOG_KEY_DDL = "seq bigint"
-LOG_VALUE_DDL = "entries map<string, string>"
+LOG_VALUE_DDL = "entries string"
 HEAD_DDL = (
     "stamp string, first_seq bigint, next_seq bigint, live bigint, logged bigint, timer_ms bigint, "
     "schema_version int"
 )
 
-Chunk = dict[str, str]
+# Per key its state as JSON.
+Chunk = dict[str, bytes]
 
-# What a chunk says of a key that has no state any more. Not NULL: state encoded as Avro takes none in a map.
-GONE = ""
+# What a chunk says of a key that has no state any more.
+GONE = b"null"
+
+_quoted = msgspec.json.Encoder().encode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,16 @@ class Head:
         return self.live == 0 and self.timer_ms is None
 
 
+def encode_chunk(chunk: Chunk) -> str:
+    """The chunk as one JSON object."""
+    return (b"{" + b",".join([_quoted(key) + b":" + state for key, state in chunk.items()]) + b"}").decode()
+
+
+def decode_chunk(entries: str) -> Chunk:
+    """The chunk that was encoded."""
+    return {key: bytes(state) for key, state in _members(entries).items()}
+
+
 class StateLog:
     """The log of the bucket that the engine is at.
 
@@ -80,11 +97,11 @@ class StateLog:
 
     def chunk(self, seq: int) -> Chunk:
         """One chunk."""
-        return dict(self._log.getValue((seq,))[0])
+        return decode_chunk(self._log.getValue((seq,))[0])
 
     def append(self, head: Head, chunk: Chunk) -> None:
         """Write the chunk ``head.next_seq``."""
-        self._log.updateValue((head.next_seq,), (chunk,))
+        self._log.updateValue((head.next_seq,), (encode_chunk(chunk),))
 
     def remove(self, seq: int) -> None:
         """Drop a chunk."""

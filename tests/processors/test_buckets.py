@@ -90,14 +90,14 @@ class Bench:
     @property
     def states(self) -> dict[str, dict[str, Any]]:
         """The newest state of each key, as a reader of the state store finds it: by the log alone."""
-        newest: dict[str, str] = {}
+        newest: dict[str, Any] = {}
         for _, value in sorted(self.tester.peekMapState(LOG_NAME, BUCKET).items()):
-            newest |= value[0]
-        return {key: json.loads(text) for key, text in newest.items() if text}
+            newest |= json.loads(value[0])
+        return {key: state for key, state in newest.items() if state is not None}
 
     @property
     def logged(self) -> int:
-        return sum(len(value[0]) for value in self.tester.peekMapState(LOG_NAME, BUCKET).values())
+        return sum(len(json.loads(value[0])) for value in self.tester.peekMapState(LOG_NAME, BUCKET).values())
 
     @property
     def timers(self) -> list[int]:

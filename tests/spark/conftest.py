@@ -19,6 +19,6 @@ def spark() -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STATEWARD_JARS", str(JARS))
         patch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-        made = spark_session.create_session("tests-spark", 2, {})
+        made = spark_session.create_session("tests-spark", 2, spark_session.checkpoint_conf("file:"))
         yield made
         made.stop()
