@@ -34,7 +34,7 @@ class Source(Part):
     topic: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
     topic_partitions: Count = 3
     starting_offsets: Literal["earliest", "latest"] = "earliest"
-    max_records_per_batch: Count = 20_000
+    max_records_per_batch: Count = 100_000
     not_before: Instant = datetime(2000, 1, 1, tzinfo=UTC)
     max_ahead: Duration = timedelta(hours=1)
     max_record_bytes: Count = 1_048_576

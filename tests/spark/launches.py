@@ -17,6 +17,7 @@ from typing import Any, cast
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
+from include.control.launch import DRIVER_CONF
 from spark_jobs.runtime.stream_job import StreamJob
 from spark_jobs.runtime.tables import SHARED_TABLES
 from spark_jobs.runtime.validation import TICK_KEY
@@ -145,6 +146,7 @@ class Launch:
             "--driver-memory",
             self.driver_memory,
         ]
+        command += [part for conf in DRIVER_CONF.items() for part in ("--conf", "=".join(conf))]
         command += ["--jars", ",".join(str(jar) for jar in sorted(JARS.glob("*.jar")))]
         command += [str(self.stream.script), f"file://{config}"]
         with self.log(run_id).open("ab") as log:
