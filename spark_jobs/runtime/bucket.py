@@ -74,8 +74,11 @@ class Bucket:
         """Keys whose alarm has gone off."""
         return self._cache.due(self._number, watermark_ms)
 
-    def finish(self, watermark_ms: int, fired_ms: int | None = None) -> None:
+    def finish(self, watermark_ms: int, fired_ms: int | None = None) -> int | None:
         """Write what has changed, and set the timer at which the bucket is to be looked at again.
+
+        Returns:
+            The timer (ms since 1970 UTC), or None.
 
         Args:
             watermark_ms: The watermark of the batch; a timer lies beyond it.
@@ -92,6 +95,7 @@ class Bucket:
         if head != self._head:
             head = self._log.write_head(head)
             self._cache.set_stamp(self._number, head.stamp)
+        return timer_ms
 
     def _timer(self, watermark_ms: int) -> int | None:
         """The engine's timer: the earliest alarm, or the present one while it goes off before that."""

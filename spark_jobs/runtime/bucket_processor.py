@@ -129,7 +129,7 @@ class BucketProcessor(StatefulProcessor):
             self._look(bucket, key, records, outcome)
         for key in bucket.due(outcome.watermark_ms):
             self._look(bucket, key, [], outcome)
-        bucket.finish(outcome.watermark_ms, fired_ms)
+        outcome.timers[number] = bucket.finish(outcome.watermark_ms, fired_ms)
 
     def _look(self, bucket: Bucket, key: str, records: list[tuple[Any, ...]], outcome: Outcome) -> None:
         """One look at one key."""

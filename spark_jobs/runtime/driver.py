@@ -131,6 +131,7 @@ class Driver:
                 broker=self._broker,
                 partitions=partitions,
                 position=self._position,
+                alarms=query.alarms,
                 publish=self._status.update,
                 clock=utc_now,
             )
@@ -187,7 +188,10 @@ class Driver:
             self._progress = Progress(stream_query.checkpoint, ledger, self._config.topic)
             self._status.update(state="running", message="", **self._progress.resume())
             while query.isActive and not self._should_leave():
-                self._publish(self._progress.poll(query))
+                fields = self._progress.poll(query)
+                if fields.get("state_rows") == 0:
+                    stream_query.alarms.note_empty()
+                self._publish(fields)
                 self._asked.wait(_POLL_S)
             if query.isActive:
                 self._drain(stream_query, query)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 
+from spark_jobs.runtime.alarms import Alarms
 from spark_jobs.runtime.broker import Broker, BrokerAwayError, LastRecord
 from spark_jobs.runtime.config import Config
 from spark_jobs.runtime.progress import Position
@@ -15,6 +16,7 @@ from spark_jobs.runtime.tick import TopicView, next_tick
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 0.5
+_IDLE_MS = 60_000
 
 
 class TopicMonitor:
@@ -25,6 +27,7 @@ class TopicMonitor:
         broker: The cluster.
         partitions: Partitions of the data topic.
         position: Gives how far the query has got.
+        alarms: What the query's timers are known to be.
         publish: Takes status fields.
         clock: The time, aware.
     """
@@ -36,6 +39,7 @@ class TopicMonitor:
         broker: Broker,
         partitions: int,
         position: Callable[[], Position],
+        alarms: Alarms,
         publish: Callable[..., None],
         clock: Callable[[], datetime],
     ) -> None:
@@ -43,6 +47,7 @@ class TopicMonitor:
         self._broker = broker
         self._partitions = partitions
         self._position = position
+        self._alarms = alarms
         self._publish = publish
         self._clock = clock
         self._stop = threading.Event()
@@ -92,7 +97,9 @@ class TopicMonitor:
     def _tick(self, ends: dict[int, int], position: Position) -> None:
         now_ms = int(self._clock().timestamp() * 1000)
         mode = self._config.tick.mode
-        waits = now_ms - self._last_tick_ms < self._config.tick.interval_ms
+        due = self._alarms.is_due(now_ms - self._config.allowed_lateness_ms)
+        pause_ms = self._config.trigger_interval_ms if due else self._config.tick.interval_ms
+        waits = now_ms - self._last_tick_ms < pause_ms
         view = TopicView(
             committed=position.offsets,
             ends=ends,
@@ -104,9 +111,16 @@ class TopicMonitor:
         )
         # Between two ticks of a quiet topic only the events themselves may ask for one.
         tick_ms = next_tick("off" if waits else mode, view, now_ms)
-        if tick_ms is not None and tick_ms != self._last_sent:
-            self._broker.send_tick(self._config.tick_topic, iso_ms(tick_ms))
-            self._last_tick_ms, self._last_sent = now_ms, tick_ms
+        if tick_ms is None or tick_ms == self._last_sent:
+            return
+        if tick_ms == now_ms and not due and self._is_idle(now_ms):
+            return
+        self._broker.send_tick(self._config.tick_topic, iso_ms(tick_ms))
+        self._last_tick_ms, self._last_sent = now_ms, tick_ms
+
+    def _is_idle(self, now_ms: int) -> bool:
+        """Whether a tick of the wall clock would let nothing expire; one now and then moves the watermark."""
+        return self._alarms.are_known and now_ms - self._last_tick_ms < _IDLE_MS
 
     def _last_records(self, ends: dict[int, int]) -> dict[int, LastRecord]:
         # Partitions that have not moved still end with the same record.

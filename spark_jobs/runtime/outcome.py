@@ -19,10 +19,14 @@ class Outcome:
         outputs: The stream's tables.
         topic: The data topic.
         watermark_ms: The watermark of the batch.
+
+    Attributes:
+        timers: The timer (ms) that each bucket has now, or None.
     """
 
     def __init__(self, outputs: tuple[Output, ...], topic: str, watermark_ms: int) -> None:
         self.watermark_ms = watermark_ms
+        self.timers: dict[int, int | None] = {}
         self.accepted = self.dead = self.duplicates = self.tick_records = 0
         self._topic = topic
         self._tables = {output.row: output.table for output in outputs}
@@ -53,7 +57,7 @@ class Outcome:
                 yield table.name, len(rows), encode_rows(table, rows)
         if self._late:
             yield LATE_EVENTS.name, len(self._late), encode_rows(LATE_EVENTS, self._late)
-        counts = {
+        counts: dict[str, Any] = {
             "accepted": self.accepted,
             "dead": self.dead,
             "late": len(self._late),
@@ -62,4 +66,6 @@ class Outcome:
         }
         if any(counts.values()):
             counts["watermark_ms"] = self.watermark_ms
+        if any(counts.values()) or self.timers:
+            counts["timers"] = self.timers
             yield KIND_COUNTS, 1, json.dumps(counts).encode()

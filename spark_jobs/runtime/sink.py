@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -52,6 +52,7 @@ class BatchSink:
         generation: The query's id.
         ledger: The ledger of that generation.
         check_lease: Raises when the lease is lost; called before every write. Returns the epoch.
+        note_timers: Takes in the timers (ms) that buckets have now.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class BatchSink:
         generation: str,
         ledger: Ledger,
         check_lease: Callable[[], int],
+        note_timers: Callable[[Mapping[int, int | None]], None],
     ) -> None:
         self._stream = stream
         self._run_id = run_id
@@ -70,6 +72,7 @@ class BatchSink:
         self._generation = generation
         self._ledger = ledger
         self._check_lease = check_lease
+        self._note_timers = note_timers
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write one batch: runs it, as one Spark job, and appends what it put out.
@@ -93,7 +96,10 @@ class BatchSink:
                 self._check_lease()
                 self._append(target, rows, batch_id)
         rows_out = sum(rows.num_rows for target, rows in unpacked if not target.shared)
-        counted = _batch_counts(batch_id, rows_out, counts)
+        documents: list[dict[str, Any]] = [json.loads(payload.to_pybytes()) for _, payload in counts]
+        for document in documents:
+            self._note_timers({int(bucket): at for bucket, at in document.get("timers", {}).items()})
+        counted = _batch_counts(batch_id, rows_out, documents)
         if not counted.is_empty:
             self._ledger.append(counted, self._check_lease(), self._run_id)
 
@@ -155,8 +161,7 @@ class BatchSink:
         return pa.table(columns, schema=schema)
 
 
-def _batch_counts(batch_id: int, rows_out: int, payloads: list[tuple[int, pa.Buffer]]) -> BatchCounts:
-    documents: list[dict[str, Any]] = [json.loads(payload.to_pybytes()) for _, payload in payloads]
+def _batch_counts(batch_id: int, rows_out: int, documents: list[dict[str, Any]]) -> BatchCounts:
     return BatchCounts(
         batch_id=batch_id,
         counts={name: sum(int(document.get(name, 0)) for document in documents) for name in COUNT_NAMES},

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.runtime import sink, source
 from spark_jobs.runtime.admission import Limits
+from spark_jobs.runtime.alarms import Alarms
 from spark_jobs.runtime.bucket_processor import BucketProcessor
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.lanes import OUTPUT_DDL
@@ -44,6 +45,7 @@ class StreamQuery:
         self._partitions = partitions
         self._keeper = keeper
         self.checkpoint = Checkpoint(config.checkpoint_uri)
+        self.alarms = Alarms(config.state_buckets, new=self.checkpoint.last_planned() < 0)
         self.ledger: Ledger | None = None
         self._generation: str | None = None
 
@@ -112,6 +114,7 @@ class StreamQuery:
             generation=generation,
             ledger=self.ensure_ledger(generation),
             check_lease=self._keeper.check,
+            note_timers=self.alarms.note,
         )(batch, batch_id)
 
 

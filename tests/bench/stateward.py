@@ -23,6 +23,22 @@ _TRIGGER_MS = 1_000
 _BUCKETS = 64
 _DRIVER_MEMORY = "1g"
 
+_STORE = "spark.sql.streaming.stateStore"
+_PROVIDERS = "org.apache.spark.sql.execution.streaming"
+
+# Settings of Spark that docs/tuning.md compares.
+VARIANTS: dict[str, dict[str, str]] = {
+    "": {},
+    "snapshots": {f"{_STORE}.rocksdb.changelogCheckpointing.enabled": "false"},
+    "format_2": {f"{_STORE}.checkpointFormatVersion": "2"},
+    "unsafe_rows": {f"{_STORE}.encodingFormat": "unsaferow"},
+    "chmod": {
+        "spark.sql.streaming.checkpointFileManagerClass": (
+            f"{_PROVIDERS}.checkpointing.FileContextBasedCheckpointFileManager"
+        )
+    },
+}
+
 
 class Stateward:
     """Ends like a replay: the end of the topic is passed on as a tick, and closes what is open."""
@@ -36,11 +52,13 @@ class Stateward:
         return []
 
     def start(self, task: Task) -> subprocess.Popen[bytes]:
-        """Start the driver; a variant is `batch_<records>`."""
+        """Start the driver; a variant is `batch_<records>`, or one of `VARIANTS`."""
         launch = _launch(task)
+        is_size = task.variant.startswith("batch_")
         return launch.start(
             _RUN_ID,
-            max_records_per_batch=int(task.variant.removeprefix("batch_") or _BATCH),
+            max_records_per_batch=int(task.variant.removeprefix("batch_")) if is_size else _BATCH,
+            spark_conf={} if is_size else VARIANTS[task.variant],
             trigger_interval_ms=_TRIGGER_MS,
             allowed_lateness_ms=task.lateness_ms,
             tick={"mode": "record", "interval_ms": 1000},

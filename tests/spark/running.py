@@ -62,6 +62,7 @@ class Running:
             broker=self._broker,
             partitions=launch.partitions,
             position=lambda: self.progress.position,
+            alarms=self.stream.alarms,
             publish=lambda **fields: None,
             clock=utc_now,
         )

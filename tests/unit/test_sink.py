@@ -70,6 +70,7 @@ class Sinks:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.timers: dict[int, int | None] = {}
         for table in (VISITS, ALERTS, *SHARED_TABLES):
             table.create(self.uri(table))
 
@@ -84,6 +85,7 @@ class Sinks:
             generation=generation,
             ledger=Ledger(self.uri(BATCH_COUNTS), "visits", generation),
             check_lease=check_lease,
+            note_timers=self.timers.update,
         )
 
     def rows(self, table: Table) -> list[dict[str, Any]]:

@@ -1,0 +1,43 @@
+"""When a stream's next timeout is due, as far as its driver knows. Pure.
+
+A tick that lets nothing expire is a micro-batch for nothing, and one that comes late holds a timeout up. The
+stateful operator reports a bucket's timer whenever it has looked at the bucket; of a bucket that nothing has
+touched since the driver started, nothing is known.
+"""
+
+from collections.abc import Mapping
+
+
+class Alarms:
+    """The timers of all buckets.
+
+    Args:
+        buckets: How many there are.
+        new: Whether the checkpoint is new, so that no bucket has anything.
+    """
+
+    def __init__(self, buckets: int, *, new: bool) -> None:
+        self._unknown = set() if new else set(range(buckets))
+        self._timers: dict[int, int] = {}
+
+    def note(self, timers: Mapping[int, int | None]) -> None:
+        """Take in timers (ms since 1970 UTC) by bucket; None where there is none."""
+        for bucket, timer_ms in timers.items():
+            self._unknown.discard(bucket)
+            if timer_ms is None:
+                self._timers.pop(bucket, None)
+            else:
+                self._timers[bucket] = timer_ms
+
+    def note_empty(self) -> None:
+        """Take in that the state was seen empty: what is unknown has no timer."""
+        self._unknown.clear()
+
+    @property
+    def are_known(self) -> bool:
+        """Whether no bucket can have a timer that is not known here."""
+        return not self._unknown
+
+    def is_due(self, watermark_ms: int) -> bool:
+        """Whether a known timer is at or before the watermark."""
+        return any(timer_ms <= watermark_ms for timer_ms in list(self._timers.values()))

@@ -1,0 +1,81 @@
+"""What a batch costs, counted and not timed: calls to the state server, and entries written to the state.
+
+These are the quantities that the engine's speed comes from (docs/decisions/0004), so a change that makes them
+grow fails here, on any machine.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.processors.test_buckets import Bench, close_copies, event
+
+KEYS = 300
+
+
+class CountingLog:
+    """Counts the calls to a log of states, each a round trip to the state server, and what is written."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+        self.calls: Counter[str] = Counter()
+        self.entries = 0
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._log, name)
+
+        def counted(*arguments: Any) -> Any:
+            self.calls[name] += 1
+            if name == "append":
+                self.entries += len(arguments[1])
+            return method(*arguments)
+
+        return counted
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    bench.end_task()
+    close_copies()
+
+
+@pytest.fixture
+def log(bench: Bench) -> CountingLog:
+    counting = CountingLog(bench.processor._log)
+    bench.processor._log = counting  # type: ignore[assignment]
+    return counting
+
+
+def test_a_batch_costs_the_same_calls_however_many_keys_it_has(bench: Bench, log: CountingLog) -> None:
+    bench.batch(*((f"u{number}", event("a", 100)) for number in range(KEYS)))
+    assert log.calls == {"head": 1, "append": 1, "set_timer": 1, "write_head": 1}
+    log.calls.clear()
+
+    bench.batch(*((f"u{number}", event("b", 200)) for number in range(KEYS)))
+    assert log.calls == {"head": 1, "append": 1, "write_head": 1}, "the timer stays where it is"
+
+
+def test_a_sparse_batch_writes_what_has_changed_and_little_more(bench: Bench, log: CountingLog) -> None:
+    bench.batch(*((f"u{number}", event("a", 100)) for number in range(KEYS)))
+    log.entries = 0
+    rounds = 200
+    for number in range(rounds):
+        bench.batch((f"u{number % 10}", event(f"b{number}", 200 + number)))
+    assert log.entries <= 3 * (rounds + KEYS), (
+        "cleaning rewrites each live entry now and then, not in each batch"
+    )
+    assert bench.logged <= 2 * KEYS + 256 + 1
+
+
+def test_a_timer_that_lets_nothing_expire_writes_nothing(bench: Bench, log: CountingLog) -> None:
+    bench.batch(("u", event("a", 100)))
+    log.calls.clear()
+    bench.watermark(500)
+    assert log.calls == {}, "the bucket's timer is not due"

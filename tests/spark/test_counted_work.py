@@ -1,0 +1,64 @@
+"""What a micro-batch costs Spark and Delta, counted and not timed."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.kafka_broker import RunningBroker
+from tests.spark.launches import Launch
+from tests.spark.running import Running, running
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+START = datetime(2024, 3, 1, tzinfo=UTC)
+BUCKETS = 8
+PARTITIONS = 3
+EVENTS, USERS = 6000, 500
+
+
+def test_rows_round_trips_and_commits_do_not_grow_with_the_events(
+    tmp_path: Path, broker: RunningBroker, spark: SparkSession
+) -> None:
+    launch = Launch(tmp_path, broker, "counted-work", partitions=PARTITIONS, buckets=BUCKETS)
+    broker.create_topic(launch.topic, PARTITIONS)
+    broker.create_topic(launch.document()["tick_topic"], 1)
+    with running(launch, spark) as query:
+        query.settle()
+        launch.send((f"u{n % USERS}".encode(), json.dumps(_event(n)).encode()) for n in range(EVENTS))
+        query.query.processAllAvailable()
+        batch = _largest_batch(query)
+        (operator,) = batch["stateOperators"]
+
+        assert query.counted()["accepted"] == EVENTS
+        # One row of Spark per bucket, partition and task, whatever the number of events.
+        assert batch["numInputRows"] <= BUCKETS * PARTITIONS
+        # Per bucket a chunk, a head and a timer, and the timer's place in the order of time.
+        assert operator["numRowsUpdated"] <= 4 * BUCKETS
+        assert operator["numRowsTotal"] <= 2 * BUCKETS
+        versions = {table: DeltaTable(launch.uri("tables", table)).version() for table in launch.table_names}
+        assert versions == dict.fromkeys(versions, 0) | {"batch_counts": 1}, (
+            "nothing is committed for no rows"
+        )
+
+
+def _event(number: int) -> dict[str, Any]:
+    at = START + timedelta(milliseconds=number)
+    return {
+        "event_id": f"e{number}",
+        "user_id": f"u{number % USERS}",
+        "event_type": "x",
+        "event_time": at.isoformat(),
+    }
+
+
+def _largest_batch(query: Running) -> Any:
+    return max(query.query.recentProgress, key=lambda progress: progress["numInputRows"])

@@ -1,0 +1,38 @@
+"""What a driver knows of its stream's timers."""
+
+from __future__ import annotations
+
+from spark_jobs.runtime.alarms import Alarms
+
+
+def test_a_new_checkpoint_has_no_timers() -> None:
+    alarms = Alarms(4, new=True)
+    assert alarms.are_known
+    assert not alarms.is_due(1 << 60)
+
+
+def test_a_timer_is_due_at_its_time_and_until_it_is_replaced() -> None:
+    alarms = Alarms(4, new=True)
+    alarms.note({1: 100, 2: None})
+    assert [alarms.is_due(watermark) for watermark in (99, 100, 101)] == [False, True, True]
+    alarms.note({1: 200})
+    assert not alarms.is_due(100)
+    alarms.note({1: None})
+    assert not alarms.is_due(1 << 60)
+
+
+def test_after_a_restart_a_bucket_is_unknown_until_it_was_looked_at() -> None:
+    alarms = Alarms(2, new=False)
+    alarms.note({0: None})
+    assert not alarms.are_known
+    alarms.note({1: 5})
+    assert alarms.are_known
+    assert alarms.is_due(5)
+
+
+def test_an_empty_state_leaves_nothing_unknown_and_forgets_no_timer() -> None:
+    alarms = Alarms(2, new=False)
+    alarms.note({0: 7})
+    alarms.note_empty()
+    assert alarms.are_known
+    assert alarms.is_due(7)
