@@ -47,7 +47,7 @@ class Course:
     Attributes:
         broker: with the topics of the workload.
         workload: what is in them.
-        answer: what every output must amount to.
+        answers: what the output of each contestant must amount to, by name.
         end_ms: event time of the last record of each partition.
         folder: for the folders of the runs.
         jars: of each contestant, by name.
@@ -57,7 +57,7 @@ class Course:
 
     broker: RunningBroker
     workload: Workload
-    answer: Answer
+    answers: dict[str, Answer]
     end_ms: int
     folder: Path
     jars: dict[str, list[Path]]
@@ -68,6 +68,7 @@ class Course:
 def measure(entry: Entry, course: Course) -> dict[str, Any]:
     """Run a contestant once; `problem` in the result says what went wrong, if anything did."""
     task = _new_task(entry, course)
+    expected = course.answers[entry.contestant.name]
     before = {"load_before": round(os.getloadavg()[0], 2), "busy_before_percent": psutil.cpu_percent(1.0)}
     result = {
         "contestant": entry.name,
@@ -76,16 +77,16 @@ def measure(entry: Entry, course: Course) -> dict[str, Any]:
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpus": os.cpu_count(),
         **before,
-        "expected": course.answer.as_json(),
+        "expected": expected.as_json(),
         "correct": False,
         "problem": "",
     }
     try:
         result.update(_run(entry.contestant, task, course))
         answer = answer_of(entry.contestant.rows(task))
-        result.update(answer=answer.as_json(), correct=answer == course.answer)
-        if answer != course.answer:
-            result["problem"] = f"expected {course.answer}, found {answer}"
+        result.update(answer=answer.as_json(), correct=answer == expected)
+        if answer != expected:
+            result["problem"] = f"expected {expected}, found {answer}"
     except (RunError, AssertionError, ValueError) as error:
         result["problem"] = str(error)
     # What went wrong is to be looked at.

@@ -24,7 +24,7 @@ from include.settings import CHECKOUT, Settings
 from tests.bench.contestants import PEER_LIST, Contestant
 from tests.bench.fill import fill
 from tests.bench.measure import Course, Entry, measure
-from tests.bench.oracle import expected
+from tests.bench.oracle import Answer, expected
 from tests.bench.workload import GAP_MS, Events, Workload, end_ms, generate
 from tests.kafka_broker import RunningBroker
 
@@ -52,9 +52,10 @@ class Options:
 
 def contestants() -> dict[str, Contestant]:
     """All contestants by name."""
+    from tests.bench.fraud import FraudWatch
     from tests.bench.stateward import Stateward
 
-    return {one.name: one for one in (*PEER_LIST, Stateward())}
+    return {one.name: one for one in (*PEER_LIST, Stateward(), FraudWatch())}
 
 
 def parse(arguments: list[str]) -> Options:
@@ -109,13 +110,12 @@ def _run_all(options: Options, cache: Path) -> int:
     shutil.rmtree(cache / "runs", ignore_errors=True)
     with _broker(cache / "kafka") as broker:
         events = generate(options.workload)
-        answer = expected(events, GAP_MS)
-        _tell(f"{options.workload.name}: {answer.sessions:,} sessions of {answer.events:,} events expected")
+        answers = _answers(options, events)
         _fill_topics(broker, options, events)
         course = Course(
             broker=broker,
             workload=options.workload,
-            answer=answer,
+            answers=answers,
             end_ms=end_ms(events),
             folder=cache / "runs",
             jars=jars,
@@ -130,6 +130,18 @@ def _run_all(options: Options, cache: Path) -> int:
                     results.write(json.dumps(result) + "\n")
                 _tell(f"{number}/{options.runs} {entry.name}: {_summary(result)}")
     return 1 if wrong else 0
+
+
+def _answers(options: Options, events: Events) -> dict[str, Answer]:
+    """What each contestant has to find."""
+    sessions = expected(events, GAP_MS)
+    _tell(f"{options.workload.name}: {sessions.sessions:,} sessions of {sessions.events:,} events expected")
+    answers = {entry.contestant.name: sessions for entry in options.entries}
+    if "fraud_watch" in answers:
+        from tests.bench.fraud import fraud_answer
+
+        answers["fraud_watch"] = fraud_answer(events)
+    return answers
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from tests.bench.contestants import RunError
 from tests.bench.oracle import Row
 from tests.bench.peers.task import Task
 from tests.kafka_broker import RunningBroker
-from tests.spark.launches import Launch
+from tests.spark.launches import USER_SESSIONS, Launch, Stream
 
 _RUN_ID = "bench"
 _BATCH = 200_000
@@ -46,6 +46,7 @@ class Stateward:
     name = "stateward"
     durability = "exactly once, Delta Lake"
     needs_flush = False
+    stream = USER_SESSIONS
 
     def prepare(self, cache: Path) -> list[Path]:
         """Nothing: it runs in the project's own environment."""
@@ -53,7 +54,7 @@ class Stateward:
 
     def start(self, task: Task) -> subprocess.Popen[bytes]:
         """Start the driver; a variant is `batch_<records>`, or one of `VARIANTS`."""
-        launch = _launch(task)
+        launch = launch_of(task, self.stream)
         is_size = task.variant.startswith("batch_")
         return launch.start(
             _RUN_ID,
@@ -62,28 +63,32 @@ class Stateward:
             trigger_interval_ms=_TRIGGER_MS,
             allowed_lateness_ms=task.lateness_ms,
             tick={"mode": "record", "interval_ms": 1000},
-            logic={"gap_ms": task.gap_ms, "max_gap_ms": 86_400_000, "max_held_events": 10_000},
+            logic=self.logic(task),
             state_partitions=task.parallelism,
             state_buckets=_BUCKETS,
         )
 
+    def logic(self, task: Task) -> dict[str, Any]:
+        """The stream's parameters."""
+        return {"gap_ms": task.gap_ms, "max_gap_ms": 86_400_000, "max_held_events": 10_000}
+
     def committed_at(self, task: Task, process: subprocess.Popen[bytes]) -> float | None:
         """The time of the last commit to the sessions, once a batch at the end's watermark is committed."""
-        launch = _launch(task)
+        launch = launch_of(task, self.stream)
         if process.poll() is not None:
             raise RunError(f"{self.name}: exit {process.returncode}: {_log_tail(launch)}")
         status = launch.status()
         if status.get("state") != "running" or _ms(status["watermark"]) < task.end_ms - task.lateness_ms:
             return None
-        log = Path(task.folder) / "tables" / "sessions" / "_delta_log"
-        return max(path.stat().st_mtime for path in log.glob("*.json"))
+        tables = [Path(task.folder) / "tables" / name for name in self.stream.tables]
+        return max(log.stat().st_mtime for table in tables for log in (table / "_delta_log").glob("*.json"))
 
     def rows(self, task: Task) -> Iterator[Row]:
         """The table of sessions."""
-        table = DeltaTable(_launch(task).uri("tables", "sessions"))
+        table = DeltaTable(launch_of(task, self.stream).uri("tables", "sessions"))
         columns = ["user_id", "started_at", "ended_at", "event_count"]
         for batch in table.to_pyarrow_dataset().to_batches(columns=columns):
-            started, ended = (_all_ms(batch[name]) for name in ("started_at", "ended_at"))
+            started, ended = (all_ms(batch[name]) for name in ("started_at", "ended_at"))
             yield from zip(
                 batch["user_id"].to_pylist(), started, ended, batch["event_count"].to_pylist(), strict=True
             )
@@ -96,16 +101,18 @@ class _Address:
     bootstrap: str
 
 
-def _launch(task: Task) -> Launch:
+def launch_of(task: Task, stream: Stream) -> Launch:
+    """The installation of a run."""
     broker = cast(RunningBroker, _Address(task.bootstrap_servers))
-    return Launch(Path(task.folder), broker, task.topic, task.partitions, driver_memory=_DRIVER_MEMORY)
+    return Launch(Path(task.folder), broker, task.topic, task.partitions, _DRIVER_MEMORY, stream)
 
 
 def _ms(text: str | None) -> int:
     return int(datetime.fromisoformat(text).timestamp() * 1000) if text else 0
 
 
-def _all_ms(column: Any) -> list[int]:
+def all_ms(column: Any) -> list[int]:
+    """Milliseconds since 1970 UTC of a column of timestamps."""
     import pyarrow
 
     return column.cast(pyarrow.timestamp("ms", "UTC")).cast(pyarrow.int64()).to_pylist()  # type: ignore[no-any-return]

@@ -29,8 +29,17 @@ _ZIPF_EXPONENT = 1.0
 _TAILS = 1024
 _CHUNK = 50_000
 _TYPES = ("view", "click", "search", "cart", "pay", "login", "share", "rate")
-_HEAD = b'{"event_id":"e%010d","user_id":"u%08d","event_time":"%bZ",'
-_HEAD_BYTES = len(_HEAD % (0, 0, b"2024-01-01T00:00:00.000"))
+# Payments as well: `fraud_watch` reads the same records, keyed by account.
+_KINDS = ("transaction",) * 16 + (
+    "authenticated",
+    "authenticated",
+    "review_confirmed",
+    "case_closed",
+    "case_closed",
+    "refund",
+)
+_HEAD = b'{"event_id":"e%010d","user_id":"u%08d","account_id":"u%08d","event_time":"%bZ",'
+_HEAD_BYTES = len(_HEAD % (0, 0, 0, b"2024-01-01T00:00:00.000"))
 
 Integers = npt.NDArray[np.int64]
 
@@ -123,7 +132,7 @@ def records(workload: Workload, events: Events) -> Iterator[list[tuple[bytes, by
         times = events.times_ms[start : start + _CHUNK].astype("datetime64[ms]")
         texts = np.datetime_as_string(times).astype("S").tolist()
         yield [
-            (b"u%08d" % user, _HEAD % (number, user, text) + tails[number * 7919 % _TAILS])
+            (b"u%08d" % user, _HEAD % (number, user, user, text) + tails[_tail_of(number)])
             for number, user, text in zip(range(start, start + len(users)), users, texts, strict=True)
         ]
 
@@ -132,13 +141,26 @@ def _tails(workload: Workload) -> list[bytes]:
     """The rest of a value, from `event_type` on: many short attributes, as wide events have them."""
     random = np.random.default_rng(workload.seed)
     alphabet = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz0123456789", dtype=np.uint8)
-    return [
-        _tail(workload.size - _HEAD_BYTES, _TYPES[n % len(_TYPES)], random, alphabet) for n in range(_TAILS)
-    ]
+    return [_tail(workload.size - _HEAD_BYTES, _fields(n), random, alphabet) for n in range(_TAILS)]
 
 
-def _tail(room: int, event_type: str, random: np.random.Generator, alphabet: npt.NDArray[np.uint8]) -> bytes:
-    tail = f'"event_type":"{event_type}"'.encode()
+def payment(number: int) -> tuple[str, int]:
+    """Kind and amount of the event with that number."""
+    tail = _tail_of(number)
+    return _KINDS[tail % len(_KINDS)], tail * 2
+
+
+def _tail_of(number: int) -> int:
+    return number * 7919 % _TAILS
+
+
+def _fields(tail: int) -> bytes:
+    kind, amount = _KINDS[tail % len(_KINDS)], tail * 2
+    return f'"event_type":"{_TYPES[tail % len(_TYPES)]}","kind":"{kind}","amount":{amount}'.encode()
+
+
+def _tail(room: int, fields: bytes, random: np.random.Generator, alphabet: npt.NDArray[np.uint8]) -> bytes:
+    tail = fields
     number = 0
     # A last attribute takes what is left, so every value has exactly the wanted size.
     while room - len(tail) > 80:
@@ -146,7 +168,7 @@ def _tail(room: int, event_type: str, random: np.random.Generator, alphabet: npt
         number += 1
     left = room - len(tail) - len(b',"rest":""}')
     if left < 0:
-        raise ValueError(f"size: expected at least {_HEAD_BYTES + 40} bytes for the fields")
+        raise ValueError(f"size: expected at least {_HEAD_BYTES + 100} bytes for the fields")
     return tail + b',"rest":"%b"}' % random.choice(alphabet, left).tobytes()
 
 
@@ -172,7 +194,7 @@ def flush_records(workload: Workload, events: Events) -> Iterator[list[tuple[byt
     end = _end_time(events).removesuffix(b"Z")
     for start in range(0, workload.keys, _CHUNK):
         users = range(start, min(start + _CHUNK, workload.keys))
-        yield [(b"u%08d" % user, _HEAD % (workload.events + user, user, end) + tail) for user in users]
+        yield [(b"u%08d" % user, _HEAD % (workload.events + user, user, user, end) + tail) for user in users]
 
 
 def end_ms(events: Events) -> int:
