@@ -108,7 +108,7 @@ def _run_all(options: Options, cache: Path) -> int:
     wrong = 0
     # Of the runs before, only those that failed are still there.
     shutil.rmtree(cache / "runs", ignore_errors=True)
-    with _broker(cache / "kafka") as broker:
+    with benchmark_broker(cache / "kafka") as broker:
         events = generate(options.workload)
         answers = _answers(options, events)
         _fill_topics(broker, options, events)
@@ -145,7 +145,8 @@ def _answers(options: Options, events: Events) -> dict[str, Answer]:
 
 
 @contextmanager
-def _broker(folder: Path) -> Iterator[RunningBroker]:
+def benchmark_broker(folder: Path) -> Iterator[RunningBroker]:
+    """A broker of its own, with nothing in it."""
     shutil.rmtree(folder, ignore_errors=True)
     port, controller = free_ports(2)
     jars = CHECKOUT / "jars" / "kafka"
