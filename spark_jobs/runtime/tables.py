@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, Schema
+
+if TYPE_CHECKING:
+    from deltalake import Schema
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,9 @@ class Table:
 
     def create(self, uri: str) -> None:
         """Create the table at ``uri`` unless it exists."""
+        # Not at the top: every Python worker imports this module, and none of them creates a table.
+        from deltalake import DeltaTable
+
         DeltaTable.create(
             uri,
             schema=self.schema(),
@@ -65,6 +70,8 @@ class Table:
 
     def schema(self) -> Schema:
         """The Delta schema."""
+        from deltalake import Schema
+
         fields = [
             {"name": c.name, "type": c.delta_type, "nullable": True, "metadata": {"comment": c.comment}}
             for c in self.columns
