@@ -158,7 +158,7 @@ class PackedReader(DataSourceStreamReader):
         """With partitions that were added to the topic since, which are read from their begin."""
         scan = self._scan
         added = dict.fromkeys(range(scan.partitions), 0)
-        return {**offsets, scan.topic: {**added, **offsets[scan.topic]}}
+        return {**offsets, scan.topic: {**added, **offsets.get(scan.topic, {})}}
 
     def _kafka(self) -> Broker:
         if self._broker is None:

@@ -36,15 +36,15 @@ def limited(start: Offsets, ends: Offsets, topic: str, most: int) -> Offsets:
     record, so no partition starves. Other topics are read to their ends.
 
     Raises:
-        DataLossError: A partition ends before ``start``: the topic was made anew.
+        DataLossError: A partition ends before ``start``, or is gone: the topic was made anew, or is another one.
     """
     for name, partitions in start.items():
         for partition, offset in partitions.items():
-            if (end := ends[name][partition]) < offset:
+            if (end := ends.get(name, {}).get(partition, 0)) < offset:
                 raise DataLossError(
                     f"topic {name}, partition {partition}: expected records from offset {offset}, found the "
-                    f"end at {end}. The topic was made anew or cut off: begin a new checkpoint, or restore "
-                    "the topic."
+                    f"end at {end}. The topic was made anew or cut off, or the stream's YAML names another "
+                    "one: begin a new checkpoint, or restore the topic."
                 )
     waiting = {partition: end - start[topic][partition] for partition, end in ends[topic].items()}
     total = sum(waiting.values())

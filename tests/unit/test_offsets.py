@@ -34,6 +34,14 @@ def test_an_end_before_the_start_is_lost_data() -> None:
         limited(at(0, 5), at(1, 4), TOPIC, 10)
 
 
+def test_a_partition_or_a_topic_that_is_gone_is_lost_data() -> None:
+    with pytest.raises(DataLossError, match="topic events, partition 1: expected records from offset 5"):
+        limited(at(0, 5), at(1), TOPIC, 10)
+    renamed = {**at(3), "other": {0: 0}}
+    with pytest.raises(DataLossError, match="or the stream's YAML names another one"):
+        limited(renamed, {"other": {0: 9}, TICKS: {0: 0}}, "other", 10)
+
+
 def test_ranges_leave_out_what_is_empty() -> None:
     assert ranges(at(3, 4), at(3, 9, ticks=1)) == [Range(TOPIC, 1, 4, 9), Range(TICKS, 0, 0, 1)]
 
