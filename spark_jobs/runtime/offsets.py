@@ -36,7 +36,7 @@ def limited(start: Offsets, ends: Offsets, topic: str, most: int) -> Offsets:
     record, so no partition starves. Other topics are read to their ends.
 
     Raises:
-        DataLossError: A partition ends before ``start``, or is gone: the topic was made anew, or is another one.
+        DataLossError: A partition ends before ``start``, or is gone: the topic is not the one it was.
     """
     for name, partitions in start.items():
         for partition, offset in partitions.items():
