@@ -65,9 +65,9 @@ def _run(broker: RunningBroker, folder: Path, emission: str, given: argparse.Nam
     )
     try:
         launch.wait_for("the query runs", state="running")
-        _produce(broker.bootstrap, given.rate, given.warm_up)
+        warm = _produce(broker.bootstrap, given.rate, given.warm_up)
         since = time.time()
-        sent = _produce(broker.bootstrap, given.rate, given.seconds, first=given.rate * given.warm_up)
+        sent = _produce(broker.bootstrap, given.rate, given.seconds, first=warm)
         launch.wait_for("all is read", consumed=sent)
         launch.wait_for("every session is closed", rows_out=sent)
     finally:
