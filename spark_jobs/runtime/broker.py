@@ -22,9 +22,9 @@ _TICK_RETENTION_MS = 30 * 24 * 3600 * 1000
 
 # The client reports every failed connection attempt; the driver reports the broker's absence once, as its
 # state.
-_CLIENT_LOG = logging.getLogger("stateward.kafka")
-_CLIENT_LOG.addHandler(logging.NullHandler())
-_CLIENT_LOG.propagate = False
+CLIENT_LOG = logging.getLogger("stateward.kafka")
+CLIENT_LOG.addHandler(logging.NullHandler())
+CLIENT_LOG.propagate = False
 
 
 class BrokerAwayError(RuntimeError):
@@ -49,7 +49,7 @@ class Broker:
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "logger": _CLIENT_LOG}
+        self._settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "logger": CLIENT_LOG}
         self._admin = AdminClient(self._settings)
         self._producer: Producer | None = None
 

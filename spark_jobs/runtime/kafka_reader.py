@@ -6,21 +6,18 @@ record (docs/decisions/0004).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from spark_jobs.runtime.broker import CLIENT_LOG
 from spark_jobs.runtime.offsets import DataLossError, Range
 
 _AT_ONCE = 500
 # A look ends early when it has found what it was to find. The last offsets of a partition may hold no record.
 _LOOK_S = 0.2
 _MOST_EMPTY_LOOKS = 75
-_CLIENT_LOG = logging.getLogger("stateward.kafka")
-_CLIENT_LOG.addHandler(logging.NullHandler())
-_CLIENT_LOG.propagate = False
 
 _SETTINGS: dict[str, Any] = {
     "group.id": "stateward",  # asked for by the client; nothing is committed to it
@@ -132,7 +129,7 @@ def _refusal(error: KafkaError, topic: str, partition: int) -> RuntimeError:
 def _consumer(bootstrap: str) -> Consumer:
     """The worker's consumer: a connection outlives the task."""
     if bootstrap not in _consumers:
-        _consumers[bootstrap] = Consumer({**_SETTINGS, "bootstrap.servers": bootstrap, "logger": _CLIENT_LOG})
+        _consumers[bootstrap] = Consumer({**_SETTINGS, "bootstrap.servers": bootstrap, "logger": CLIENT_LOG})
     return _consumers[bootstrap]
 
 

@@ -100,13 +100,10 @@ class PackedReader(DataSourceStreamReader):
         checkpoint = Checkpoint(self._scan.checkpoint_uri)
         offsets = checkpoint.initial_offsets()
         if not offsets:
-            scan, broker = self._scan, self._kafka()
-            find = broker.end_offsets if scan.from_latest else broker.begin_offsets
-            offsets = {
-                scan.topic: find(scan.topic, scan.partitions),
-                # Old ticks say nothing about a new checkpoint: they would make its whole backlog late.
-                scan.tick_topic: broker.end_offsets(scan.tick_topic, 1),
-            }
+            # Old ticks say nothing about a new checkpoint: they would make its whole backlog late.
+            scan, offsets = self._scan, self._ends()
+            if not scan.from_latest:
+                offsets[scan.topic] = self._kafka().begin_offsets(scan.topic, scan.partitions)
             checkpoint.write_initial_offsets(offsets)
         return offset_json(offsets)
 
