@@ -93,7 +93,7 @@ def forgotten_at(seen: Seen, limits: Limits) -> int:
 def admit(
     held: Sequence[E],
     recent: Sequence[Seen],
-    arrivals: Iterable[E],
+    arrivals: Sequence[E],
     *,
     floor_ms: int | None,
     watermark_ms: int,
@@ -109,7 +109,7 @@ def admit(
         watermark_ms: The watermark of the micro-batch.
         limits: Allowed lateness and bound.
     """
-    remembered = _remembered(recent, watermark_ms, limits)
+    remembered = _remembered(recent, watermark_ms, limits) if recent else []
     taken, late, duplicates = _judge(
         held, remembered, arrivals, watermark_ms if floor_ms is None else max(watermark_ms, floor_ms)
     )
@@ -141,15 +141,17 @@ def _remembered(seen: Iterable[Seen], watermark_ms: int, limits: Limits) -> list
 
 
 def _judge(
-    held: Sequence[E], remembered: Sequence[Seen], arrivals: Iterable[E], earliest_ms: int
+    held: Sequence[E], remembered: Sequence[Seen], arrivals: Sequence[E], earliest_ms: int
 ) -> tuple[list[E], list[E], int]:
     """What is held with the accepted arrivals behind it, the late arrivals, and the number of duplicates."""
     taken = list(held)
+    if not arrivals:
+        return taken, [], 0
     late: list[E] = []
     duplicates = 0
     known = {seen.event_id for seen in remembered}
     known.update(event.event_id for event in held)
-    for event in sorted(arrivals, key=order):
+    for event in sorted(arrivals, key=order) if len(arrivals) > 1 else arrivals:
         if event.event_id in known:
             duplicates += 1
         elif event.event_ms < earliest_ms:

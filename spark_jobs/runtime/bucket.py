@@ -122,10 +122,12 @@ class Bucket:
         """Move what is still the newest of its key out of the oldest chunk; returns how many."""
         kept = 0
         for key in oldest:
-            cached = self._cache.get(self._number, key)
-            if cached is not None and cached.seq == seq:
-                self._chunk[key] = cached.state
-                self._cache.put(self._number, key, cached._replace(seq=new_seq), cached.alarm_ms)
+            # Most have changed since, many in this very turn.
+            if key in self._chunk:
+                continue
+            state = self._cache.move(self._number, key, seq, new_seq)
+            if state is not None:
+                self._chunk[key] = state
                 kept += 1
         return kept
 

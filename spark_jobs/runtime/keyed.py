@@ -72,7 +72,7 @@ def advance(
     logic: KeyLogic[S, E],
     key: str,
     kept: Kept[S, E],
-    arrivals: Iterable[E],
+    arrivals: Sequence[E],
     *,
     watermark_ms: int,
     limits: Limits,

@@ -31,7 +31,7 @@ def keyed_state(spark: SparkSession, checkpoint_uri: str, batch_id: int | None =
     entries = reader.load(checkpoint_uri).selectExpr(
         "key.bucket AS bucket",
         "user_map_key.seq AS seq",
-        "explode(from_json(user_map_value.entries, 'map<string, string>')) AS (key, state)",
+        "explode(from_json(CAST(user_map_value.entries AS STRING), 'map<string, string>')) AS (key, state)",
     )
     return (
         entries.groupBy("bucket", "key")

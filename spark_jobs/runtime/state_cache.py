@@ -16,9 +16,9 @@ import shutil
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import lmdb
+import msgspec
 
 # Address space, not memory: the file grows as it fills, and the kernel drops what memory it needs back.
 _MAP_BYTES = 64 * 1024**3
@@ -26,6 +26,7 @@ _LONGEST_KEY = 480  # LMDB takes 511 bytes, of which bucket and alarm take ten
 _HASHED = b"\xff"  # begins no UTF-8 text
 _BUCKET = struct.Struct(">H")
 _HEAD = struct.Struct(">qQ")  # seq, alarm
+_SEQ = struct.Struct(">q")
 _TIME = struct.Struct(">Q")
 _OFFSET = 1 << 63  # so that times before 1970 sort first
 _STAMP = b"\xfe"
@@ -33,7 +34,7 @@ _STAMP = b"\xfe"
 _open: dict[str, lmdb.Environment] = {}
 
 
-class Cached(NamedTuple):
+class Cached(msgspec.Struct, frozen=True, gc=False):
     """One key: the chunk of the record that holds its newest state, its alarm (ms), and its state as text."""
 
     seq: int
@@ -89,6 +90,15 @@ class StateCache:
             return None
         seq, alarm = _HEAD.unpack_from(found)
         return Cached(seq, alarm - _OFFSET, found[_HEAD.size :])
+
+    def move(self, bucket: int, key: str, seq: int, new_seq: int) -> bytes | None:
+        """Note that a state has left chunk ``seq``; returns it, or None if it was not there any more."""
+        place = _BUCKET.pack(bucket) + _short(key)
+        found = self._txn.get(place, db=self._keys)
+        if found is None or found[: _SEQ.size] != _SEQ.pack(seq):
+            return None
+        self._txn.put(place, _SEQ.pack(new_seq) + found[_SEQ.size :], db=self._keys)
+        return bytes(found[_HEAD.size :])
 
     def put(self, bucket: int, key: str, cached: Cached, old_alarm_ms: int | None) -> None:
         """Set a key; ``old_alarm_ms`` is its alarm until now."""

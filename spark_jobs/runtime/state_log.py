@@ -3,6 +3,7 @@
 A bucket is a fixed share of the keys. Each micro-batch appends one chunk ``{key: state}``
 for the keys that it changed, so what is written is proportional to what has changed, in one round trip.
 A chunk is one JSON text, states and all: as a map of Spark's each of its keys took the JVM 20 microseconds.
+It is kept as bytes, UTF-8: a string is decoded and encoded several times on its way through the JVM.
 Chunks at the old end are cleaned a few at a time: what is still the newest state of its key moves to the new
 chunk. The log is at most about twice the live states.
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 LOG_NAME = "log"
 HEAD_NAME = "head"
 LOG_KEY_DDL = "seq bigint"
-LOG_VALUE_DDL = "entries string"
+LOG_VALUE_DDL = "entries binary"
 HEAD_DDL = (
     "stamp string, first_seq bigint, next_seq bigint, live bigint, logged bigint, timer_ms bigint, "
     "schema_version int"
@@ -68,12 +69,12 @@ class Head:
         return self.live == 0 and self.timer_ms is None
 
 
-def encode_chunk(chunk: Chunk) -> str:
+def encode_chunk(chunk: Chunk) -> bytes:
     """The chunk as one JSON object."""
-    return (b"{" + b",".join([_quoted(key) + b":" + state for key, state in chunk.items()]) + b"}").decode()
+    return b"{" + b",".join([_quoted(key) + b":" + state for key, state in chunk.items()]) + b"}"
 
 
-def decode_chunk(entries: str) -> Chunk:
+def decode_chunk(entries: bytes | bytearray) -> Chunk:
     """The chunk that was encoded."""
     return {key: bytes(state) for key, state in _members(entries).items()}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -52,14 +52,14 @@ class Stateward:
         """Nothing: it runs in the project's own environment."""
         return []
 
-    def start(self, task: Task) -> subprocess.Popen[bytes]:
-        """Start the driver; a variant is `batch_<records>`, or one of `VARIANTS`."""
+    def start(self, task: Task, conf: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+        """Start the driver; a variant is `batch_<records>`, or one of `VARIANTS`; ``conf`` is for Spark."""
         launch = launch_of(task, self.stream)
         is_size = task.variant.startswith("batch_")
         return launch.start(
             _RUN_ID,
             max_records_per_batch=int(task.variant.removeprefix("batch_")) if is_size else _BATCH,
-            spark_conf={} if is_size else VARIANTS[task.variant],
+            spark_conf={**({} if is_size else VARIANTS[task.variant]), **(conf or {})},
             trigger_interval_ms=_TRIGGER_MS,
             allowed_lateness_ms=task.lateness_ms,
             tick={"mode": "record", "interval_ms": 1000},

@@ -1,0 +1,263 @@
+"""`python -m tests.bench.sustained`: one driver for minutes: rate, longest pause, and where the CPU goes.
+
+The topic holds everything before the driver starts. What happens before `--warm-up` seconds are over is not
+counted, the end of the topic neither. A pause is the time between two commits of a batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import psutil
+
+from include.settings import Settings
+from tests.bench.fill import fill
+from tests.bench.fraud import FraudWatch, fraud_answer
+from tests.bench.measure import COMMIT_INTERVAL_MS, PARALLELISM
+from tests.bench.oracle import answer_of, expected
+from tests.bench.peers.task import Task
+from tests.bench.roles import Usage, usage
+from tests.bench.run import benchmark_broker
+from tests.bench.stateward import Stateward, launch_of
+from tests.bench.workload import GAP_MS, LATENESS_MS, TICK_USER, Events, Workload, end_ms, generate
+from tests.spark.launches import Launch
+from tests.waiting import wait_until
+
+_RESULTS = "sustained.jsonl"
+# What is counted ends here: the last batches are not full.
+_COUNTED = 0.97
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is measured.
+
+    Attributes:
+        contestant: The stream.
+        task: What it reads, and where it writes.
+        workload: What is in the topic.
+        process: The driver.
+        broker_pid: The broker's process.
+    """
+
+    contestant: Stateward
+    task: Task
+    workload: Workload
+    process: subprocess.Popen[bytes]
+    broker_pid: int
+
+    @property
+    def launch(self) -> Launch:
+        """The installation."""
+        return launch_of(self.task, self.contestant.stream)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What was seen at once.
+
+    Attributes:
+        at: Seconds since 1970.
+        consumed: Records so far.
+        usage: CPU seconds and memory by role.
+    """
+
+    at: float
+    consumed: int
+    usage: dict[str, Usage]
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench.sustained", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--events", type=int, default=6_000_000, help="(%(default)s)")
+    parser.add_argument("--size", type=int, default=1000, help="bytes of a record's value (%(default)s)")
+    parser.add_argument("--keys", type=int, default=20_000, help="users; five in six are live (%(default)s)")
+    parser.add_argument("--warm-up", type=float, default=30, metavar="S", help="(%(default)s)")
+    parser.add_argument("--stream", choices=("stateward", "fraud_watch"), default="stateward")
+    parser.add_argument("--variant", default="", help="as in tests.bench.run")
+    parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="of Spark")
+    parser.add_argument("--label", default="", help="for the line of results")
+    parser.add_argument(
+        "--bootstrap", help="HOST:PORT of a broker that runs here and may hold the topic already"
+    )
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, check the answer, and print a line of JSON; returns 0 unless the answer was wrong."""
+    given = parse(arguments)
+    workload = Workload(given.events, given.size, given.keys)
+    events = generate(workload)
+    cache = Settings().home / "bench"
+    folder = cache / "sustained"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    contestant = FraudWatch() if given.stream == "fraud_watch" else Stateward()
+    conf = dict(setting.split("=", 1) for setting in given.conf)
+    result = {
+        "label": given.label,
+        "stream": given.stream,
+        "variant": given.variant,
+        "conf": conf,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "workload": workload.as_json(),
+    }
+    with _broker(given.bootstrap, cache / "kafka") as (bootstrap, broker_pid):
+        _fill(bootstrap, workload, events)
+        result["load_before"] = round(psutil.getloadavg()[0], 2)
+        task = _task(workload, end_ms(events), folder, bootstrap, given.variant)
+        run = Run(contestant, task, workload, contestant.start(task, conf), broker_pid)
+        result.update(_measure(run, given.warm_up))
+        answer = answer_of(contestant.rows(task))
+    right = fraud_answer(events) if given.stream == "fraud_watch" else expected(events, GAP_MS)
+    result["correct"] = answer == right
+    with (cache / _RESULTS).open("a") as results:
+        results.write(json.dumps(result) + "\n")
+    print(json.dumps(result), flush=True)
+    return 0 if result["correct"] else 1
+
+
+@contextmanager
+def _broker(bootstrap: str | None, folder: Path) -> Iterator[tuple[str, int]]:
+    if bootstrap is None:
+        with benchmark_broker(folder) as broker:
+            assert broker.process is not None
+            yield broker.bootstrap, broker.process.pid
+        return
+    port = int(bootstrap.rpartition(":")[2])
+    listeners = [c for c in psutil.net_connections("tcp") if c.status == "LISTEN" and c.laddr.port == port]
+    assert listeners, f"nothing listens at {bootstrap}"
+    assert listeners[0].pid is not None, f"the process that listens at {bootstrap} is not to be seen"
+    yield bootstrap, listeners[0].pid
+
+
+def _fill(bootstrap: str, workload: Workload, events: Events) -> None:
+    from include.platform.topics import ensure_topic
+    from spark_jobs.runtime.broker import Broker
+
+    topic = workload.topic(False)
+    ensure_topic(bootstrap, topic, workload.partitions, create=True)
+    held = sum(Broker(bootstrap).end_offsets(topic, workload.partitions).values())
+    if held == 0:
+        fill(bootstrap, topic, workload, events)
+        return
+    wanted = workload.events + workload.partitions
+    assert held == wanted, f"topic {topic}: expected {wanted:,} records or none, found {held:,}"
+
+
+def _task(workload: Workload, ends_ms: int, folder: Path, bootstrap: str, variant: str) -> Task:
+    return Task(
+        bootstrap_servers=bootstrap,
+        topic=workload.topic(False),
+        partitions=workload.partitions,
+        gap_ms=GAP_MS,
+        lateness_ms=LATENESS_MS,
+        folder=str(folder),
+        parallelism=PARALLELISM,
+        commit_interval_ms=COMMIT_INTERVAL_MS,
+        variant=variant,
+        jars=[],
+        tick_user=TICK_USER,
+        end_ms=ends_ms,
+    )
+
+
+def _measure(run: Run, warm_up_s: float) -> dict[str, Any]:
+    """Follow the driver to the end of the topic, and end it."""
+    from rich.progress import Progress
+
+    launch = run.launch
+    launch.drivers.append(run.process)
+    moments: list[Moment] = []
+    live = 0
+    try:
+        with Progress() as progress:
+            bar = progress.add_task("reading", total=run.workload.events)
+            for moment in _batches(run):
+                moments.append(moment)
+                progress.update(bar, completed=moment.consumed)
+                live = max(live, _live_keys(Path(run.task.folder) / "cache"))
+        wait_until(
+            lambda: run.contestant.committed_at(run.task, run.process), 300, "the last rows are committed"
+        )
+    finally:
+        launch.kill_all()
+    counted = [moment for moment in moments if moment.at - moments[0].at >= warm_up_s]
+    assert len(counted) > 1, "nothing is left after the warm-up: use more events"
+    return {"live_keys": live, **_figures(counted[0], counted[-1], _commits(Path(run.task.folder)))}
+
+
+def _batches(run: Run) -> Iterator[Moment]:
+    """A moment after each batch, but for the end of the topic."""
+    consumed = 0
+    while consumed < run.workload.events * _COUNTED:
+        status = wait_until(partial(_progress, run, consumed), 120, "a batch is committed", poll_s=0.05)
+        consumed = status["consumed"]
+        yield Moment(time.time(), consumed, usage(run.process.pid, run.broker_pid))
+
+
+def _progress(run: Run, consumed: int) -> dict[str, Any] | None:
+    """The status, once more has been consumed."""
+    launch = run.launch
+    assert run.process.poll() is None, f"the driver ended: {launch.log('bench').read_text()[-2000:]}"
+    status = launch.status()
+    return status if (status.get("consumed") or 0) > consumed else None
+
+
+def _live_keys(cache: Path) -> int:
+    """Entries of the copies, which are the keys with a state and one more for each bucket."""
+    live = 0
+    for data in cache.rglob("data.mdb"):
+        with lmdb.open(str(data.parent), readonly=True, lock=False, max_dbs=2) as copy:
+            if copy.stat()["entries"]:
+                keys = copy.open_db(b"keys", create=False)
+                with copy.begin(keys) as transaction:
+                    live += transaction.stat(keys)["entries"]
+    return live
+
+
+def _commits(folder: Path) -> list[float]:
+    """When each batch was committed (seconds since 1970)."""
+    logs = (folder / "tables" / "batch_counts" / "_delta_log").glob("*.json")
+    return sorted(log.stat().st_mtime for log in logs)
+
+
+def _figures(begin: Moment, last: Moment, commits: list[float]) -> dict[str, Any]:
+    seconds, records = last.at - begin.at, last.consumed - begin.consumed
+    counted = [at for at in commits if begin.at - 1 <= at <= last.at + 1]
+    pauses = [after - before for before, after in pairwise(counted)]
+    spent = {
+        role: replace(now, cpu_s=now.cpu_s - begin.usage.get(role, Usage()).cpu_s)
+        for role, now in last.usage.items()
+    }
+    return {
+        "seconds": round(seconds, 1),
+        "records": records,
+        "events_per_s": round(records / seconds),
+        "batches": len(pauses),
+        "longest_pause_s": round(max(pauses), 2),
+        "median_pause_s": round(sorted(pauses)[len(pauses) // 2], 2),
+        "cpu_us": {role: round(one.cpu_s / records * 1e6, 2) for role, one in spent.items()},
+        "rss_mib": {role: round(one.rss_bytes / 2**20) for role, one in spent.items()},
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
