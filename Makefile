@@ -26,7 +26,7 @@ check: setup ## Lint, types, and the fast tests (under a minute)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n 2 tests/unit tests/processors
+	$(BIN)/python -m pytest -q -n 2 --hypothesis-profile quick tests/unit tests/processors
 
 .PHONY: test
 test: setup ## Run every test, fastest tier first, with real Kafka, Spark and Airflow

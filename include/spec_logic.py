@@ -96,7 +96,50 @@ class FraudWatchLogic(Logic):
         return self
 
 
-MODELS: dict[str, type[Logic]] = {"fraud_watch": FraudWatchLogic, "user_sessions": UserSessionsLogic}
+class DeviceLifecycleLogic(Logic):
+    """See docs/streams/device_lifecycle.md."""
+
+    offline_after: Duration = timedelta(minutes=60)
+    forget_after: Duration = timedelta(days=30)
+    max_held_events: Count = 10_000
+
+    def longest(self) -> timedelta:
+        """Return how long after its last reading a device is forgotten: one timeout follows the other."""
+        return self.offline_after + self.forget_after
+
+
+class IntrusionPatternsLogic(Logic):
+    """`horizon` replaces that of every pattern; see docs/streams/intrusion_patterns.md."""
+
+    horizon: Duration = timedelta(minutes=20)
+    max_held_events: Count = 10_000
+
+
+class UserActivityLogic(Logic):
+    """See docs/streams/user_activity.md."""
+
+    session_timeout: Duration = timedelta(hours=1)
+    counter_idle: Duration = timedelta(days=30)
+    max_held_events: Count = 10_000
+
+    @model_validator(mode="after")
+    def _count_outlives_a_session(self) -> Self:
+        if self.counter_idle <= self.session_timeout:
+            raise ValueError(
+                "expected logic.counter_idle to be longer than logic.session_timeout"
+                f" ({durations.format_duration(self.session_timeout)}), so that a session is counted"
+                " before its user is forgotten"
+            )
+        return self
+
+
+MODELS: dict[str, type[Logic]] = {
+    "device_lifecycle": DeviceLifecycleLogic,
+    "fraud_watch": FraudWatchLogic,
+    "intrusion_patterns": IntrusionPatternsLogic,
+    "user_activity": UserActivityLogic,
+    "user_sessions": UserSessionsLogic,
+}
 
 
 def logic_model(stream: object) -> type[Logic]:

@@ -1,4 +1,4 @@
-"""Where a batch's rows go: each table's in one append, idempotently, under the lease.
+"""Where a batch's rows go: each table's in one commit, idempotently, under the lease.
 
 A batch may run again after a crash. Every table has a Delta transaction id of its own per checkpoint
 generation, so what was written is not written twice, and what was not is.
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 
+from spark_jobs.runtime.current_rows import newest_rows, upsert
 from spark_jobs.runtime.ledger import BatchCounts, Ledger
 from spark_jobs.runtime.rows import COUNT_NAMES, KIND_COUNTS, decode_rows, row_schema
 from spark_jobs.runtime.tables import Table, arrow_schema
@@ -75,7 +76,7 @@ class BatchSink:
         self._note_timers = note_timers
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Write one batch: runs it, as one Spark job, and appends what it put out.
+        """Write one batch: runs it, as one Spark job, and commits what it put out.
 
         Args:
             batch: ``kind, rows, data``, as `rows` describes them.
@@ -94,7 +95,7 @@ class BatchSink:
         for target, rows in unpacked:
             if rows.num_rows:
                 self._check_lease()
-                self._append(target, rows, batch_id)
+                self._commit(target, rows, batch_id)
         rows_out = sum(rows.num_rows for target, rows in unpacked if not target.shared)
         documents: list[dict[str, Any]] = [json.loads(payload.to_pybytes()) for _, payload in counts]
         for document in documents:
@@ -131,20 +132,19 @@ class BatchSink:
         # In one piece: the writer may take pieces in any order, and into files of their own.
         return pa.concat_tables(parts).combine_chunks() if parts else schema.empty_table()
 
-    def _append(self, target: Target, rows: pa.Table, batch_id: int) -> None:
+    def _commit(self, target: Target, rows: pa.Table, batch_id: int) -> None:
         # Opened anew each time: a table object that is kept and updated grows by 100 kB a commit.
         table = DeltaTable(target.uri)
         app_id = f"{self._generation}:{target.table.name}"
         written = table.transaction_version(app_id)
         if written is not None and written >= batch_id:
             return
-        write_deltalake(
-            table,
-            self._marked(target, rows, batch_id),
-            mode="append",
-            writer_properties=_WRITER,
-            commit_properties=CommitProperties(app_transactions=[Transaction(app_id, batch_id)]),
-        )
+        marked = self._marked(target, rows, batch_id)
+        commit = CommitProperties(app_transactions=[Transaction(app_id, batch_id)])
+        if key := target.table.current_by:
+            upsert(table, newest_rows(marked, key), key, _WRITER, commit)
+        else:
+            write_deltalake(table, marked, mode="append", writer_properties=_WRITER, commit_properties=commit)
 
     def _marked(self, target: Target, rows: pa.Table, batch_id: int) -> pa.Table:
         """The rows with all of the table's columns."""

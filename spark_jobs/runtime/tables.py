@@ -47,12 +47,14 @@ class Table:
         description: What one row is.
         columns: Its columns.
         partition_by: Partition columns.
+        current_by: Columns by which the table has one current row; empty for a table that is appended to.
     """
 
     name: str
     description: str
     columns: tuple[Column, ...]
     partition_by: tuple[str, ...] = ()
+    current_by: tuple[str, ...] = ()
 
     def create(self, uri: str) -> None:
         """Create the table at ``uri`` unless it exists."""

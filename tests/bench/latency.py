@@ -49,7 +49,10 @@ def main(arguments: list[str]) -> int:
             broker.create_topic(_TOPIC, _PARTITIONS)
             since = _run(broker, folder / "run", emission, given)
         waits_ms = np.array([wait for at, wait in _waits(folder / "run") if at >= since])
-        print(json.dumps(_summary(emission, given, waits_ms)), flush=True)
+        result = json.dumps(_summary(emission, given, waits_ms))
+        with (folder.parent / "latency.jsonl").open("a") as results:
+            results.write(result + "\n")
+        print(result, flush=True)
     return 0
 
 

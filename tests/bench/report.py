@@ -1,6 +1,6 @@
-"""`python -m tests.bench.report`: the newest series of each workload as tables and charts.
+"""`python -m tests.bench.report`: the newest results of every kind as tables and charts.
 
-All are printed; in the docs are those with enough runs of each contestant.
+All series are printed; in the docs are those with enough runs of each contestant.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from include.settings import CHECKOUT, Settings
+from tests.bench import report_runs
 from tests.bench.chart import draw
 from tests.bench.workload import Workload
 
@@ -183,8 +185,12 @@ def has_runs(series: list[Result], least: int) -> bool:
     return min(line.runs for line in lines_of(series)) >= least
 
 
-def write_page(chosen: list[list[Result]]) -> None:
-    """Draw the charts, and write the series into the page.
+def write_page(chosen: list[list[Result]], results: Path) -> None:
+    """Draw the charts, and write the series and the single runs into the page.
+
+    Args:
+        chosen: the series.
+        results: folder of the results of single runs.
 
     Raises:
         ReportError: the page has no markers.
@@ -195,7 +201,10 @@ def write_page(chosen: list[list[Result]]) -> None:
         path = IMAGES / f"bench-{workload.name}.svg"
         draw(lines_of(series), path, f"{workload.size:,} B, {workload.keys:,} users, {workload.skew}")
         sections.append(section(series, f"images/{path.name}"))
-    PAGE.write_text(put_between_markers(PAGE.read_text(), "\n".join(sections)))
+    runs = report_runs.read(results / "sustained.jsonl")
+    sections.append(report_runs.sustained(runs, IMAGES / "bench-sustained.svg"))
+    sections.append(report_runs.latency(report_runs.read(results / "latency.jsonl")))
+    PAGE.write_text(put_between_markers(PAGE.read_text(), "\n".join(filter(None, sections))))
 
 
 def main(arguments: list[str]) -> int:
@@ -214,7 +223,7 @@ def main(arguments: list[str]) -> int:
         print(section(series, ""))
     enough = [series for series in chosen if has_runs(series, least)]
     if enough:
-        write_page(enough)
+        write_page(enough, file.parent)
     print(f"{len(enough)} of {len(chosen)} series with {least} runs or more: in {PAGE.relative_to(CHECKOUT)}")
     return 0
 

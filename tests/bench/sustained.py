@@ -120,9 +120,9 @@ def main(arguments: list[str]) -> int:
         "workload": workload.as_json(),
     }
     with _broker(given.bootstrap, cache / "kafka") as (bootstrap, broker_pid):
-        _fill(bootstrap, workload, events)
+        fill_topic(bootstrap, workload, events)
         result["load_before"] = round(psutil.getloadavg()[0], 2)
-        task = _task(workload, end_ms(events), folder, bootstrap, given.variant)
+        task = task_of(workload, end_ms(events), folder, bootstrap, given.variant)
         run = Run(contestant, task, workload, contestant.start(task, conf), broker_pid)
         result.update(_measure(run, given.warm_up))
         answer = answer_of(contestant.rows(task))
@@ -148,7 +148,8 @@ def _broker(bootstrap: str | None, folder: Path) -> Iterator[tuple[str, int]]:
     yield bootstrap, listeners[0].pid
 
 
-def _fill(bootstrap: str, workload: Workload, events: Events) -> None:
+def fill_topic(bootstrap: str, workload: Workload, events: Events) -> None:
+    """Fill the topic of a workload, unless it is there already."""
     from include.platform.topics import ensure_topic
     from spark_jobs.runtime.broker import Broker
 
@@ -162,7 +163,8 @@ def _fill(bootstrap: str, workload: Workload, events: Events) -> None:
     assert held == wanted, f"topic {topic}: expected {wanted:,} records or none, found {held:,}"
 
 
-def _task(workload: Workload, ends_ms: int, folder: Path, bootstrap: str, variant: str) -> Task:
+def task_of(workload: Workload, ends_ms: int, folder: Path, bootstrap: str, variant: str) -> Task:
+    """What a driver has to do; ``ends_ms`` is the event time of the end of the topic."""
     return Task(
         bootstrap_servers=bootstrap,
         topic=workload.topic(False),
@@ -193,7 +195,7 @@ def _measure(run: Run, warm_up_s: float) -> dict[str, Any]:
             for moment in _batches(run):
                 moments.append(moment)
                 progress.update(bar, completed=moment.consumed)
-                live = max(live, _live_keys(Path(run.task.folder) / "cache"))
+                live = max(live, live_keys(Path(run.task.folder) / "cache"))
         wait_until(
             lambda: run.contestant.committed_at(run.task, run.process), 300, "the last rows are committed"
         )
@@ -221,7 +223,7 @@ def _progress(run: Run, consumed: int) -> dict[str, Any] | None:
     return status if (status.get("consumed") or 0) > consumed else None
 
 
-def _live_keys(cache: Path) -> int:
+def live_keys(cache: Path) -> int:
     """Entries of the copies, which are the keys with a state and one more for each bucket."""
     live = 0
     for data in cache.rglob("data.mdb"):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.processors.test_buckets import Bench, close_copies, event
+from tests.processors.test_buckets import Bench, event
 
 KEYS = 300
 
@@ -42,8 +42,7 @@ class CountingLog:
 def bench(tmp_path: Path) -> Iterator[Bench]:
     bench = Bench(tmp_path)
     yield bench
-    bench.end_task()
-    close_copies()
+    bench.end()
 
 
 @pytest.fixture

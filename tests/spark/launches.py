@@ -73,6 +73,21 @@ FRAUD_WATCH = Stream(
         "max_held_events": 10_000,
     },
 )
+USER_ACTIVITY = Stream(
+    "user_activity",
+    ("activity_sessions", "activity_anomalies"),
+    {"session_timeout_ms": HOUR_MS, "counter_idle_ms": 30 * 24 * HOUR_MS, "max_held_events": 10_000},
+)
+INTRUSION_PATTERNS = Stream(
+    "intrusion_patterns",
+    ("intrusion_alerts",),
+    {"horizon_ms": 20 * MINUTE_MS, "max_held_events": 10_000},
+)
+DEVICE_LIFECYCLE = Stream(
+    "device_lifecycle",
+    ("device_alerts", "device_status"),
+    {"offline_after_ms": HOUR_MS, "forget_after_ms": 30 * 24 * HOUR_MS, "max_held_events": 10_000},
+)
 
 
 @dataclass

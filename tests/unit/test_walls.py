@@ -37,6 +37,7 @@ PURE = (
     "spark_jobs/*/model.py",
     "spark_jobs/*/transitions.py",
     "spark_jobs/*/amounts.py",
+    "spark_jobs/*/patterns.py",
 )
 
 

@@ -1,0 +1,117 @@
+"""State and rows of ``device_lifecycle``, versioned.
+
+A change of a state's fields, or of the names of the modes, is a change of ``STATE_SCHEMA_VERSION``.
+
+Bound per key: one `DeviceState` with at most `MAX_ERROR_CODES` error codes, each as long as a text may be
+(1,024 characters). Beside it, as for every stream, ``max_held_events`` held events and as many remembered
+ids.
+"""
+
+from typing import NamedTuple
+
+STATE_SCHEMA_VERSION = 1
+
+# What a reading can say, and the modes of a device that does. A retired one has nothing kept.
+RUNNING = "running"
+IDLE = "idle"
+ERROR = "error"
+RETIRED = "retired"
+
+# The other modes. Of one that is absent or forgotten nothing is kept.
+ABSENT = "absent"
+UNKNOWN = "unknown"
+OFFLINE = "offline"
+FORGOTTEN = "forgotten"
+
+STATUSES = (RUNNING, IDLE, ERROR, RETIRED)
+ONLINE = (RUNNING, IDLE, ERROR, UNKNOWN)
+FINAL = (RETIRED, FORGOTTEN)
+MODES = (ABSENT, *ONLINE, OFFLINE, *FINAL)
+
+# Kinds of alerts.
+ALERT_OFFLINE = "OFFLINE"
+ALERT_BACK_ONLINE = "BACK_ONLINE"
+
+MAX_ERROR_CODES = 20
+"""Largest number of error codes that are kept; of more, the newest."""
+
+BY_TIMEOUT = ""
+"""What stands for the id of a reading where a timeout brought the row: it sorts before every id."""
+
+
+class DeviceReading(NamedTuple):
+    """One accepted reading of a device.
+
+    Attributes:
+        event_id: Identity within the device.
+        event_ms: Event time, milliseconds since 1970 UTC.
+        status: One of `STATUSES`, or any other text, which only shows that the device is alive.
+        error_code: The error it reports, or None.
+    """
+
+    event_id: str
+    event_ms: int
+    status: str
+    error_code: str | None = None
+
+
+class DeviceState(NamedTuple):
+    """The life of a device since it was first heard of; times in milliseconds since 1970 UTC.
+
+    Attributes:
+        mode: One of `ONLINE`, or ``offline``.
+        said: The mode before the silence; the same as ``mode`` unless that is ``offline``.
+        first_ms: Time of the first reading.
+        last_ms: Time of the newest reading: the last heartbeat.
+        last_event_id: Its id.
+        changed_ms: When it came into this mode.
+        runtime_ms: Time spent running, milliseconds.
+        reading_count: Readings since the first.
+        error_codes: The newest error codes, newest last.
+        error_count: Readings with an error code since the first.
+    """
+
+    mode: str
+    said: str
+    first_ms: int
+    last_ms: int
+    last_event_id: str
+    changed_ms: int
+    runtime_ms: int = 0
+    reading_count: int = 0
+    error_codes: tuple[str, ...] = ()
+    error_count: int = 0
+
+
+class DeviceAlert(NamedTuple):
+    """One row of the table ``device_alerts``, times in milliseconds since 1970 UTC."""
+
+    alert_id: str
+    device_id: str
+    kind: str
+    raised_ms: int
+    last_heartbeat_ms: int
+    silence_ms: int | None
+    previous_mode: str
+    evidence: tuple[str, ...]
+
+
+class DeviceStatus(NamedTuple):
+    """One row of the table ``device_status``: a device as it is now; times in milliseconds since 1970 UTC."""
+
+    device_id: str
+    mode: str
+    first_seen_ms: int
+    last_heartbeat_ms: int
+    runtime_ms: int
+    reading_count: int
+    error_codes: tuple[str, ...]
+    error_count: int
+    changed_ms: int
+    updated_ms: int
+    updated_by: str
+
+    @property
+    def version(self) -> tuple[int, str, int]:
+        """Of two rows of a device the one with the larger version is the newer."""
+        return self.updated_ms, self.updated_by, self.reading_count

@@ -1,0 +1,1 @@
+"""Steps of an intrusion in their order, per source: see docs/streams/intrusion_patterns.md."""

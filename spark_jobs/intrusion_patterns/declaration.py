@@ -1,0 +1,66 @@
+"""What ``intrusion_patterns`` reads and writes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.intrusion_patterns.logic import IntrusionLogic
+from spark_jobs.intrusion_patterns.model import (
+    STATE_SCHEMA_VERSION,
+    IntrusionAlert,
+    IntrusionState,
+    SecurityEvent,
+)
+from spark_jobs.intrusion_patterns.patterns import PATTERNS
+from spark_jobs.runtime.stream_job import Output, StreamJob
+from spark_jobs.runtime.tables import Column, Table
+from spark_jobs.runtime.validation import EVENT_TIME, Field
+
+if TYPE_CHECKING:
+    from spark_jobs.runtime.config import Config
+
+SOURCE = Field("source_ip", "text")
+
+INTRUSION_ALERTS = Table(
+    "intrusion_alerts",
+    "One complete pattern of one source",
+    (
+        Column("alert_id", "string", "Identity, from source, pattern and events: the same on every run"),
+        Column("source_ip", "string", "The source"),
+        Column("pattern", "string", "Name of the pattern"),
+        Column("started_at", "timestamp", "Event time of the first step"),
+        Column("completed_at", "timestamp", "Event time of the last step"),
+        Column("duration_ms", "long", "completed_at - started_at, milliseconds"),
+        Column("event_ids", "array<string>", "Ids of the events, in the order of the steps"),
+        Column("event_times", "array<timestamp>", "Their event times, in the same order"),
+        Column("summary", "string", "What happened and what to do first, for a person"),
+    ),
+)
+
+
+def _fields(config: Config) -> tuple[Field, ...]:
+    return Field("event_id", "text"), SOURCE, Field("kind", "text"), EVENT_TIME
+
+
+def _logic(config: Config) -> IntrusionLogic:
+    horizon_ms = config.logic.get("horizon_ms")
+    if horizon_ms is None:
+        return IntrusionLogic(PATTERNS)
+    return IntrusionLogic(tuple(replace(pattern, horizon_ms=horizon_ms) for pattern in PATTERNS))
+
+
+def _event(record: Any, event_ms: int) -> tuple[Any, ...]:
+    return record.event_id, event_ms, record.kind
+
+
+JOB = StreamJob(
+    key=SOURCE,
+    fields=_fields,
+    event=_event,
+    event_type=SecurityEvent,
+    state_type=IntrusionState,
+    state_version=STATE_SCHEMA_VERSION,
+    logic=_logic,
+    outputs=(Output(IntrusionAlert, INTRUSION_ALERTS),),
+)

@@ -1,0 +1,1 @@
+"""Logins and logouts of one user: see docs/streams/user_activity.md."""

@@ -1,0 +1,82 @@
+"""State and rows of ``user_activity``, versioned.
+
+A change of a state's fields is a change of ``STATE_SCHEMA_VERSION``.
+
+Bound per key: one `ActivityState` (about 150 bytes), with at most one open login, ``max_held_events`` held
+events and as many remembered ids.
+"""
+
+from typing import NamedTuple
+
+STATE_SCHEMA_VERSION = 1
+
+# Activities.
+LOGIN = "login"
+LOGOUT = "logout"
+
+# Why a session is closed.
+CLOSED_LOGOUT = "LOGOUT"
+CLOSED_TIMEOUT = "TIMEOUT"
+CLOSED_RELOGIN = "RELOGIN"
+
+# Why an event is an anomaly.
+LOGOUT_WITHOUT_LOGIN = "LOGOUT_WITHOUT_LOGIN"
+LOGOUT_AFTER_TIMEOUT = "LOGOUT_AFTER_TIMEOUT"
+UNKNOWN_ACTIVITY = "UNKNOWN_ACTIVITY"
+
+
+class ActivityEvent(NamedTuple):
+    """One accepted event of a user.
+
+    Attributes:
+        event_id: Identity within the user.
+        event_ms: Event time, milliseconds since 1970 UTC.
+        activity: ``login`` or ``logout``; any other is an anomaly.
+    """
+
+    event_id: str
+    event_ms: int
+    activity: str
+
+
+class ActivityState(NamedTuple):
+    """What is known of a user; times in milliseconds since 1970 UTC.
+
+    Kept only while a login is open or a session has been counted.
+
+    Attributes:
+        session_count: Sessions completed.
+        last_ms: Time of the newest event.
+        login_ms: Time of the open login, or None.
+        session_id: Identity of the session it opened; empty when none is open.
+        timed_out: Whether the newest session has timed out and its logout has not come.
+    """
+
+    session_count: int
+    last_ms: int
+    login_ms: int | None = None
+    session_id: str = ""
+    timed_out: bool = False
+
+
+class ActivitySession(NamedTuple):
+    """One row of the table ``activity_sessions``, times in milliseconds since 1970 UTC."""
+
+    session_id: str
+    user_id: str
+    session_count: int
+    login_ms: int
+    logout_ms: int
+    duration_ms: int
+    close_reason: str
+
+
+class ActivityAnomaly(NamedTuple):
+    """One row of the table ``activity_anomalies``, its time in milliseconds since 1970 UTC."""
+
+    anomaly_id: str
+    user_id: str
+    event_id: str
+    occurred_ms: int
+    activity: str
+    reason: str
