@@ -198,7 +198,7 @@ def _require_connection(spec: StreamSpec) -> None:
         raise LaunchError(
             f"stream {spec.stream}: expected the Airflow connection {name!r} (spark.conn_id in its YAML),"
             f" found none. Create it under Admin > Connections, or set AIRFLOW_CONN_{name.upper()}="
-            "'spark://local[*]'."
+            "'spark://local[*,4]'."
         ) from error
 
 

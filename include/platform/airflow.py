@@ -21,6 +21,10 @@ from include.settings import CHECKOUT, Settings
 # Passed to sqlite3.connect by Airflow: five processes share one file, and a locked one is waited for.
 SQLITE_CONNECT_ARGS = {"timeout": 60}
 
+# A task is tried four times, as on a cluster; locally Spark's default is once. When Python workers die, each
+# that Spark still keeps in its pool fails one attempt, which would otherwise be a failure of the query.
+SPARK_MASTER = "local[*,4]"
+
 
 class MigrationError(RuntimeError):
     """Airflow's metadata database could not be created or brought up to date."""
@@ -39,7 +43,7 @@ def environment(settings: Settings, secrets: Secrets) -> dict[str, str]:
     connection = f"AIRFLOW_CONN_{settings.spark_conn_id.upper()}"
     environ = {
         # A user's own connection wins: it is how another Spark master is named.
-        connection: json.dumps({"conn_type": "spark", "host": "local[*]"}),
+        connection: json.dumps({"conn_type": "spark", "host": SPARK_MASTER}),
         **os.environ,
         **settings.environment(),
         HOME_VARIABLE: str(settings.home),

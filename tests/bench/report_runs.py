@@ -102,3 +102,18 @@ def _latency_row(run: Result) -> str:
     waits = " | ".join(f"{run[name] / 1000:.2f}" for name in ("p50_ms", "p99_ms", "max_ms"))
     lateness = run["lateness_ms"] / 1000
     return f"| {run['emission']} | {run['rate']:,} | {lateness:g} | {run['rows']:,} | {waits} |"
+
+
+def facts(title: str, results: Sequence[Result], command: str) -> str:
+    """The newest result of a program whose results are a handful of figures, one per line."""
+    if not results:
+        return ""
+    rows = [f"| {name.replace('_', ' ')} | {_figure(value)} |" for name, value in results[-1].items()]
+    return "\n".join([f"### {title}", "", "| what | |", "|---|---|", *rows, "", f"    {command}", ""])
+
+
+def _figure(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_figure(one)}" for name, one in value.items())
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{value:,}" if is_number else str(value)

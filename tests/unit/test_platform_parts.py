@@ -82,7 +82,7 @@ def test_parts_get_our_settings_whatever_the_shell_says(
 
 def test_a_spark_connection_of_the_user_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
-    assert "local[*]" in environment(settings, SECRETS)["AIRFLOW_CONN_SPARK_DEFAULT"]
+    assert "local[*,4]" in environment(settings, SECRETS)["AIRFLOW_CONN_SPARK_DEFAULT"]
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "spark://master:7077")
     assert environment(settings, SECRETS)["AIRFLOW_CONN_SPARK_DEFAULT"] == "spark://master:7077"
 

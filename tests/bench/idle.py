@@ -1,0 +1,95 @@
+"""`python -m tests.bench.idle`: what a quiet stream costs, and how long a batch of next to nothing takes.
+
+Some hundred sessions are open. First nothing comes for a while; then a record now and then, each a batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import sys
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from include.settings import Settings
+from tests.bench.roles import BROKER, usage
+from tests.bench.run import benchmark_broker
+from tests.spark.launches import Launch
+from tests.waiting import wait_until
+
+_TOPIC = "idle"
+_SESSIONS = 500
+_RECORDS = 60
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, and print a line of JSON."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.idle", description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=int, default=90, help="of silence (%(default)s)")
+    given = parser.parse_args(arguments)
+    folder = Settings().home / "bench" / "idle"
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "run").mkdir(parents=True)
+    with benchmark_broker(folder / "kafka") as broker:
+        assert broker.process is not None
+        broker.create_topic(_TOPIC, 3)
+        launch = Launch(folder / "run", broker, _TOPIC, driver_memory="1g", buckets=64)
+        launch.send(_event(number, f"u{number}") for number in range(_SESSIONS))
+        driver = launch.start(trigger_interval_ms=1000, tick={"mode": "auto", "interval_ms": 5000})
+        try:
+            launch.wait_for("the sessions are open", consumed=_SESSIONS)
+            # The JVM compiles for a while after the first batches.
+            _trickle(launch, _SESSIONS, _RECORDS // 2)
+            result = _silence(launch, given.seconds, driver.pid, broker.process.pid)
+            durations = _trickle(launch, _SESSIONS + _RECORDS // 2, _RECORDS)
+        finally:
+            launch.kill_all()
+    result["batches"] = len(durations)
+    result["median_batch_ms"] = statistics.median(durations)
+    result["longest_batch_ms"] = max(durations)
+    with (folder.parent / "idle.jsonl").open("a") as results:
+        results.write(json.dumps(result) + "\n")
+    print(json.dumps(result), flush=True)
+    return 0
+
+
+def _event(number: int, user: str) -> tuple[bytes, bytes]:
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    document = {"event_id": f"e{number}", "user_id": user, "event_type": "x", "event_time": now}
+    return user.encode(), json.dumps(document).encode()
+
+
+def _silence(launch: Launch, seconds: int, driver_pid: int, broker_pid: int) -> dict[str, Any]:
+    """CPU time of the driver with its workers while nothing comes, as a share of one core."""
+    before, batch = usage(driver_pid, broker_pid), launch.status()["batch_id"]
+    time.sleep(seconds)
+    after = usage(driver_pid, broker_pid)
+    spent = sum(after[role].cpu_s - before[role].cpu_s for role in after if role != BROKER)
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": seconds,
+        "core_percent": round(spent / seconds * 100, 1),
+        "batches_in_silence": launch.status()["batch_id"] - batch,
+    }
+
+
+def _trickle(launch: Launch, first: int, records: int) -> list[int]:
+    """Send records one by one, each once the one before is committed; returns the batches' durations (ms)."""
+    durations = []
+    for number in range(first, first + records):
+        launch.send([_event(number, f"u{number % _SESSIONS}")])
+        wait_until(
+            lambda wanted=number + 1: launch.status().get("consumed") == wanted,  # type: ignore[misc]
+            60,
+            lambda: f"a record is committed: {launch.status()}",
+            0.02,
+        )
+        durations.append(launch.status()["batch_duration_ms"])
+    return durations
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
