@@ -22,7 +22,7 @@ from tests.waiting import wait_until
 
 _TOPIC = "idle"
 _SESSIONS = 500
-_RECORDS = 60
+_RECORDS = 30
 
 
 def main(arguments: list[str]) -> int:

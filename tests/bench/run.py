@@ -90,8 +90,6 @@ def parse(arguments: list[str]) -> Options:
 def main(arguments: list[str]) -> int:
     """Run everything; returns 0 when every output was right."""
     options = parse(arguments)
-    # SIGTERM ends the benchmark as Ctrl-C does: everything started is ended too.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     cache = Settings().home / "bench"
     cache.mkdir(parents=True, exist_ok=True)
     try:
@@ -146,7 +144,8 @@ def _answers(options: Options, events: Events) -> dict[str, Answer]:
 
 @contextmanager
 def benchmark_broker(folder: Path) -> Iterator[RunningBroker]:
-    """A broker of its own, with nothing in it."""
+    """A broker of its own, with nothing in it; from then on SIGTERM ends the program as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     shutil.rmtree(folder, ignore_errors=True)
     port, controller = free_ports(2)
     jars = CHECKOUT / "jars" / "kafka"
