@@ -13,7 +13,6 @@ A reading that comes after a newer one, as eager emission has them, is counted, 
 it changes neither mode, last heartbeat nor runtime.
 """
 
-import hashlib
 from dataclasses import dataclass
 
 from spark_jobs.device_lifecycle.model import (
@@ -37,7 +36,7 @@ from spark_jobs.device_lifecycle.transitions import (
     OTHER,
     transition,
 )
-from spark_jobs.runtime.keyed import Rows
+from spark_jobs.runtime.keyed import Rows, row_id
 
 
 @dataclass(frozen=True)
@@ -154,9 +153,8 @@ def _alert(
     if event is not None:
         evidence, since_ms = (*evidence, event.event_id), event.event_ms
     # The same on every run, so that a replay can be told from something new.
-    identity = f"{device_id}\x00{kind}\x00{since_ms}\x00{evidence[-1]}"
     return DeviceAlert(
-        alert_id=hashlib.sha256(identity.encode()).hexdigest()[:32],
+        alert_id=row_id(device_id, kind, since_ms, evidence[-1]),
         device_id=device_id,
         kind=kind,
         raised_ms=at_ms,

@@ -6,7 +6,6 @@ One rule holds for every duration: *within* means less than it. A transaction te
 in another window, an event 30 min after the last one finds its account inactive again.
 """
 
-import hashlib
 from bisect import insort
 from dataclasses import dataclass
 
@@ -40,7 +39,7 @@ from spark_jobs.fraud_watch.transitions import (
     Transition,
     transition,
 )
-from spark_jobs.runtime.keyed import NO_ROWS, Rows
+from spark_jobs.runtime.keyed import NO_ROWS, Rows, row_id
 
 
 @dataclass(frozen=True)
@@ -175,8 +174,7 @@ def _opened(account_id: str, name: str, first: PaymentEvent) -> FraudState:
 
 def _identity(account_id: str, what: str, event: PaymentEvent) -> str:
     """The same on every run, so that a replay can be told from something new."""
-    identity = f"{account_id}\x00{what}\x00{event.event_ms}\x00{event.event_id}"
-    return hashlib.sha256(identity.encode()).hexdigest()[:32]
+    return row_id(account_id, what, event.event_ms, event.event_id)
 
 
 def _follow(

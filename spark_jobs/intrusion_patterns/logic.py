@@ -16,7 +16,6 @@ longer. Three rules hold throughout:
   with it, so that no event is in two alerts of one pattern.
 """
 
-import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -29,7 +28,7 @@ from spark_jobs.intrusion_patterns.model import (
     SecurityEvent,
     Step,
 )
-from spark_jobs.runtime.keyed import NO_ROWS, Rows
+from spark_jobs.runtime.keyed import NO_ROWS, Rows, row_id
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -140,9 +139,7 @@ def alert(source_ip: str, pattern: Pattern, steps: tuple[Step, ...]) -> Intrusio
 
 def alert_id(source_ip: str, pattern: Pattern, steps: tuple[Step, ...]) -> str:
     """The same on every run, so that a replay can be told from something new."""
-    events = (f"{step.event_ms}\x00{step.event_id}" for step in steps)
-    identity = "\x00".join((source_ip, pattern.name, *events))
-    return hashlib.sha256(identity.encode()).hexdigest()[:32]
+    return row_id(source_ip, pattern.name, *(part for step in steps for part in step))
 
 
 def _summary(source_ip: str, pattern: Pattern, times: tuple[datetime, ...]) -> str:

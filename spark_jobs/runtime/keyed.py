@@ -11,6 +11,7 @@ The order in which a key lives through its events and timeouts, which every path
     expire while the deadline is at or before the watermark
 """
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -27,6 +28,11 @@ NO_ROWS: Rows = ()
 # Held events folded in thought to find the next alarm. A key that holds more is looked at again when that
 # many have passed, so the cost per event does not grow with what a hot key holds.
 _LOOK_AHEAD = 16
+
+
+def row_id(*parts: str | int) -> str:
+    """Identity of a row from what makes it that row: the same on every run, 32 hexadecimal digits."""
+    return hashlib.sha256("\x00".join(map(str, parts)).encode()).hexdigest()[:32]
 
 
 class KeyLogic(Protocol[S, E_contra]):

@@ -14,10 +14,9 @@ been written stays: a logout from before the open login is an anomaly, a login f
 that ends when the open one began.
 """
 
-import hashlib
 from dataclasses import dataclass
 
-from spark_jobs.runtime.keyed import NO_ROWS, Rows
+from spark_jobs.runtime.keyed import NO_ROWS, Rows, row_id
 from spark_jobs.user_activity.model import (
     CLOSED_LOGOUT,
     CLOSED_RELOGIN,
@@ -94,8 +93,7 @@ def identity(user_id: str, event: ActivityEvent) -> str:
 
     The event id is part of it because two events of a user can have the same millisecond.
     """
-    text = f"{user_id}\x00{event.event_ms}\x00{event.event_id}"
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return row_id(user_id, event.event_ms, event.event_id)
 
 
 def close(user_id: str, state: ActivityState, login_ms: int, logout_ms: int, reason: str) -> ActivitySession:

@@ -11,10 +11,9 @@ An ``is_last`` event joins its session and ends it at once. The latest ``timeout
 gap of its session from then on; the next session starts with the default again.
 """
 
-import hashlib
 from dataclasses import dataclass
 
-from spark_jobs.runtime.keyed import NO_ROWS, Rows
+from spark_jobs.runtime.keyed import NO_ROWS, Rows, row_id
 from spark_jobs.user_sessions.model import ENDED, TIMEOUT, ClosedSession, OpenSession, SessionEvent
 
 
@@ -51,8 +50,7 @@ def session_id(user_id: str, first: SessionEvent) -> str:
 
     The event id is part of it because two sessions of a user can start in the same millisecond.
     """
-    identity = f"{user_id}\x00{first.event_ms}\x00{first.event_id}"
-    return hashlib.sha256(identity.encode()).hexdigest()[:32]
+    return row_id(user_id, first.event_ms, first.event_id)
 
 
 def open_session(user_id: str, event: SessionEvent, default_gap_ms: int) -> OpenSession:
