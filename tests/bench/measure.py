@@ -7,6 +7,7 @@ import resource
 import shutil
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -99,19 +100,41 @@ def _new_task(entry: Entry, course: Course) -> Task:
     # It names topics too, which have no equals sign.
     folder = course.folder / f"{entry.name.replace('=', '-')}-{time.time_ns()}"
     folder.mkdir(parents=True)
+    return task_of(
+        course.workload,
+        course.end_ms,
+        folder,
+        course.broker.bootstrap,
+        entry.variant,
+        jars=course.jars[entry.contestant.name],
+        needs_flush=entry.contestant.needs_flush,
+    )
+
+
+def task_of(
+    workload: Workload,
+    ends_ms: int,
+    folder: Path,
+    bootstrap: str,
+    variant: str,
+    *,
+    jars: Sequence[Path] = (),
+    needs_flush: bool = False,
+) -> Task:
+    """What a contestant has to do; ``ends_ms`` is the event time of the end of the topic."""
     return Task(
-        bootstrap_servers=course.broker.bootstrap,
-        topic=course.workload.topic(entry.contestant.needs_flush),
-        partitions=course.workload.partitions,
+        bootstrap_servers=bootstrap,
+        topic=workload.topic(needs_flush),
+        partitions=workload.partitions,
         gap_ms=GAP_MS,
         lateness_ms=LATENESS_MS,
         folder=str(folder),
         parallelism=PARALLELISM,
         commit_interval_ms=COMMIT_INTERVAL_MS,
-        variant=entry.variant,
-        jars=[str(jar) for jar in course.jars[entry.contestant.name]],
+        variant=variant,
+        jars=[str(jar) for jar in jars],
         tick_user=TICK_USER,
-        end_ms=course.end_ms,
+        end_ms=ends_ms,
     )
 
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from include.settings import Settings
+from tests.bench.measure import task_of
 from tests.bench.oracle import answer_of, expected
 from tests.bench.run import benchmark_broker
 from tests.bench.stateward import Stateward, launch_of
-from tests.bench.sustained import fill_topic, live_keys, task_of
+from tests.bench.sustained import fill_topic, live_keys
 from tests.bench.workload import GAP_MS, Workload, end_ms, generate
 from tests.spark.launches import Launch
 from tests.waiting import wait_until

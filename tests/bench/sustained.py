@@ -27,13 +27,13 @@ import psutil
 from include.settings import Settings
 from tests.bench.fill import fill
 from tests.bench.fraud import FraudWatch, fraud_answer
-from tests.bench.measure import COMMIT_INTERVAL_MS, PARALLELISM
+from tests.bench.measure import task_of
 from tests.bench.oracle import answer_of, expected
 from tests.bench.peers.task import Task
 from tests.bench.roles import Usage, usage
 from tests.bench.run import benchmark_broker
 from tests.bench.stateward import Stateward, launch_of
-from tests.bench.workload import GAP_MS, LATENESS_MS, TICK_USER, Events, Workload, end_ms, generate
+from tests.bench.workload import GAP_MS, Events, Workload, end_ms, generate
 from tests.spark.launches import Launch
 from tests.waiting import wait_until
 
@@ -161,24 +161,6 @@ def fill_topic(bootstrap: str, workload: Workload, events: Events) -> None:
         return
     wanted = workload.events + workload.partitions
     assert held == wanted, f"topic {topic}: expected {wanted:,} records or none, found {held:,}"
-
-
-def task_of(workload: Workload, ends_ms: int, folder: Path, bootstrap: str, variant: str) -> Task:
-    """What a driver has to do; ``ends_ms`` is the event time of the end of the topic."""
-    return Task(
-        bootstrap_servers=bootstrap,
-        topic=workload.topic(False),
-        partitions=workload.partitions,
-        gap_ms=GAP_MS,
-        lateness_ms=LATENESS_MS,
-        folder=str(folder),
-        parallelism=PARALLELISM,
-        commit_interval_ms=COMMIT_INTERVAL_MS,
-        variant=variant,
-        jars=[],
-        tick_user=TICK_USER,
-        end_ms=ends_ms,
-    )
 
 
 def _measure(run: Run, warm_up_s: float) -> dict[str, Any]:
