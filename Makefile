@@ -83,7 +83,7 @@ $(STAMPS)/machine: include/platform/java.py
 $(STAMPS)/requirements: requirements.txt | $(STAMPS)/machine
 	@echo "setup: installing the pinned requirements into $(VENV)"
 	@[ -x $(BIN)/uv ] || $(BIN)/python -m pip install -q --disable-pip-version-check "$$(grep -oE '^uv==[0-9.]+' requirements.txt)"
-	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip sync --require-hashes requirements.txt
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip sync --require-hashes --compile-bytecode requirements.txt
 	@touch $@
 
 $(STAMPS)/installed: pyproject.toml $(STAMPS)/requirements

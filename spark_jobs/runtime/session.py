@@ -35,6 +35,7 @@ STREAM_CONF: dict[str, str] = {
     "spark.sql.streaming.minBatchesToRetain": "100",
     "spark.sql.adaptive.enabled": "false",
     "spark.python.worker.faulthandler.enabled": "true",
+    "spark.python.daemon.module": "spark_jobs.runtime.worker_daemon",
     "spark.log.level": "WARN",
 }
 
