@@ -15,8 +15,9 @@ later arrival below that floor could no longer be put in its place, so it counts
 gives up the promise that the answer does not depend on the order of arrival.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 
@@ -80,9 +81,8 @@ class Admission(NamedTuple, Generic[E]):
     late: tuple[E, ...]
 
 
-def order(event: Timed) -> tuple[int, str]:
-    """The order in which events are folded: event time, then id."""
-    return event.event_ms, event.event_id
+# The order in which events are folded: event time, then id.
+order: Callable[[Timed], tuple[int, str]] = attrgetter("event_ms", "event_id")
 
 
 def forgotten_at(seen: Seen, limits: Limits) -> int:
@@ -109,20 +109,19 @@ def admit(
         watermark_ms: The watermark of the micro-batch.
         limits: Allowed lateness and bound.
     """
-    remembered = _remembered(recent, watermark_ms, limits) if recent else []
-    taken, late, duplicates = _judge(
-        held, remembered, arrivals, watermark_ms if floor_ms is None else max(watermark_ms, floor_ms)
-    )
-    accepted = len(taken) - len(held)
+    horizon = watermark_ms - limits.lateness_ms
+    remembered = [seen for seen in recent if seen.event_ms >= horizon] if recent else []
+    earliest_ms = watermark_ms if floor_ms is None else max(watermark_ms, floor_ms)
+    taken, late, duplicates = _judge(held, remembered, arrivals, earliest_ms)
     if len(taken) > 1:
         taken.sort(key=order)
     passed = _passed(taken, watermark_ms, limits)
     overflow = max(0, len(taken) - passed - limits.max_held)
+    accepted = len(taken) - len(held)
     ready, still_held = taken[: passed + overflow], taken[passed + overflow :]
     if overflow:
         floor_ms = ready[-1].event_ms
     if ready:
-        horizon = watermark_ms - limits.lateness_ms
         remembered += [Seen(event.event_id, event.event_ms) for event in ready if event.event_ms >= horizon]
     return Admission(
         tuple(ready),
@@ -135,23 +134,18 @@ def admit(
     )
 
 
-def _remembered(seen: Iterable[Seen], watermark_ms: int, limits: Limits) -> list[Seen]:
-    horizon = watermark_ms - limits.lateness_ms
-    return [one for one in seen if one.event_ms >= horizon]
-
-
 def _judge(
     held: Sequence[E], remembered: Sequence[Seen], arrivals: Sequence[E], earliest_ms: int
-) -> tuple[list[E], list[E], int]:
+) -> tuple[list[E], Sequence[E], int]:
     """What is held with the accepted arrivals behind it, the late arrivals, and the number of duplicates."""
     taken = list(held)
-    if not arrivals:
-        return taken, [], 0
+    if len(arrivals) == 1:  # of most keys, when there are many
+        return _judge_one(taken, remembered, arrivals, earliest_ms)
     late: list[E] = []
     duplicates = 0
     known = {seen.event_id for seen in remembered}
     known.update(event.event_id for event in held)
-    for event in sorted(arrivals, key=order) if len(arrivals) > 1 else arrivals:
+    for event in sorted(arrivals, key=order):
         if event.event_id in known:
             duplicates += 1
         elif event.event_ms < earliest_ms:
@@ -160,6 +154,21 @@ def _judge(
             known.add(event.event_id)
             taken.append(event)
     return taken, late, duplicates
+
+
+def _judge_one(
+    taken: list[E], remembered: Sequence[Seen], arrivals: Sequence[E], earliest_ms: int
+) -> tuple[list[E], Sequence[E], int]:
+    (event,) = arrivals
+    event_id = event.event_id
+    for known in (taken, remembered):
+        for one in known:
+            if one.event_id == event_id:
+                return taken, (), 1
+    if event.event_ms < earliest_ms:
+        return taken, arrivals, 0
+    taken.append(event)
+    return taken, (), 0
 
 
 def _passed(taken: Sequence[E], watermark_ms: int, limits: Limits) -> int:

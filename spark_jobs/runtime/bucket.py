@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from spark_jobs.runtime.state_cache import Cached, StateCache
+from spark_jobs.runtime.bucket_copy import Cached, Chunks
+from spark_jobs.runtime.state_cache import StateCache
 from spark_jobs.runtime.state_log import GONE, Chunk, Head, StateLog
 
-# Dead entries that a log may have beside its live ones before it is cleaned, and how many a turn cleans at
-# most beyond what it writes: cleaning is spread, so no batch pays for all of it.
+# How many times its live states a log may hold before it is cleaned. The more, the fewer states are still the
+# newest when their chunk gets to the end of the log, and have to be written again.
+_MOST_LOGGED = 3
+# Entries that a log may have beyond that, and how many a turn cleans at most beyond what it writes: cleaning
+# is spread, so no batch pays for all of it.
 _SLACK = 256
 _CLEANED_PER_TURN = 2000
 
@@ -21,8 +26,9 @@ class Bucket:
         number: The bucket.
         log: The record.
         cache: The copy of the partition.
-        alarm: From a state's text to its alarm (ms); used when the copy is made anew.
+        alarm: From a key and its state's text to its alarm (ms); used when the copy is made anew.
         schema_version: Version of the states written now.
+        watermark_ms: The watermark of the batch.
     """
 
     def __init__(
@@ -31,101 +37,131 @@ class Bucket:
         log: StateLog,
         cache: StateCache,
         alarm: Callable[[str, bytes], int],
+        *,
         schema_version: int,
+        watermark_ms: int,
     ) -> None:
-        self._number = number
         self._log = log
-        self._cache = cache
+        self._copy = cache.bucket(number)
         self._schema_version = schema_version
+        self._watermark_ms = watermark_ms
         self._head = log.head()
         self._chunk: Chunk = {}
         self._live = self._head.live
-        if self._head.stamp != (cache.stamp(number) or ""):
+        self._chunks = self._copy.chunks()
+        if self._head.stamp != self._chunks.stamp:
             self._load(alarm)
 
     def get(self, key: str) -> Cached | None:
         """What is known of a key."""
-        return self._cache.get(self._number, key)
+        return self._copy.get(key)
 
-    def put(self, key: str, before: Cached | None, state: bytes, alarm_ms: int) -> None:
-        """Set a key's state and alarm; ``before`` is what `get` gave.
-
-        An alarm may stay earlier than need be: it is looked at when it goes off. Moving it for each event
-        would cost two more writes.
-        """
-        if before is not None and before.state == state:
+    def put(self, key: str, before: Cached | None, state: bytes, wake_ms: int) -> None:
+        """Set a key's state and when there is something to do for it; ``before`` is what `get` gave."""
+        seq = self._head.next_seq
+        if before is None:
+            self._chunk[key] = state
+            self._live += 1
+            self._copy.put(key, Cached(seq, wake_ms, wake_ms, state), None)
+            return
+        # An alarm that goes off too early is moved then; that costs less than moving it for every event.
+        is_early = self._watermark_ms < before.alarm_ms <= wake_ms
+        alarm_ms = before.alarm_ms if is_early else wake_ms
+        if before.state == state:
             seq = before.seq
-            if before.alarm_ms == alarm_ms:
+            if (before.alarm_ms, before.wake_ms) == (alarm_ms, wake_ms):
                 return
         else:
-            seq = self._head.next_seq
             self._chunk[key] = state
-            self._live += before is None
-        old_ms = None if before is None else before.alarm_ms
-        self._cache.put(self._number, key, Cached(seq, alarm_ms, state), old_ms)
+            self._outdate(before)
+        self._copy.put(key, Cached(seq, alarm_ms, wake_ms, state), before.alarm_ms)
 
     def remove(self, key: str, before: Cached) -> None:
         """Forget a key."""
         self._chunk[key] = GONE
         self._live -= 1
-        self._cache.delete(self._number, key, before.alarm_ms)
+        self._outdate(before)
+        self._copy.delete(key, before.alarm_ms)
 
-    def due(self, watermark_ms: int) -> list[str]:
-        """Keys whose alarm has gone off."""
-        return self._cache.due(self._number, watermark_ms)
+    def due(self) -> list[str]:
+        """Keys for which there is something to do; an alarm that went off too early is moved."""
+        keys = []
+        for key in self._copy.due(self._watermark_ms):
+            cached = self._copy.get(key)
+            assert cached is not None  # an alarm goes with its key
+            if cached.wake_ms <= self._watermark_ms:
+                keys.append(key)
+            else:
+                moved = Cached(cached.seq, cached.wake_ms, cached.wake_ms, cached.state)
+                self._copy.put(key, moved, cached.alarm_ms)
+        return keys
 
-    def finish(self, watermark_ms: int, fired_ms: int | None = None) -> int | None:
+    def finish(self, fired_ms: int | None = None) -> int | None:
         """Write what has changed, and set the timer at which the bucket is to be looked at again.
 
         Returns:
             The timer (ms since 1970 UTC), or None.
 
         Args:
-            watermark_ms: The watermark of the batch; a timer lies beyond it.
             fired_ms: The timer that brought us here, which the engine deletes.
         """
         head = replace(self._head, live=self._live, schema_version=self._schema_version)
         if self._chunk:
             head = self._append(head)
-        timer_ms = self._timer(watermark_ms)
+        timer_ms = self._timer()
         if timer_ms != head.timer_ms:
             old_ms = head.timer_ms if head.timer_ms != fired_ms else None
             self._log.set_timer(old_ms, timer_ms)
             head = replace(head, timer_ms=timer_ms)
         if head != self._head:
             head = self._log.write_head(head)
-            self._cache.set_stamp(self._number, head.stamp)
+            self._chunks = Chunks() if head.is_empty else self._chunks
+            self._chunks.stamp = head.stamp
+            self._copy.set_chunks(self._chunks)
         return timer_ms
 
-    def _timer(self, watermark_ms: int) -> int | None:
+    def _outdate(self, before: Cached) -> None:
+        """Note that a state is no longer the newest of its key."""
+        if before.seq != self._head.next_seq:
+            self._chunks.live[before.seq] -= 1
+
+    def _timer(self) -> int | None:
         """The engine's timer: the earliest alarm, or the present one while it goes off before that."""
-        wanted_ms = self._cache.next_alarm(self._number)
+        wanted_ms = self._copy.next_alarm()
         present_ms = self._head.timer_ms
-        if wanted_ms is not None and present_ms is not None and watermark_ms < present_ms <= wanted_ms:
+        if wanted_ms is not None and present_ms is not None and self._watermark_ms < present_ms <= wanted_ms:
             return present_ms
         return wanted_ms
 
     def _append(self, head: Head) -> Head:
-        logged = head.logged + len(self._chunk)
-        first_seq, moved = head.first_seq, 0
-        while logged > 2 * head.live + _SLACK and first_seq < head.next_seq and moved < _CLEANED_PER_TURN:
-            oldest = self._log.chunk(first_seq)
-            kept = self._keep(oldest, first_seq, head.next_seq)
+        """Write the chunk of this turn, and clean the old end of the log."""
+        chunks = self._chunks
+        logged, first_seq, moved = head.logged + len(self._chunk), head.first_seq, 0
+        while first_seq < head.next_seq:
+            # A chunk without a live state goes unread, whenever it is at the end.
+            if chunks.live[first_seq]:
+                if logged <= _MOST_LOGGED * head.live + _SLACK or moved >= _CLEANED_PER_TURN:
+                    break
+                kept = self._keep(first_seq)
+                logged += kept
+                moved += kept
             self._log.remove(first_seq)
-            logged += kept - len(oldest)
-            moved += kept
+            logged -= chunks.entries.pop(first_seq)
+            del chunks.live[first_seq]
             first_seq += 1
         self._log.append(head, self._chunk)
+        chunks.entries[head.next_seq] = len(self._chunk)
+        chunks.live[head.next_seq] = sum(state != GONE for state in self._chunk.values())
         return replace(head, first_seq=first_seq, next_seq=head.next_seq + 1, logged=logged)
 
-    def _keep(self, oldest: Chunk, seq: int, new_seq: int) -> int:
+    def _keep(self, seq: int) -> int:
         """Move what is still the newest of its key out of the oldest chunk; returns how many."""
         kept = 0
-        for key in oldest:
+        for key in self._log.chunk(seq):
             # Most have changed since, many in this very turn.
             if key in self._chunk:
                 continue
-            state = self._cache.move(self._number, key, seq, new_seq)
+            state = self._copy.move(key, seq, self._head.next_seq)
             if state is not None:
                 self._chunk[key] = state
                 kept += 1
@@ -133,17 +169,18 @@ class Bucket:
 
     def _load(self, alarm: Callable[[str, bytes], int]) -> None:
         """Make the copy anew from the record."""
-        self._cache.clear(self._number)
+        self._copy.clear()
         newest: dict[str, tuple[int, bytes]] = {}
+        entries: dict[int, int] = {}
         for seq in range(self._head.first_seq, self._head.next_seq):
-            for key, state in self._log.chunk(seq).items():
+            chunk = self._log.chunk(seq)
+            entries[seq] = len(chunk)
+            for key, state in chunk.items():
                 newest[key] = seq, state
-        self._cache.put_many(
-            self._number,
-            (
-                (key, Cached(seq, alarm(key, state), state))
-                for key, (seq, state) in newest.items()
-                if state != GONE
-            ),
-        )
-        self._cache.set_stamp(self._number, self._head.stamp)
+        live = Counter(seq for seq, state in newest.values() if state != GONE)
+        self._chunks = Chunks(self._head.stamp, entries, {seq: live[seq] for seq in entries})
+        for key, (seq, state) in newest.items():
+            if state != GONE:
+                wake_ms = alarm(key, state)
+                self._copy.put(key, Cached(seq, wake_ms, wake_ms, state), None)
+        self._copy.set_chunks(self._chunks)

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     )
 
 _OutputRow = Row("kind", "rows", "data")
-# Of a packed record without its key: partition and offset.
-_place = itemgetter(0, 1)
+# Of a packed record: partition and offset, and where its event begins.
+_place = itemgetter(1, 2)
+_EVENT = 1 + PLACE_FIELDS
 _NOTHING: Kept[Any, Any] = Kept()
 
 
@@ -91,7 +92,7 @@ class BucketProcessor(StatefulProcessor):
             arrivals: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
             for row in rows:
                 for record in marshal.loads(row["payload"]):
-                    arrivals[record[0]].append(record[1:])
+                    arrivals[record[0]].append(record)
             self._turn(number, arrivals, outcome)
         elif lane == LANE_DEAD:
             for row in rows:
@@ -124,12 +125,19 @@ class BucketProcessor(StatefulProcessor):
         outcome: Outcome,
         fired_ms: int | None = None,
     ) -> None:
-        bucket = Bucket(number, self._log, self._copy(), self._alarm, self._state_version)
+        bucket = Bucket(
+            number,
+            self._log,
+            self._copy(),
+            self._alarm,
+            schema_version=self._state_version,
+            watermark_ms=outcome.watermark_ms,
+        )
         for key, records in arrivals.items():
             self._look(bucket, key, records, outcome)
-        for key in bucket.due(outcome.watermark_ms):
+        for key in bucket.due():
             self._look(bucket, key, [], outcome)
-        outcome.timers[number] = bucket.finish(outcome.watermark_ms, fired_ms)
+        outcome.timers[number] = bucket.finish(fired_ms)
 
     def _look(self, bucket: Bucket, key: str, records: list[tuple[Any, ...]], outcome: Outcome) -> None:
         """One look at one key."""
@@ -137,25 +145,20 @@ class BucketProcessor(StatefulProcessor):
             # Records of one key come in no particular order; by partition and offset, which come first, a
             # re-run makes the same choice between equal ids.
             records.sort(key=_place)
-        make, skip = self._event_type._make, PLACE_FIELDS
-        events = [make(record[skip:]) for record in records]
+        make = self._event_type._make
+        events = [make(record[_EVENT:]) for record in records]
         before = bucket.get(key)
         kept = _NOTHING if before is None else self._codec.decode(before.state)
         watermark_ms, limits = outcome.watermark_ms, self._limits
         turn = advance(self._logic, key, kept, events, watermark_ms=watermark_ms, limits=limits)
         outcome.add(key, turn, events, records)
         wake_ms = wake_up(self._logic, key, turn.kept, limits)
-        if wake_ms is None:
-            if before is not None:
-                bucket.remove(key, before)
-            return
-        if before is None:
-            bucket.put(key, None, self._codec.encode(turn.kept), wake_ms)
-            return
-        state = before.state if turn.kept == kept else self._codec.encode(turn.kept)
-        # An alarm that goes off too early is moved then; that costs less than moving it for every event.
-        early = watermark_ms < before.alarm_ms <= wake_ms
-        bucket.put(key, before, state, before.alarm_ms if early else wake_ms)
+        if wake_ms is not None:
+            same = before is not None and turn.kept == kept
+            state = before.state if before and same else self._codec.encode(turn.kept)
+            bucket.put(key, before, state, wake_ms)
+        elif before is not None:
+            bucket.remove(key, before)
 
     def _alarm(self, key: str, state: bytes) -> int:
         wake_ms = wake_up(self._logic, key, self._codec.decode(state), self._limits)

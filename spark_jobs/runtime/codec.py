@@ -26,7 +26,8 @@ class KeptCodec(Generic[S, E]):
     """
 
     def __init__(self, state_type: type[S], event_type: type[E]) -> None:
-        self._state_type = state_type
+        named_tuple: Any = state_type
+        self._make = named_tuple._make
         self._state = _mirror(state_type)
         self._entry: Any = msgspec.defstruct(
             "KeptEntry",
@@ -53,7 +54,7 @@ class KeptCodec(Generic[S, E]):
             msgspec.ValidationError: It is of another schema.
         """
         entry: Any = self._decode(text)
-        state = None if entry.state is None else self._state_type(*msgspec.structs.astuple(entry.state))
+        state = None if entry.state is None else self._make(msgspec.structs.astuple(entry.state))
         return Kept(state, entry.held, entry.recent, entry.floor_ms)
 
 

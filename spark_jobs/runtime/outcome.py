@@ -45,7 +45,7 @@ class Outcome:
         if admission.late:
             places = {id(event): record for event, record in zip(events, records, strict=True)}
             for event in admission.late:
-                partition, offset, record_ms, raw = places[id(event)][:4]
+                partition, offset, record_ms, raw = places[id(event)][1:5]
                 late = (self._topic, partition, offset, record_ms, event.event_id, key, event.event_ms)
                 self._late.append((*late, self.watermark_ms, raw))
 

@@ -127,9 +127,9 @@ def stamps(launch: Launch) -> Copies:
         folder = partition_folder(str(launch.folder / "cache"), launch.uri("checkpoint"), partition)
         if Path(folder).exists():
             copy = StateCache(folder)
-            known = {(partition, bucket): copy.stamp(bucket) for bucket in range(launch.buckets)}
+            known = {(partition, n): copy.bucket(n).chunks().stamp for n in range(launch.buckets)}
             copy.abort()
-            found.update({place: stamp for place, stamp in known.items() if stamp is not None})
+            found.update({place: stamp for place, stamp in known.items() if stamp})
     return found
 
 
@@ -138,9 +138,9 @@ def came_back(first: Copies, second: Copies, third: Copies) -> set[tuple[int, in
     return {
         (partition, bucket)
         for (partition, bucket), stamp in first.items()
-        if second[partition, bucket] == stamp  # so it was not written here in the second run,
+        if second.get((partition, bucket)) == stamp  # so it was not written here in the second run,
         and any(  # but in another partition,
             place[1] == bucket and stamp != first.get(place) for place, stamp in second.items()
         )
-        and third[partition, bucket] != stamp  # and here again in the third
+        and third.get((partition, bucket)) != stamp  # and here again in the third
     }
