@@ -47,6 +47,12 @@ class EventTime(Part):
     allowed_lateness: Span
 
 
+class Timeout(Part):
+    """`jitter` spreads timeouts that are due together; it delays rows and changes none of them."""
+
+    jitter: Span = timedelta(0)
+
+
 class State(Part):
     """The state store. `partitions` and `buckets` are fixed once a checkpoint exists.
 
@@ -136,6 +142,7 @@ class StreamSpec(Part):
     source: Source
     event_time: EventTime
     emission: Literal["watermark", "eager"] = "watermark"
+    timeout: Timeout = Timeout()
     logic: SerializeAsAny[Logic] = Field(default=Logic(), validate_default=True)
     trigger_interval: Duration = timedelta(seconds=1)
     state: State = State()
@@ -171,7 +178,7 @@ class StreamSpec(Part):
     @property
     def longest_timeout(self) -> timedelta:
         """How far event time has to pass a key's last event before all of its state is gone."""
-        return self.logic.longest() + self.event_time.allowed_lateness
+        return self.logic.longest() + self.event_time.allowed_lateness + self.timeout.jitter
 
     @property
     def all_tables(self) -> tuple[str, ...]:

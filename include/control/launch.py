@@ -69,6 +69,7 @@ def resolved_configuration(spec: StreamSpec, settings: Settings, run_id: str) ->
         "max_record_bytes": source.max_record_bytes,
         "tick": {"mode": source.tick.mode, "interval_ms": to_ms(source.tick.interval)},
         "emission": spec.emission,
+        "timeout_jitter_ms": to_ms(spec.timeout.jitter),
         "logic": spec.logic.config(),
         "state_partitions": spec.state.partitions,
         "state_buckets": spec.state.buckets,

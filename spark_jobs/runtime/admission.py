@@ -50,11 +50,13 @@ class Limits:
         lateness_ms: Allowed lateness in milliseconds.
         max_held: Largest number of events held, and of ids remembered, per key.
         eager: Whether events are folded on arrival, and not once the watermark has passed them.
+        jitter_ms: Over how many milliseconds beyond their deadlines the keys' timeouts are spread.
     """
 
     lateness_ms: int
     max_held: int
     eager: bool = False
+    jitter_ms: int = 0
 
 
 class Admission(NamedTuple, Generic[E]):

@@ -53,6 +53,7 @@ class Config:
     max_record_bytes: int
     tick: TickConfig
     emission: str
+    timeout_jitter_ms: int
     logic: Mapping[str, Any]
     state_partitions: int
     state_buckets: int
@@ -82,6 +83,7 @@ _PLAIN = {
     "max_ahead_ms": int,
     "max_record_bytes": int,
     "emission": str,
+    "timeout_jitter_ms": int,
     "logic": dict,
     "state_partitions": int,
     "state_buckets": int,

@@ -83,6 +83,7 @@ class StreamQuery:
                 config.allowed_lateness_ms,
                 config.logic["max_held_events"],
                 eager=config.emission == "eager",
+                jitter_ms=config.timeout_jitter_ms,
             ),
             topic=config.topic,
             state_version=job.state_version,

@@ -1,7 +1,7 @@
 """However a stream's input is cut, shuffled and interrupted: its rows are the oracle's, its state empties.
 
 Every stream of the catalogue goes through the processor that Spark runs. Durations are scaled down, so that
-few events meet every timeout. The full number of examples is that of `make test`.
+few events meet every timeout; a jitter may spread those. The full number of examples is that of `make test`.
 """
 
 from __future__ import annotations
@@ -154,7 +154,8 @@ def test_the_rows_are_those_of_the_oracle_and_the_state_empties(
 ) -> None:
     case = CASES[name]
     events = data.draw(arrivals(case))
-    bench = BucketBench(tmp_path_factory.mktemp("copy"), case.job, case.logic)
+    jitter_ms = data.draw(st.just(0) | st.integers(1, 1500))
+    bench = BucketBench(tmp_path_factory.mktemp("copy"), case.job, case.logic, jitter_ms=jitter_ms)
     play(bench, events, data)
 
     found = {

@@ -129,6 +129,7 @@ class Launch:
             "max_record_bytes": 1_048_576,
             "tick": {"mode": "auto", "interval_ms": 1000},
             "emission": "watermark",
+            "timeout_jitter_ms": 0,
             "logic": dict(self.stream.logic),
             "state_partitions": 2,
             "state_buckets": self.buckets,

@@ -41,6 +41,7 @@ CONFIG: dict[str, Any] = {
     "max_record_bytes": 1048576,
     "tick": {"mode": "auto", "interval_ms": 5000},
     "emission": "watermark",
+    "timeout_jitter_ms": 0,
     "logic": {"gap_ms": 1800000},
     "state_partitions": 4,
     "state_buckets": 64,

@@ -127,6 +127,9 @@ BAD = [
         id="enum",
     ),
     pytest.param(
+        "jitter: 0s", "jitter: 5", ["timeout.jitter", "expected a duration such as", "5 (int)"], id="jitter"
+    ),
+    pytest.param(
         "  topic_partitions: 3",
         "  topic_partitions: 0",
         ["source.topic_partitions", "a number above 0", "0 (int)"],
@@ -253,6 +256,11 @@ def test_a_bad_setting_of_fraud_watch_is_named(
 def test_a_stream_may_emit_on_arrival(tmp_path: Path) -> None:
     (tmp_path / "fraud_watch.yaml").write_text(FRAUD.replace("emission: watermark", "emission: eager"))
     assert load_spec("fraud_watch", tmp_path).emission == "eager"
+
+
+def test_a_jitter_delays_the_end_of_the_last_key(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, "timeout": {"jitter": "90s"}}))
+    assert load_spec("small", tmp_path).longest_timeout == timedelta(seconds=90)
 
 
 def test_the_line_number_is_that_of_the_field(tmp_path: Path) -> None:
