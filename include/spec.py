@@ -42,7 +42,10 @@ class Source(Part):
 
 
 class EventTime(Part):
-    """How long a stream waits for events that come out of order."""
+    """How long a stream waits for events that come out of order.
+
+    With `clock: processing` it waits for none; an id is known as a duplicate for that long.
+    """
 
     allowed_lateness: Span
 
@@ -141,6 +144,7 @@ class StreamSpec(Part):
     owner: Annotated[str, Field(min_length=1)]
     source: Source
     event_time: EventTime
+    clock: Literal["event", "processing"] = "event"
     emission: Literal["watermark", "eager"] = "watermark"
     timeout: Timeout = Timeout()
     logic: SerializeAsAny[Logic] = Field(default=Logic(), validate_default=True)
@@ -173,6 +177,21 @@ class StreamSpec(Part):
     def _quality_knows_its_table(self) -> Self:
         if self.quality and self.quality.table not in self.tables:
             raise ValueError(f"expected quality.table to be one of tables {self.tables}")
+        return self
+
+    @model_validator(mode="after")
+    def _clock_is_one(self) -> Self:
+        if self.clock == "processing":
+            if self.emission != "watermark":
+                raise ValueError(
+                    "expected no emission with clock: processing, which acts on every event as it arrives;"
+                    " leave `emission` out, or set `clock: event`"
+                )
+            if self.source.tick.mode == "record":
+                raise ValueError(
+                    "expected source.tick.mode to be auto or wall_clock with clock: processing,"
+                    " whose timers follow the wall clock"
+                )
         return self
 
     @property

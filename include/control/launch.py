@@ -68,6 +68,7 @@ def resolved_configuration(spec: StreamSpec, settings: Settings, run_id: str) ->
         "max_ahead_ms": to_ms(source.max_ahead),
         "max_record_bytes": source.max_record_bytes,
         "tick": {"mode": source.tick.mode, "interval_ms": to_ms(source.tick.interval)},
+        "clock": spec.clock,
         "emission": spec.emission,
         "timeout_jitter_ms": to_ms(spec.timeout.jitter),
         "logic": spec.logic.config(),

@@ -16,11 +16,15 @@ from spark_jobs.runtime.offsets import Offsets
 
 @dataclass(frozen=True)
 class PlannedBatch:
-    """A batch as it was planned: where it ends in Kafka, and the watermark it ran at (ms)."""
+    """A batch as it was planned: where it ends in Kafka, its watermark, and when that was (ms).
+
+    A batch that runs again after a crash is the same plan, so its time is the same too.
+    """
 
     batch_id: int
     offsets: Offsets
     watermark_ms: int
+    planned_ms: int
 
 
 class Checkpoint:
@@ -52,7 +56,9 @@ class Checkpoint:
         if text is None:
             return None
         _, metadata, source = text.splitlines()[:3]
-        return PlannedBatch(batch_id, parse_offsets(source), int(json.loads(metadata)["batchWatermarkMs"]))
+        found = json.loads(metadata)
+        watermark_ms, planned_ms = (int(found[name]) for name in ("batchWatermarkMs", "batchTimestampMs"))
+        return PlannedBatch(batch_id, parse_offsets(source), watermark_ms, planned_ms)
 
     def initial_offsets(self) -> Offsets:
         """Where the first batch began; empty before it was planned."""

@@ -52,6 +52,7 @@ class Config:
     max_ahead_ms: int
     max_record_bytes: int
     tick: TickConfig
+    clock: str
     emission: str
     timeout_jitter_ms: int
     logic: Mapping[str, Any]
@@ -65,7 +66,18 @@ class Config:
     control_uri: str
     tables: Mapping[str, str]
 
+    @property
+    def in_processing_time(self) -> bool:
+        """Whether events have the time at which they are read, and timers follow the wall clock."""
+        return self.clock == "processing"
 
+    @property
+    def watermark_delay_ms(self) -> int:
+        """How far the watermark stays behind a tick: nothing is late in processing time."""
+        return 0 if self.in_processing_time else self.allowed_lateness_ms
+
+
+_CLOCKS = ("event", "processing")
 _EMISSIONS = ("watermark", "eager")
 _TICK_MODES = ("auto", "wall_clock", "record", "off")
 _PLAIN = {
@@ -82,6 +94,7 @@ _PLAIN = {
     "allowed_lateness_ms": int,
     "max_ahead_ms": int,
     "max_record_bytes": int,
+    "clock": str,
     "emission": str,
     "timeout_jitter_ms": int,
     "logic": dict,
@@ -121,11 +134,12 @@ def parse_config(document: Mapping[str, Any], origin: str) -> Config:
             "start the driver with the same release as the control plane"
         )
     plain = {name: _field(document, name, kind, origin) for name, kind in _PLAIN.items()}
-    if plain["emission"] not in _EMISSIONS:
-        raise ConfigError(
-            f"{origin}: stream {plain['stream']}: expected emission to be one of {', '.join(_EMISSIONS)}, "
-            f"found {plain['emission']!r}: correct `emission` in the stream's YAML"
-        )
+    for name, allowed in (("clock", _CLOCKS), ("emission", _EMISSIONS)):
+        if plain[name] not in allowed:
+            raise ConfigError(
+                f"{origin}: stream {plain['stream']}: expected {name} to be one of {', '.join(allowed)}, "
+                f"found {plain[name]!r}: correct `{name}` in the stream's YAML"
+            )
     cache = document.get("state_cache_dir")
     return Config(
         **plain,

@@ -56,7 +56,8 @@ class KeyLogic(Protocol[S, E_contra]):
     """What one stream does with one key.
 
     A state is immutable and None when there is nothing to keep. Times are milliseconds since 1970 UTC. With
-    ``emission: eager`` an event may be older than those before it.
+    ``emission: eager`` an event may be older than those before it, and with ``clock: processing`` if the
+    clock was set back.
     """
 
     def apply(self, key: str, state: S | None, event: E_contra) -> tuple[S | None, Rows]:

@@ -97,16 +97,18 @@ class TopicMonitor:
     def _tick(self, ends: dict[int, int], position: Position) -> None:
         now_ms = int(self._clock().timestamp() * 1000)
         mode = self._config.tick.mode
-        due = self._alarms.is_due(now_ms - self._config.allowed_lateness_ms)
+        if mode != "off" and self._config.in_processing_time:
+            mode = "processing"
+        due = self._alarms.is_due(now_ms - self._config.watermark_delay_ms)
         pause_ms = self._config.trigger_interval_ms if due else self._config.tick.interval_ms
         waits = now_ms - self._last_tick_ms < pause_ms
         view = TopicView(
             committed=position.offsets,
             ends=ends,
-            newest={} if mode in ("wall_clock", "off") or waits else self._last_records(ends),
+            newest={} if mode in ("wall_clock", "off", "processing") or waits else self._last_records(ends),
             seen_ms=position.newest_ms,
             watermark_ms=position.watermark_ms,
-            lateness_ms=self._config.allowed_lateness_ms,
+            lateness_ms=self._config.watermark_delay_ms,
             max_ahead_ms=self._config.max_ahead_ms,
         )
         # Between two ticks of a quiet topic only the events themselves may ask for one.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pyarrow as pa
 
-from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.runtime.checkpoint import Checkpoint, PlannedBatch
 from spark_jobs.runtime.lanes import LANE_DATA_TICK, LANE_DEAD, LANE_EVENT, LANE_TICK, bucket_of
 from spark_jobs.runtime.parse import Parser, Rejection
 from spark_jobs.runtime.rows import encode_rows
@@ -51,7 +51,8 @@ class Packer:
         event: From a parsed record and its time to the event's plain tuple.
         buckets: Number of buckets.
         topic: The data topic.
-        checkpoint_uri: Says at which watermark the batch runs.
+        checkpoint_uri: Says when the batch was planned, and at which watermark.
+        on_arrival: Whether the time of an event is when its batch was planned (``clock: processing``).
     """
 
     key: str
@@ -61,18 +62,30 @@ class Packer:
     buckets: int
     topic: str
     checkpoint_uri: str
+    on_arrival: bool = False
 
     def load(self) -> Load:
-        """Begin to pack one task's records."""
-        return Load(self, _watermark_ms(self.checkpoint_uri))
+        """Begin to pack one task's records.
+
+        Raises:
+            RuntimeError: The batch is not in the checkpoint.
+        """
+        return Load(self, _running_batch(self.checkpoint_uri))
 
 
 class Load:
-    """What one task has packed so far."""
+    """What one task has packed so far.
 
-    def __init__(self, packer: Packer, watermark_ms: int) -> None:
+    Args:
+        packer: What becomes of a record.
+        batch: The batch as it was planned.
+    """
+
+    def __init__(self, packer: Packer, batch: PlannedBatch) -> None:
         self._packer = packer
-        self._watermark_ms = watermark_ms
+        self._watermark_ms = batch.watermark_ms
+        # A clock that was set back makes no event late.
+        self._arrival_ms = max(batch.planned_ms, batch.watermark_ms) if packer.on_arrival else None
         self._parse = Parser(packer.fields, packer.bounds).parse
         self._events: dict[int, list[list[tuple[Any, ...]]]] = {}
         self._newest: dict[int, int] = {}
@@ -105,7 +118,9 @@ class Load:
             return
         record, event_ms = parsed
         partition = place[0]
-        if event_ms > self._newest.get(partition, -(1 << 63)):
+        if self._arrival_ms is not None:
+            event_ms = self._arrival_ms
+        elif event_ms > self._newest.get(partition, -(1 << 63)):
             self._newest[partition] = event_ms
         owner: str = getattr(record, packer.key)
         # Only an event before the watermark can turn out to be late, and then its raw record is put on file.
@@ -121,7 +136,7 @@ class Load:
         """The packed rows: one per bucket, lane and partition that has any."""
         rows: list[tuple[Any, ...]] = []
         for partition, buckets in self._events.items():
-            newest_ms = self._newest[partition]
+            newest_ms = self._newest.get(partition)
             for bucket, records in enumerate(buckets):
                 if records:
                     payload = marshal.dumps(records)
@@ -137,21 +152,19 @@ class Load:
             yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
 
-def _watermark_ms(checkpoint_uri: str) -> int:
-    """The watermark at which the running batch was planned (ms); 0 before the first tick.
+def _running_batch(checkpoint_uri: str) -> PlannedBatch:
+    """The batch that the task belongs to, as it was planned.
 
     Raises:
-        RuntimeError: The batch is not in the checkpoint.
+        RuntimeError: It is not in the checkpoint.
     """
     from pyspark import TaskContext
 
     context = TaskContext.get()
     batch_id = None if context is None else context.getLocalProperty(_BATCH_ID)
-    if batch_id is None:
-        return 0
-    planned = Checkpoint(checkpoint_uri).planned(int(batch_id))
+    planned = None if batch_id is None else Checkpoint(checkpoint_uri).planned(int(batch_id))
     if planned is None:
         raise RuntimeError(
             f"batch {batch_id} runs but is not planned in {checkpoint_uri}: is the checkpoint shared?"
         )
-    return planned.watermark_ms
+    return planned

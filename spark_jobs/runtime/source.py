@@ -52,6 +52,7 @@ def read_packed(spark: SparkSession, config: Config, job: StreamJob, partitions:
         buckets=config.state_buckets,
         topic=config.topic,
         checkpoint_uri=config.checkpoint_uri,
+        on_arrival=config.in_processing_time,
     )
     source = source_of(scan, packer)
     spark.dataSource.register(source)

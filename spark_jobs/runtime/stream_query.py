@@ -57,7 +57,7 @@ class StreamQuery:
     def start(self, *, once: bool = False) -> StreamingQuery:
         """Start the query; with ``once`` for one batch only."""
         packed = source.read_packed(self._spark, self._config, self._job, self._partitions)
-        grouped = source.keyed(packed, self._config.allowed_lateness_ms, self._partitions)
+        grouped = source.keyed(packed, self._config.watermark_delay_ms, self._partitions)
         rows = grouped.transformWithState(self._processor(), OUTPUT_DDL, "append", "eventTime")
         writer = (
             rows.writeStream.foreachBatch(self._write)
@@ -82,7 +82,8 @@ class StreamQuery:
             limits=Limits(
                 config.allowed_lateness_ms,
                 config.logic["max_held_events"],
-                eager=config.emission == "eager",
+                eager=config.emission == "eager" or config.in_processing_time,
+                as_they_come=config.in_processing_time,
                 jitter_ms=config.timeout_jitter_ms,
             ),
             topic=config.topic,

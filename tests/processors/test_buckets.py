@@ -27,8 +27,8 @@ GAP = 1000
 class Bench(BucketBench):
     """A bucket of `user_sessions`."""
 
-    def __init__(self, folder: Path, *, eager: bool = False, jitter_ms: int = 0) -> None:
-        super().__init__(folder, JOB, SessionLogic(GAP), eager=eager, jitter_ms=jitter_ms)
+    def __init__(self, folder: Path, **limits: Any) -> None:
+        super().__init__(folder, JOB, SessionLogic(GAP), **limits)
 
     @property
     def sessions(self) -> list[dict[str, Any]]:

@@ -128,6 +128,7 @@ class Launch:
             "max_ahead_ms": 3_600_000,
             "max_record_bytes": 1_048_576,
             "tick": {"mode": "auto", "interval_ms": 1000},
+            "clock": "event",
             "emission": "watermark",
             "timeout_jitter_ms": 0,
             "logic": dict(self.stream.logic),

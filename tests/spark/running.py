@@ -77,7 +77,7 @@ class Running:
     def tick(self, watermark: datetime) -> None:
         """Move the watermark and nothing else."""
         at = datetime.fromtimestamp(
-            watermark.timestamp() + self.config.allowed_lateness_ms / 1000, watermark.tzinfo
+            watermark.timestamp() + self.config.watermark_delay_ms / 1000, watermark.tzinfo
         )
         self._broker.send_tick(self.config.tick_topic, at.isoformat())
         self.query.processAllAvailable()

@@ -40,6 +40,7 @@ CONFIG: dict[str, Any] = {
     "max_ahead_ms": 3600000,
     "max_record_bytes": 1048576,
     "tick": {"mode": "auto", "interval_ms": 5000},
+    "clock": "event",
     "emission": "watermark",
     "timeout_jitter_ms": 0,
     "logic": {"gap_ms": 1800000},
@@ -72,6 +73,7 @@ def test_a_configuration_is_typed() -> None:
         ({"topic": None}, "topic: expected str, found nothing"),
         ({"topic_partitions": "3"}, "topic_partitions: expected int, found '3'"),
         ({"topic_partitions": True}, "topic_partitions: expected int, found True"),
+        ({"clock": "sundial"}, "one of event, processing, found 'sundial'"),
         ({"emission": "later"}, "one of watermark, eager, found 'later'"),
         ({"state_buckets": None}, "state_buckets: expected int, found nothing"),
         ({"tick": {"mode": "hourly", "interval_ms": 1}}, "found 'hourly'"),
@@ -146,7 +148,8 @@ def checkpoint_with(folder: Path, planned: int, committed: int) -> Checkpoint:
         (folder / name).mkdir()
         for batch in range(last + 1):
             source = json.dumps({"t": {"0": batch * 10, "1": 5}, "ticks": {"0": 1}})
-            text = f'v1\n{{"batchWatermarkMs":{batch * 1000}}}\n{source}'
+            times = json.dumps({"batchWatermarkMs": batch * 1000, "batchTimestampMs": 5000 + batch})
+            text = f"v1\n{times}\n{source}"
             (folder / name / str(batch)).write_text(text)
             (folder / name / f".{batch}.crc").write_bytes(b"\x00")
     return Checkpoint(f"file://{folder}")
@@ -160,6 +163,7 @@ def test_a_checkpoint_with_a_pending_batch_is_not_clean(tmp_path: Path) -> None:
     batch = checkpoint.planned(10)
     assert batch is not None
     assert (batch.watermark_ms, batch.offsets["t"]) == (10_000, {0: 100, 1: 5})
+    assert batch.planned_ms == 5010
     assert checkpoint.planned(12) is None
 
 

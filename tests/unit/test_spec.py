@@ -258,6 +258,29 @@ def test_a_stream_may_emit_on_arrival(tmp_path: Path) -> None:
     assert load_spec("fraud_watch", tmp_path).emission == "eager"
 
 
+def test_a_stream_may_run_by_processing_time(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, "clock": "processing"}))
+    assert load_spec("small", tmp_path).clock == "processing"
+    assert load_spec("user_sessions").clock == "event"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"clock": "sundial"}, "clock: expected one of 'event' or 'processing', found 'sundial'"),
+        ({"clock": "processing", "emission": "eager"}, "no emission with clock: processing"),
+        (
+            {"clock": "processing", "source": {"topic": "t", "tick": {"mode": "record"}}},
+            r"source\.tick\.mode to be auto or wall_clock",
+        ),
+    ],
+)
+def test_what_contradicts_the_clock_is_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, **change}))
+    with pytest.raises(SpecError, match=said):
+        load_spec("small", tmp_path)
+
+
 def test_a_jitter_delays_the_end_of_the_last_key(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, "timeout": {"jitter": "90s"}}))
     assert load_spec("small", tmp_path).longest_timeout == timedelta(seconds=90)
