@@ -48,6 +48,13 @@ class FreeLogic(Logic):
         }
 
 
+class ActionCountsLogic(Logic):
+    """A count ends `idle` after the user's last action."""
+
+    idle: Duration = timedelta(minutes=5)
+    max_held_events: Count = 10_000
+
+
 class UserSessionsLogic(Logic):
     """Sessions end after `gap`, or what an event asks for, up to `max_gap`."""
 
@@ -134,6 +141,7 @@ class UserActivityLogic(Logic):
 
 
 MODELS: dict[str, type[Logic]] = {
+    "action_counts": ActionCountsLogic,
     "device_lifecycle": DeviceLifecycleLogic,
     "fraud_watch": FraudWatchLogic,
     "intrusion_patterns": IntrusionPatternsLogic,

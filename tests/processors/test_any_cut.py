@@ -14,6 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.action_counts import declaration as action_counts
+from spark_jobs.action_counts.logic import CountLogic
+from spark_jobs.action_counts.model import ActionEvent
 from spark_jobs.device_lifecycle import declaration as device_lifecycle
 from spark_jobs.device_lifecycle.machine import DeviceMachine
 from spark_jobs.device_lifecycle.model import DeviceReading
@@ -51,6 +54,7 @@ class Case:
 
 
 CASES = {
+    "action_counts": Case(action_counts.JOB, CountLogic(600), ActionEvent, (st.sampled_from("xyz"),)),
     "user_sessions": Case(
         user_sessions.JOB,
         SessionLogic(1000),

@@ -83,6 +83,11 @@ INTRUSION_PATTERNS = Stream(
     ("intrusion_alerts",),
     {"horizon_ms": 20 * MINUTE_MS, "max_held_events": 10_000},
 )
+ACTION_COUNTS = Stream(
+    "action_counts",
+    ("action_counts",),
+    {"idle_ms": 5 * MINUTE_MS, "max_held_events": 10_000},
+)
 DEVICE_LIFECYCLE = Stream(
     "device_lifecycle",
     ("device_alerts", "device_status"),
