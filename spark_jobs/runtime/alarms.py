@@ -38,6 +38,14 @@ class Alarms:
         """Whether no bucket can have a timer that is not known here."""
         return not self._unknown
 
-    def is_due(self, watermark_ms: int) -> bool:
-        """Whether a known timer is at or before the watermark."""
-        return any(timer_ms <= watermark_ms for timer_ms in list(self._timers.values()))
+    def is_due(self, watermark_ms: int, beyond_ms: int | None = None) -> bool:
+        """Whether a known timer is at or before the watermark.
+
+        Args:
+            watermark_ms: What the watermark would be.
+            beyond_ms: A watermark that is on its way already: what is before it needs no other.
+        """
+        return any(
+            timer_ms <= watermark_ms and (beyond_ms is None or timer_ms >= beyond_ms)
+            for timer_ms in list(self._timers.values())
+        )

@@ -99,7 +99,10 @@ class TopicMonitor:
         mode = self._config.tick.mode
         if mode != "off" and self._config.in_processing_time:
             mode = "processing"
-        due = self._alarms.is_due(now_ms - self._config.watermark_delay_ms)
+        delay_ms = self._config.watermark_delay_ms
+        # A tick takes two batches to act. Another one for the same timers would cost two more.
+        sent_ms = None if self._last_sent is None else self._last_sent - delay_ms
+        due = self._alarms.is_due(now_ms - delay_ms, sent_ms)
         pause_ms = self._config.trigger_interval_ms if due else self._config.tick.interval_ms
         waits = now_ms - self._last_tick_ms < pause_ms
         view = TopicView(
@@ -108,7 +111,7 @@ class TopicMonitor:
             newest={} if mode in ("wall_clock", "off", "processing") or waits else self._last_records(ends),
             seen_ms=position.newest_ms,
             watermark_ms=position.watermark_ms,
-            lateness_ms=self._config.watermark_delay_ms,
+            lateness_ms=delay_ms,
             max_ahead_ms=self._config.max_ahead_ms,
         )
         # Between two ticks of a quiet topic only the events themselves may ask for one.

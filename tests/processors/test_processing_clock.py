@@ -218,6 +218,16 @@ def test_records_that_wait_change_nothing() -> None:
     assert watch.look(10_000) == [NOW + 40_000]
 
 
+def test_a_tick_that_is_on_its_way_is_not_sent_again() -> None:
+    watch = Watch()
+    watch.look()
+    watch.alarms.note({1: NOW + 10_000, 2: NOW + 13_000})
+    assert watch.look(10_500) == [NOW + 10_500]
+    # No batch has acted on it yet, so the first alarm still stands.
+    assert watch.look(2000) == []
+    assert watch.look(500) == [NOW + 13_000]
+
+
 def test_without_an_alarm_the_clock_ticks_once_a_minute() -> None:
     watch = Watch()
     assert watch.look() == [NOW]

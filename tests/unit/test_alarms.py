@@ -21,6 +21,13 @@ def test_a_timer_is_due_at_its_time_and_until_it_is_replaced() -> None:
     assert not alarms.is_due(1 << 60)
 
 
+def test_a_timer_before_a_watermark_that_is_on_its_way_is_not_due() -> None:
+    alarms = Alarms(4, new=True)
+    alarms.note({1: 100, 2: 200})
+    assert [alarms.is_due(150, beyond) for beyond in (99, 100, 101)] == [True, True, False]
+    assert alarms.is_due(200, 101)
+
+
 def test_after_a_restart_a_bucket_is_unknown_until_it_was_looked_at() -> None:
     alarms = Alarms(2, new=False)
     alarms.note({0: None})
