@@ -171,7 +171,9 @@ class StreamSpec(Part):
     @property
     def longest_timeout(self) -> timedelta:
         """How far event time has to pass a key's last event before all of its state is gone."""
-        return self.logic.longest() + self.event_time.allowed_lateness
+        lateness = self.event_time.allowed_lateness
+        # The id of an event is remembered for the allowed lateness, whatever else is forgotten sooner.
+        return max(self.logic.longest(), lateness) + lateness
 
     @property
     def all_tables(self) -> tuple[str, ...]:

@@ -47,12 +47,22 @@ class Checkpoint:
         return self.last_planned() == self.last_committed()
 
     def planned(self, batch_id: int) -> PlannedBatch | None:
-        """What was planned for a batch, or None if it is not (or no longer) on record."""
+        """What was planned for a batch, or None if it is not (or no longer) on record.
+
+        Raises:
+            RuntimeError: The query has several scans, and they do not end at the same offsets.
+        """
         text = storage.read_text(f"{self._uri}/offsets/{batch_id}")
         if text is None:
             return None
-        _, metadata, source = text.splitlines()[:3]
-        return PlannedBatch(batch_id, parse_offsets(source), int(json.loads(metadata)["batchWatermarkMs"]))
+        _, metadata, *sources = text.splitlines()
+        ends, *others = [parse_offsets(source) for source in sources]
+        if any(other != ends for other in others):
+            raise RuntimeError(
+                f"batch {batch_id} in {self._uri} was planned with different ends for the branches of one "
+                "query, so its counts would not add up: begin a new checkpoint, and report this"
+            )
+        return PlannedBatch(batch_id, ends, int(json.loads(metadata)["batchWatermarkMs"]))
 
     def initial_offsets(self) -> Offsets:
         """Where the first batch began; empty before it was planned."""

@@ -22,11 +22,12 @@ from spark_jobs.runtime.parent import exit_with_jvm
 from spark_jobs.runtime.progress import Position, Progress
 from spark_jobs.runtime.refusal import record_refusal
 from spark_jobs.runtime.status import StatusFile
-from spark_jobs.runtime.stream_query import StreamQuery
+from spark_jobs.runtime.stream_query import StreamQuery, session_conf
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from spark_jobs.runtime.native_job import NativeJob
     from spark_jobs.runtime.stream_job import StreamJob
 
 EXIT_DRAINED, EXIT_FAILED, EXIT_REFUSED, EXIT_LEASE_LOST = 0, 1, 3, 4
@@ -40,7 +41,7 @@ _FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 15.0
 _MOST_RETRIES = 5
 
 
-def run(job: StreamJob, arguments: list[str]) -> int:
+def run(job: StreamJob | NativeJob, arguments: list[str]) -> int:
     """Run ``job`` with the configuration named by the one argument; returns the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
@@ -81,7 +82,7 @@ def run(job: StreamJob, arguments: list[str]) -> int:
 class Driver:
     """One launch of one stream that holds the lease."""
 
-    def __init__(self, job: StreamJob, config: Config, lease: Lease, status: StatusFile) -> None:
+    def __init__(self, job: StreamJob | NativeJob, config: Config, lease: Lease, status: StatusFile) -> None:
         self._job = job
         self._config = config
         self._status = status
@@ -117,7 +118,11 @@ class Driver:
         spark = session.create_session(
             f"stateward-{self._config.stream}",
             self._config.state_partitions,
-            {**session.checkpoint_conf(self._config.checkpoint_uri), **self._config.spark_conf},
+            {
+                **session.checkpoint_conf(self._config.checkpoint_uri),
+                **session_conf(self._job),
+                **self._config.spark_conf,
+            },
         )
         try:
             signals.handle_in_jvm(spark, self._ask)
@@ -189,8 +194,8 @@ class Driver:
             self._status.update(state="running", message="", **self._progress.resume())
             while query.isActive and not self._should_leave():
                 fields = self._progress.poll(query)
-                if fields.get("state_rows") == 0:
-                    stream_query.alarms.note_empty()
+                if (rows := fields.get("state_rows")) is not None:
+                    stream_query.alarms.note_state(rows)
                 self._publish(fields)
                 self._asked.wait(_POLL_S)
             if query.isActive:

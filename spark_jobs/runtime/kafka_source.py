@@ -1,4 +1,4 @@
-"""The scan of a stream as a source for Spark: plans offsets on the driver, reads and packs in the workers."""
+"""The scan of a stream as a source for Spark: plans offsets on the driver, reads and sorts in the workers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from spark_jobs.runtime import kafka_reader
 from spark_jobs.runtime.broker import Broker
 from spark_jobs.runtime.checkpoint import Checkpoint, from_json, offset_json
-from spark_jobs.runtime.lanes import PACKED_DDL
+from spark_jobs.runtime.intake import Sorter
 from spark_jobs.runtime.offsets import Offsets, Range, limited, ranges, tasks
-from spark_jobs.runtime.pack import Packer
+from spark_jobs.runtime.rounds import Rounds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +37,7 @@ class Scan:
         from_latest: Whether a new checkpoint begins at the topic's end, and not at its begin.
         most_records: Records of the data topic in a batch.
         checkpoint_uri: Remembers where the first batch began.
+        rounds: A file by which several scans of one query agree (`rounds`); None when there is one scan.
     """
 
     bootstrap: str
@@ -46,32 +47,33 @@ class Scan:
     from_latest: bool
     most_records: int
     checkpoint_uri: str
+    rounds: str | None = None
 
 
-class PackedKafka(DataSource):
+class SortedKafka(DataSource):
     """The source; a subclass made by `source_of` knows what to read."""
 
     scan: Scan
-    packer: Packer
+    sorter: Sorter
 
     def schema(self) -> str:
-        """`lanes.PACKED_DDL`."""
-        return PACKED_DDL
+        """What the sorter makes of the records."""
+        return self.sorter.ddl
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """One query's reader."""
-        return PackedReader(self.scan, self.packer)
+        return KafkaReader(self.scan, self.sorter)
 
 
-def source_of(scan: Scan, packer: Packer) -> type[PackedKafka]:
+def source_of(scan: Scan, sorter: Sorter) -> type[SortedKafka]:
     """The source of one stream, to be registered with a session."""
 
-    class Bound(PackedKafka):
+    class Bound(SortedKafka):
         @classmethod
         def name(cls) -> str:
             return f"stateward-{scan.topic}"
 
-    Bound.scan, Bound.packer = scan, packer
+    Bound.scan, Bound.sorter = scan, sorter
     return Bound
 
 
@@ -82,17 +84,18 @@ class _Share(InputPartition):
     ranges: list[Range]
 
 
-class PackedReader(DataSourceStreamReader):
+class KafkaReader(DataSourceStreamReader):
     """Plans batches and reads them.
 
     Args:
         scan: What to read.
-        packer: What to make of it.
+        sorter: What to make of it.
     """
 
-    def __init__(self, scan: Scan, packer: Packer) -> None:
+    def __init__(self, scan: Scan, sorter: Sorter) -> None:
         self._scan = scan
-        self._packer = packer
+        self._sorter = sorter
+        self._rounds = None if scan.rounds is None else Rounds(scan.rounds)
         self._broker: Broker | None = None
 
     def initialOffset(self) -> dict[str, Any]:
@@ -118,6 +121,11 @@ class PackedReader(DataSourceStreamReader):
             BrokerAwayError: Kafka does not answer.
             DataLossError: The topic was made anew.
         """
+        if self._rounds is None:
+            return self._next_end(start, limit)
+        return self._rounds.end(lambda: self._next_end(start, limit))
+
+    def _next_end(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begin = from_json(start)
         ends = self._ends()
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
@@ -134,9 +142,9 @@ class PackedReader(DataSourceStreamReader):
         return [_Share(share) for share in shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read and pack one task's records, in a worker."""
+        """Read and sort one task's records, in a worker."""
         assert isinstance(partition, _Share)
-        load = self._packer.load()
+        load = self._sorter.load()
         for topic in sorted({one.topic for one in partition.ranges}):
             take = load.take_ticks if topic == self._scan.tick_topic else load.take
             share = [one for one in partition.ranges if one.topic == topic]

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 
-from spark_jobs.runtime.alarms import Alarms
+from spark_jobs.runtime.alarms import Alarms, OpenState
 from spark_jobs.runtime.broker import Broker, BrokerAwayError, LastRecord
 from spark_jobs.runtime.config import Config
 from spark_jobs.runtime.progress import Position
@@ -39,7 +39,7 @@ class TopicMonitor:
         broker: Broker,
         partitions: int,
         position: Callable[[], Position],
-        alarms: Alarms,
+        alarms: Alarms | OpenState,
         publish: Callable[..., None],
         clock: Callable[[], datetime],
     ) -> None:

@@ -6,26 +6,26 @@ Packing first means that Spark moves and decodes a row per bucket and task, and 
 from __future__ import annotations
 
 import marshal
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import orjson
 import pyarrow as pa
 
-from spark_jobs.runtime.checkpoint import Checkpoint
-from spark_jobs.runtime.lanes import LANE_DATA_TICK, LANE_DEAD, LANE_EVENT, LANE_TICK, bucket_of
-from spark_jobs.runtime.parse import Parser, Rejection
+from spark_jobs.runtime.intake import Load, Place, watermark_ms
+from spark_jobs.runtime.lanes import (
+    LANE_DATA_TICK,
+    LANE_DEAD,
+    LANE_EVENT,
+    LANE_TICK,
+    PACKED_DDL,
+    bucket_of,
+)
+from spark_jobs.runtime.parse import Rejection
 from spark_jobs.runtime.rows import encode_rows
 from spark_jobs.runtime.tables import DEAD_LETTERS
-from spark_jobs.runtime.validation import TICK_KEY, Bounds, Field
+from spark_jobs.runtime.validation import Bounds, Field
 
-if TYPE_CHECKING:
-    from confluent_kafka import Message
-
-_BATCH_ID = "streaming.sql.batchId"  # MicroBatchExecution.BATCH_ID_KEY
 _SCHEMA = pa.schema(
     [
         ("lane", pa.string()),
@@ -37,7 +37,6 @@ _SCHEMA = pa.schema(
         ("payload", pa.binary()),
     ]
 )
-_TICK_KEY = TICK_KEY.encode()
 
 
 @dataclass(frozen=True)
@@ -62,46 +61,31 @@ class Packer:
     topic: str
     checkpoint_uri: str
 
-    def load(self) -> Load:
+    @property
+    def ddl(self) -> str:
+        """`lanes.PACKED_DDL`."""
+        return PACKED_DDL
+
+    def load(self) -> PackedLoad:
         """Begin to pack one task's records."""
-        return Load(self, _watermark_ms(self.checkpoint_uri))
+        return PackedLoad(self, watermark_ms(self.checkpoint_uri))
 
 
-class Load:
+class PackedLoad(Load):
     """What one task has packed so far."""
 
     def __init__(self, packer: Packer, watermark_ms: int) -> None:
+        super().__init__(packer.topic, packer.fields, packer.bounds)
         self._packer = packer
         self._watermark_ms = watermark_ms
-        self._parse = Parser(packer.fields, packer.bounds).parse
         self._events: dict[int, list[list[tuple[Any, ...]]]] = {}
         self._newest: dict[int, int] = {}
-        self._dead: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
-        self._data_ticks: dict[int, int] = defaultdict(int)
-        self._ticks: list[datetime] = []
 
-    def take(self, messages: Iterable[Message]) -> None:
-        """Parse and sort records of the data topic."""
-        for message in messages:
-            key = message.key()
-            if key == _TICK_KEY:
-                self._data_ticks[message.partition() or 0] += 1
-            else:
-                place = (message.partition() or 0, message.offset() or 0, message.timestamp()[1])
-                self._record(place, key, message.value())
-
-    def take_ticks(self, messages: Iterable[Message]) -> None:
-        """Note records of the tick topic."""
-        for message in messages:
-            self._ticks.append(datetime.fromisoformat(orjson.loads(message.value() or b"{}")["tick"]))
-
-    def _record(self, place: tuple[int, int, int], key: bytes | None, value: bytes | None) -> None:
+    def _record(self, place: Place, key: bytes | None, value: bytes | None) -> None:
         packer = self._packer
         parsed = self._parse(value, place[2])
         if isinstance(parsed, Rejection):
-            self._dead[place[0]].append(
-                (packer.topic, *place, key, value, parsed.reason.value, parsed.detail)
-            )
+            self._reject(place, key, value, parsed)
             return
         record, event_ms = parsed
         partition = place[0]
@@ -135,23 +119,3 @@ class Load:
             columns = zip(*rows, strict=True)
             arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
-
-
-def _watermark_ms(checkpoint_uri: str) -> int:
-    """The watermark at which the running batch was planned (ms); 0 before the first tick.
-
-    Raises:
-        RuntimeError: The batch is not in the checkpoint.
-    """
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    batch_id = None if context is None else context.getLocalProperty(_BATCH_ID)
-    if batch_id is None:
-        return 0
-    planned = Checkpoint(checkpoint_uri).planned(int(batch_id))
-    if planned is None:
-        raise RuntimeError(
-            f"batch {batch_id} runs but is not planned in {checkpoint_uri}: is the checkpoint shared?"
-        )
-    return planned.watermark_ms

@@ -1,4 +1,4 @@
-"""One stream's query: tables, source, processor and sink put together."""
+"""One stream's query: tables, source, operators and sink put together."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.runtime import sink, source
 from spark_jobs.runtime.admission import Limits
-from spark_jobs.runtime.alarms import Alarms
+from spark_jobs.runtime.alarms import Alarms, OpenState
 from spark_jobs.runtime.bucket_processor import BucketProcessor
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.lanes import OUTPUT_DDL
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
 from spark_jobs.runtime.ledger import Ledger
+from spark_jobs.runtime.native_job import NativeJob
+from spark_jobs.runtime.native_query import NATIVE_CONF, native_rows
 from spark_jobs.runtime.tables import DEAD_LETTERS, LATE_EVENTS, SHARED_TABLES
 
 if TYPE_CHECKING:
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
 
     from spark_jobs.runtime.config import Config
     from spark_jobs.runtime.stream_job import StreamJob
+
+
+def session_conf(job: StreamJob | NativeJob) -> dict[str, str]:
+    """Settings that the session of a stream needs beside those of `session`."""
+    return NATIVE_CONF if isinstance(job, NativeJob) else {}
 
 
 class StreamQuery:
@@ -37,7 +44,12 @@ class StreamQuery:
     """
 
     def __init__(
-        self, spark: SparkSession, job: StreamJob, config: Config, partitions: int, keeper: LeaseKeeper
+        self,
+        spark: SparkSession,
+        job: StreamJob | NativeJob,
+        config: Config,
+        partitions: int,
+        keeper: LeaseKeeper,
     ) -> None:
         self._spark = spark
         self._job = job
@@ -45,7 +57,11 @@ class StreamQuery:
         self._partitions = partitions
         self._keeper = keeper
         self.checkpoint = Checkpoint(config.checkpoint_uri)
-        self.alarms = Alarms(config.state_buckets, new=self.checkpoint.last_planned() < 0)
+        self.alarms: Alarms | OpenState
+        if isinstance(job, NativeJob):
+            self.alarms = OpenState()
+        else:
+            self.alarms = Alarms(config.state_buckets, new=self.checkpoint.last_planned() < 0)
         self.ledger: Ledger | None = None
         self._generation: str | None = None
 
@@ -56,11 +72,9 @@ class StreamQuery:
 
     def start(self, *, once: bool = False) -> StreamingQuery:
         """Start the query; with ``once`` for one batch only."""
-        packed = source.read_packed(self._spark, self._config, self._job, self._partitions)
-        grouped = source.keyed(packed, self._config.allowed_lateness_ms, self._partitions)
-        rows = grouped.transformWithState(self._processor(), OUTPUT_DDL, "append", "eventTime")
         writer = (
-            rows.writeStream.foreachBatch(self._write)
+            self._rows()
+            .writeStream.foreachBatch(self._write)
             .queryName(self._config.stream)
             .option("checkpointLocation", self._config.checkpoint_uri)
         )
@@ -72,23 +86,14 @@ class StreamQuery:
         self.ensure_ledger(str(query.id))
         return query
 
-    def _processor(self) -> BucketProcessor:
+    def _rows(self) -> DataFrame:
+        """What the stream puts out: `lanes.OUTPUT_DDL`."""
         job, config = self._job, self._config
-        return BucketProcessor(
-            logic=job.logic(config),
-            state_type=job.state_type,
-            event_type=job.event_type,
-            outputs=job.outputs,
-            limits=Limits(
-                config.allowed_lateness_ms,
-                config.logic["max_held_events"],
-                eager=config.emission == "eager",
-            ),
-            topic=config.topic,
-            state_version=job.state_version,
-            cache_root=config.state_cache_dir or _cache_root(config.stream),
-            checkpoint_uri=config.checkpoint_uri,
-        )
+        if isinstance(job, NativeJob):
+            return native_rows(self._spark, config, job, self._partitions, _cache_root(config))
+        packed = source.read(self._spark, config, source.packer_of(config, job), self._partitions)
+        grouped = source.keyed(packed, config.allowed_lateness_ms, self._partitions)
+        return grouped.transformWithState(_processor(job, config), OUTPUT_DDL, "append", "eventTime")
 
     def ensure_ledger(self, generation: str) -> Ledger:
         """The ledger of the checkpoint's generation, read once."""
@@ -118,5 +123,25 @@ class StreamQuery:
         )(batch, batch_id)
 
 
-def _cache_root(stream: str) -> str:
-    return str(Path(tempfile.gettempdir()) / f"stateward-state-{os.getuid()}" / stream)
+def _processor(job: StreamJob, config: Config) -> BucketProcessor:
+    return BucketProcessor(
+        logic=job.logic(config),
+        state_type=job.state_type,
+        event_type=job.event_type,
+        outputs=job.outputs,
+        limits=Limits(
+            config.allowed_lateness_ms,
+            config.logic["max_held_events"],
+            eager=config.emission == "eager",
+        ),
+        topic=config.topic,
+        state_version=job.state_version,
+        cache_root=_cache_root(config),
+        checkpoint_uri=config.checkpoint_uri,
+    )
+
+
+def _cache_root(config: Config) -> str:
+    if config.state_cache_dir:
+        return config.state_cache_dir
+    return str(Path(tempfile.gettempdir()) / f"stateward-state-{os.getuid()}" / config.stream)

@@ -21,7 +21,11 @@ def expected_rows(launch: Launch, events: Iterable[tuple[str, Any]]) -> dict[str
     by_key: dict[str, list[Any]] = defaultdict(list)
     for key, event in events:
         by_key[key].append(event)
-    rows = [row for key, found in by_key.items() for row in fold_all(logic, key, found)]
+    return of_tables(launch, [row for key, found in by_key.items() for row in fold_all(logic, key, found)])
+
+
+def of_tables(launch: Launch, rows: list[tuple[Any, ...]]) -> dict[str, Rows]:
+    """By table the rows of an oracle, as the table has them."""
     return {output.table.name: _sorted(_of_table(output, rows)) for output in launch.stream.job.outputs}
 
 

@@ -1,0 +1,35 @@
+"""What a stream on Spark's own operators declares; the runtime does the rest (`native_query`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.runtime.stream_job import Output
+from spark_jobs.runtime.validation import Field
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark_jobs.runtime.config import Config
+
+
+@dataclass(frozen=True)
+class NativeJob:
+    """One stream of windows, joins and aggregations.
+
+    Attributes:
+        key: The field by which it is keyed; an event's identity is its id within the key.
+        fields: All declared input fields, ``event_id`` and the key among them. Each is a column of the
+            events: a text as ``string``, a flag as ``boolean``, a number as ``decimal(38,9)``,
+            ``event_time`` as ``timestamp``.
+        plan: From the events, each once and none late, to the rows of each table by its name, with the
+            table's columns. The operators work in append mode.
+        outputs: Its tables.
+    """
+
+    key: Field
+    fields: Callable[[Config], tuple[Field, ...]]
+    plan: Callable[[DataFrame, Config], dict[str, DataFrame]]
+    outputs: tuple[Output, ...]
