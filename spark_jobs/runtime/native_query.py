@@ -33,8 +33,13 @@ if TYPE_CHECKING:
     from spark_jobs.runtime.config import Config
     from spark_jobs.runtime.native_job import NativeJob
 
-# Only transformWithState has its state in Avro; Spark refuses it for other operators.
-NATIVE_CONF = {"spark.sql.streaming.stateStore.encodingFormat": "unsaferow"}
+NATIVE_CONF = {
+    # Only transformWithState has its state in Avro; Spark refuses it for other operators.
+    "spark.sql.streaming.stateStore.encodingFormat": "unsaferow",
+    # In a batch without data the branches look alike. Spark then shuffles for one of them, lets others reuse
+    # that, and does not see the watermark behind it: their operators would never forget anything.
+    "spark.sql.exchange.reuse": "false",
+}
 
 # EventTimeWatermark.delayKey: what makes a column one that operators compare with the watermark.
 _WATERMARK_KEY = "spark.watermarkDelayMs"

@@ -124,6 +124,12 @@ def send(native: Native, seed: int, keys: int, events_per_key: int) -> Sent:
     return Sent(records, events, len(junk), len(copies))
 
 
+def one(native: Native, event_id: str, at_ms: int) -> tuple[Record, Any]:
+    """A record of a key of its own, and its event."""
+    document = {"event_id": event_id, native.key: event_id, **native.values(random.Random(1))}
+    return _record(native, at_ms, document), native.event(document, at_ms)
+
+
 def _record(native: Native, at_ms: int, document: Document) -> Record:
     at = (START + timedelta(milliseconds=at_ms - START_MS)).isoformat(timespec="milliseconds")
     return document[native.key].encode(), json.dumps({**document, "event_time": at}).encode()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -13,8 +15,8 @@ from spark_jobs.runtime import session as spark_session
 from spark_jobs.runtime.native_query import NATIVE_CONF
 from tests.kafka_broker import RunningBroker
 from tests.spark.launches import JARS, Launch
-from tests.spark.native import LATENESS_MS, NATIVES, Native, Sent, send
-from tests.spark.oracle import difference, found_rows, of_tables
+from tests.spark.native import LATENESS_MS, NATIVES, Native, one, send
+from tests.spark.oracle import Rows, difference, found_rows, of_tables
 from tests.spark.running import COUNTS, Running, running
 from tests.waiting import wait_until
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 QUIET = timedelta(days=1)
+SETTINGS = {"allowed_lateness_ms": LATENESS_MS, "max_records_per_batch": 60}
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +52,7 @@ def test_the_tables_are_the_oracles_answer_and_the_state_empties(
     broker.create_topic(launch.topic, launch.partitions)
     broker.create_topic(launch.document()["tick_topic"], 1)
     third = len(sent.records) // 3
-    settings = {"allowed_lateness_ms": LATENESS_MS, "max_records_per_batch": 60}
-    with running(launch, spark, **settings) as query:
+    with running(launch, spark, **SETTINGS) as query:
         launch.send(sent.records[:third])
         query.settle()
         # A few at a time, so that some come between the questions that Spark asks the branches of a batch.
@@ -58,29 +60,70 @@ def test_the_tables_are_the_oracles_answer_and_the_state_empties(
             launch.send(sent.records[begin : min(begin + 5, 2 * third)])
         query.settle()
         dropped = _dropped(query)
-    with running(launch, spark, "run-2", **settings) as query:
+    with running(launch, spark, "run-2", **SETTINGS) as query:
         launch.send(sent.records[2 * third :])
         query.settle()
+        watermark_ms = max(event.event_ms for event in sent.events) - LATENESS_MS
+        wait_until(lambda: _watermark_ms(query) == watermark_ms, 60, lambda: f"W: {_watermark_ms(query)}")
+        on_time, event = one(native, "on-time", watermark_ms)
+        late, _ = one(native, "late", watermark_ms - 1)
+        launch.send([on_time, late])
+        query.query.processAllAvailable()
         query.tick(sent.last + QUIET)
-        wait_until(lambda: query.state_rows() == 0, 60, lambda: f"no state is left: {query.state_rows()}")
+        wait_until(lambda: query.state_rows() == 0, 60, lambda: f"state is left: {query.query.lastProgress}")
         counted = query.counted()
         dropped += _dropped(query)
 
-    check(launch, native, sent, counted)
+    assert {name: counted[name] for name in COUNTS} == {
+        "accepted": len(sent.events) + 1,
+        "dead": sent.dead,
+        "late": 1,
+        "duplicates": sent.duplicates,
+    }
+    assert [row["event_id"] for row in launch.rows("late_events")] == ["late"]
+    assert difference(found_rows(launch), _expected(launch, native, [*sent.events, event])) == {}
     assert dropped == 0
 
 
-def check(launch: Launch, native: Native, sent: Sent, counted: dict[str, Any]) -> None:
-    """Counts and tables are those of the records."""
-    assert {name: counted[name] for name in COUNTS} == {
-        "accepted": len(sent.events),
-        "dead": sent.dead,
-        "late": 0,
-        "duplicates": sent.duplicates,
-    }
-    expected = of_tables(launch, native.oracle(sent.events, launch.stream.logic))
-    assert all(expected.values()), f"a table without a row shows nothing: {expected}"
+@pytest.mark.parametrize("native", NATIVES, ids=lambda native: native.stream.name)
+def test_killed_in_mid_run_the_answer_is_the_same(
+    native: Native, tmp_path: Path, broker: RunningBroker
+) -> None:
+    launch = Launch(tmp_path, broker, f"killed-{native.stream.name}", stream=native.stream)
+    sent = send(native, seed=7, keys=20, events_per_key=10)
+    expected = _expected(launch, native, sent.events)
+    broker.create_topic(launch.topic, launch.partitions)
+    half = len(sent.records) // 2
+    launch.send(sent.records[:half])
+    try:
+        first = launch.start("run-1", **SETTINGS)
+        wait_until(lambda: launch.status().get("consumed"), 300, lambda: f"a batch: {launch.status()}")
+        os.killpg(first.pid, signal.SIGKILL)
+        first.wait()
+        launch.send(sent.records[half:])
+        launch.end_replay((sent.last + QUIET).isoformat())
+        second = launch.start("run-2", **SETTINGS)
+        all_rows = sum(map(len, expected.values()))
+        status = launch.wait_for("all rows", 300, consumed=len(sent.records), rows_out=all_rows, state_rows=0)
+        second.send_signal(signal.SIGTERM)
+        assert second.wait(60) == 0
+    finally:
+        launch.kill_all()
+
+    assert [status[name] for name in COUNTS] == [len(sent.events), sent.dead, 0, sent.duplicates]
     assert difference(found_rows(launch), expected) == {}
+
+
+def _expected(launch: Launch, native: Native, events: list[Any]) -> dict[str, Rows]:
+    expected = of_tables(launch, native.oracle(events, launch.stream.logic))
+    assert all(expected.values()), f"a table without a row shows nothing: {expected}"
+    return expected
+
+
+def _watermark_ms(query: Running) -> int:
+    """The watermark of the last committed batch."""
+    planned = query.checkpoint.planned(query.checkpoint.last_committed())
+    return planned.watermark_ms if planned else 0
 
 
 def _dropped(query: Running) -> int:
