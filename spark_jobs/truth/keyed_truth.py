@@ -85,7 +85,7 @@ class KeyedTruth:
         logic = self._job.logic(self._config)
         rows = [row for key, events in self._events.items() for row in fold_all(logic, key, events)]
         return Expected(
-            tables={output.table.name: _of_table(output, rows) for output in self._job.outputs},
+            tables={output.table.name: rows_of_table(output, rows) for output in self._job.outputs},
             counts={name: self._counts[name] for name in _COUNT_OF.values()},
             dead_letters=self._dead,
             late_events=self._late,
@@ -108,7 +108,7 @@ class KeyedTruth:
         )
 
 
-def _of_table(output: Output, rows: list[tuple[Any, ...]]) -> Rows:
+def rows_of_table(output: Output, rows: list[tuple[Any, ...]]) -> Rows:
     """The rows of a table, as the table has them; of one with current rows the last of each key."""
     mine = [row for row in rows if type(row) is output.row]
     found: Rows = decode_rows(encode_rows(output.table, mine)).to_pylist()
