@@ -123,9 +123,13 @@ class Traffic:
             running = [(maker, pieces) for maker, pieces, records in made if records is not None]
 
     def late(self) -> Iterator[Slice]:
-        """Make the second phase: new events of the span, to be sent when the watermark has passed it."""
+        """Make the second phase: new events of the span, to be sent when the watermark has passed it.
+
+        To be asked for when the first phase is made.
+        """
         for maker in self._makers:
-            yield Slice(maker.topic.name, maker.late())
+            if records := maker.late():
+                yield Slice(maker.topic.name, records)
 
 
 class _Maker:
@@ -163,12 +167,13 @@ class _Maker:
             yield self._close(number)
 
     def late(self) -> list[Record]:
-        """Events that nobody has seen, of the first half of the span."""
+        """Events that nobody has seen, of the first half of the span and before the last event."""
         rng = Random(f"{self._seed}/late")
-        count = max(1, round(self._quota * self._profile.late))
+        latest_ms = min(self._plan.span_ms // 2, self.last_ms - self._start_ms)
+        count = max(1, round(self._quota * self._profile.late)) if latest_ms > 0 else 0
         records = []
         for number in range(count):
-            at_ms = self._start_ms + rng.randrange(self._plan.span_ms // 2)
+            at_ms = self._start_ms + rng.randrange(latest_ms)
             key = self._keys[bisect(self._bounds, rng.random())]
             draft = self._draft(f"late{number:07d}", key, self.topic.ordinary.tell(rng)[0].members, at_ms)
             records.append(Record(LATE, key.encode(), draft.value()))

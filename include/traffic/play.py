@@ -19,7 +19,13 @@ from include.settings import Settings
 from include.spec import StreamSpec
 from include.storage import write_json
 from include.traffic.generate import Plan, Traffic
-from include.traffic.readers import problem_of, readers_of, wait_until_passed, waiting_for
+from include.traffic.readers import (
+    problem_of,
+    readers_of,
+    require_not_passed,
+    running_readers,
+    wait_until_passed,
+)
 from include.traffic.records import Slice, to_ms
 from include.traffic.tally import Tally
 from include.traffic.target import KafkaTarget
@@ -76,6 +82,7 @@ def play(playing: Playing, now: datetime, on_slice: OnSlice = lambda count: None
 
     Raises:
         TooRecentError: Events or ticks would be in the future.
+        TooOldError: A stream is beyond the start already.
         NoReaderError: Late events were asked for, and no stream runs.
         WatermarkError: A stream did not get beyond the last event in time.
         DeliveryError: The broker did not take everything.
@@ -85,10 +92,7 @@ def play(playing: Playing, now: datetime, on_slice: OnSlice = lambda count: None
     after = {topic: tick_after(topic, playing.settings.streams) for topic in traffic.topics}
     readers = readers_of(playing.settings, traffic.topics)
     _require_the_past(playing, after, now)
-    if playing.late and playing.send:
-        # Before anything is sent: is anybody there to wait for?
-        ends = dict.fromkeys(traffic.topics, playing.plan.latest_end)
-        waiting_for(readers, stream_reports(playing.settings, now), ends)
+    awaited = _require_readers(playing, readers, now)
     with contextlib.ExitStack() as stack:
         truth = _truth(playing, readers, now)
         stage = _Stage(
@@ -101,8 +105,14 @@ def play(playing: Playing, now: datetime, on_slice: OnSlice = lambda count: None
         ticks = {topic: last_event[topic] + after[topic] for topic in last_event} if playing.tick else {}
         stage.tick(ticks)
         if playing.late:
-            if playing.send:
-                wait_until_passed(playing.settings, last_event, playing.deadline, time.monotonic, time.sleep)
+            wait_until_passed(
+                playing.settings,
+                awaited,
+                last_event,
+                playing.deadline,
+                clock=time.monotonic,
+                sleep=time.sleep,
+            )
             stage.pass_on(traffic.late())
         topics = stage.topics(playing, last_event, ticks)
         streams = truth.finish() if truth is not None else {}
@@ -160,6 +170,15 @@ def _require_the_past(playing: Playing, after: Mapping[str, timedelta], now: dat
             f" the future, found {playing.plan.start.isoformat()}"
             + ("; with --no-tick it may be later, and the last timeouts stay open" if playing.tick else "")
         )
+
+
+def _require_readers(playing: Playing, readers: list[StreamSpec], now: datetime) -> list[StreamSpec]:
+    """Before anything is sent: would the streams make of it what is expected? Returns whom to wait for."""
+    if not playing.send:
+        return []
+    reports = stream_reports(playing.settings, now)
+    require_not_passed(readers, reports, playing.plan.start)
+    return running_readers(readers, reports) if playing.late else []
 
 
 def _target(playing: Playing, topics: tuple[str, ...]) -> KafkaTarget:

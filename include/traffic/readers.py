@@ -22,6 +22,10 @@ class NoReaderError(RuntimeError):
     """Late events were asked for, and no stream is there to which they could be late."""
 
 
+class TooOldError(ValueError):
+    """A stream is beyond the start already, so that what is sent would be late."""
+
+
 class WatermarkError(RuntimeError):
     """A stream did not get beyond the last event in time."""
 
@@ -43,69 +47,106 @@ def problem_of(spec: StreamSpec) -> str | None:
     )
 
 
-def waiting_for(
-    specs: Sequence[StreamSpec], reports: Sequence[StreamReport], last_event: Mapping[str, datetime]
-) -> list[str]:
-    """Return of each running stream whose watermark is not beyond the last event what it is at.
+def require_not_passed(specs: Sequence[StreamSpec], reports: Sequence[StreamReport], start: datetime) -> None:
+    """Make sure that no stream, running or not, is beyond the first event.
 
     Args:
         specs: The streams.
         reports: What their status files say.
-        last_event: By topic the largest event time.
+        start: Time of the first event.
+
+    Raises:
+        TooOldError: One is, for instance because it has seen the tick of an earlier run.
+    """
+    names = {spec.stream for spec in specs}
+    passed = {
+        report.stream: datetime.fromisoformat(report.watermark)
+        for report in reports
+        if report.stream in names and report.watermark is not None
+    }
+    stream = max(passed, key=passed.__getitem__, default=None)
+    if stream is not None and passed[stream] > start:
+        raise TooOldError(
+            f"--start: expected {passed[stream].isoformat(timespec='seconds')} or later, the watermark of"
+            f" {stream}, found {start.isoformat()}: events would be late to it. Choose a later start, or an"
+            " installation whose streams have not run"
+        )
+
+
+def running_readers(specs: Sequence[StreamSpec], reports: Sequence[StreamReport]) -> list[StreamSpec]:
+    """Return the streams that late events have to wait for: those that run, and have a watermark.
+
+    Args:
+        specs: The streams.
+        reports: What their status files say.
 
     Raises:
         NoReaderError: None of the streams runs.
     """
-    by_name = {report.stream: report for report in reports}
-    running = [
-        spec
-        for spec in specs
-        if by_name[spec.stream].state in _ALIVE and spec.stream not in WITHOUT_WATERMARK
-    ]
+    alive = {report.stream for report in reports if report.state in _ALIVE} - WITHOUT_WATERMARK
+    running = [spec for spec in specs if spec.stream in alive]
     if not running:
+        topics = ", ".join(sorted({spec.source.topic for spec in specs})) or "these topics"
         names = ", ".join(spec.stream for spec in specs) or "none"
         raise NoReaderError(
-            f"--late: expected a running stream that reads {', '.join(last_event)}, found none of {names}: "
+            f"--late: expected a running stream that reads {topics}, found none of {names}: "
             "trigger its DAG with the action `run`, or leave --late out"
         )
-    behind = []
-    for spec in running:
-        watermark = by_name[spec.stream].watermark
-        last = last_event[spec.source.topic]
+    return running
+
+
+def behind(
+    specs: Sequence[StreamSpec], reports: Sequence[StreamReport], last_event: Mapping[str, datetime]
+) -> list[str]:
+    """Return of each stream whose watermark is not beyond the last event where it is.
+
+    Args:
+        specs: The streams, whether they run at this moment or are being started again.
+        reports: What their status files say.
+        last_event: By topic the largest event time.
+    """
+    watermarks = {report.stream: report.watermark for report in reports}
+    found = []
+    for spec in specs:
+        watermark = watermarks.get(spec.stream)
+        last = last_event.get(spec.source.topic)
+        if last is None:  # so little was sent that this topic got nothing
+            continue
         if watermark is None or datetime.fromisoformat(watermark) <= last:
-            behind.append(
+            found.append(
                 f"{spec.stream} at {watermark or 'no watermark yet'} (last event {last.isoformat()})"
             )
-    return behind
+    return found
 
 
 def wait_until_passed(
     settings: Settings,
+    specs: Sequence[StreamSpec],
     last_event: Mapping[str, datetime],
     deadline: timedelta,
+    *,
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> None:
-    """Wait until the watermark of every running stream is beyond the last event of its topic.
+    """Wait until the watermark of every one of the streams is beyond the last event of its topic.
 
     Args:
         settings: The installation.
+        specs: The streams.
         last_event: By topic the largest event time.
         deadline: How long to wait.
         clock: Counts in seconds.
         sleep: Waits for seconds.
 
     Raises:
-        NoReaderError: No stream that reads these topics runs.
         WatermarkError: The deadline has passed.
     """
-    specs = readers_of(settings, list(last_event))
     until = clock() + deadline.total_seconds()
-    while behind := waiting_for(specs, stream_reports(settings, datetime.now(UTC)), last_event):
+    while late := behind(specs, stream_reports(settings, datetime.now(UTC)), last_event):
         if clock() >= until:
             raise WatermarkError(
                 "--late: expected every running stream beyond the last event within"
-                f" {format_duration(deadline)}, found {'; '.join(behind)}: "
+                f" {format_duration(deadline)}, found {'; '.join(late)}: "
                 "see `stateward status`; all but the late events were sent"
             )
         sleep(_POLL_S)

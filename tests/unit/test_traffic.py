@@ -91,6 +91,12 @@ def test_events_are_within_the_span_and_the_longest_story_and_late_ones_within_t
         assert time_of(record) < min(traffic.last_event.values())
 
 
+def test_so_few_records_that_a_topic_gets_none_are_made_too() -> None:
+    few = made(Plan(PROFILES["quiet"], rate=0.05, minutes=1))
+    assert sum(record.mark != LATE for _, record in few) == 3
+    assert len({topic for topic, _ in few}) < len(TOPICS)
+
+
 def test_a_few_users_do_much_and_none_too_much() -> None:
     plan = Plan(
         dataclasses.replace(PROFILES["daily"], stories=0), rate=100, minutes=1, topics=("user_events",)

@@ -18,11 +18,14 @@ from include.traffic.play import Playing, TooRecentError, play
 from include.traffic.profiles import PROFILES
 from include.traffic.readers import (
     NoReaderError,
+    TooOldError,
     WatermarkError,
+    behind,
     problem_of,
     readers_of,
+    require_not_passed,
+    running_readers,
     wait_until_passed,
-    waiting_for,
 )
 from include.traffic.records import Slice
 from include.traffic.tally import Tally
@@ -143,26 +146,55 @@ def test_late_events_wait_until_the_watermark_is_beyond_the_last_event(
     fraud_watch: list[StreamSpec], watermark: str | None, waits: bool
 ) -> None:
     reports = [report("fraud_watch", "running", watermark), report("other", "running", None)]
-    assert bool(waiting_for(fraud_watch, reports, {"payments": LAST})) == waits
+    assert bool(behind(fraud_watch, reports, {"payments": LAST})) == waits
+
+
+def test_what_would_be_late_to_a_stream_is_refused(fraud_watch: list[StreamSpec]) -> None:
+    others = report("other", "running", "2026-01-01T00:00:00.000Z")
+    require_not_passed(fraud_watch, [report("fraud_watch", None, None), others], LAST)
+    require_not_passed(fraud_watch, [report("fraud_watch", "stopped", "2025-01-06T01:00:00.000Z")], LAST)
+    with pytest.raises(TooOldError, match=r"expected 2025-02-06T\S+ or later.*watermark of fraud_watch"):
+        require_not_passed(fraud_watch, [report("fraud_watch", "stopped", "2025-02-06T00:00:00.000Z")], LAST)
 
 
 @pytest.mark.parametrize("state", [None, "stopped", "failed"])
 def test_late_events_need_a_stream_that_runs(fraud_watch: list[StreamSpec], state: str | None) -> None:
     with pytest.raises(NoReaderError, match="reads payments, found none of fraud_watch: trigger its DAG"):
-        waiting_for(fraud_watch, [report("fraud_watch", state, None)], {"payments": LAST})
+        running_readers(fraud_watch, [report("fraud_watch", state, None)])
 
 
-def test_the_wait_has_a_deadline_and_says_who_is_behind(settings: Settings, tmp_path: Path) -> None:
+def test_only_streams_that_run_and_have_a_watermark_are_waited_for() -> None:
+    specs = [load_spec("fraud_watch"), load_spec("user_sessions")]
+    clockwork = specs[0].model_copy(update={"stream": "action_counts"})
+    reports = [
+        report("fraud_watch", "waiting", None),
+        report("user_sessions", "stopped", None),
+        report("action_counts", "running", None),
+    ]
+    assert [spec.stream for spec in running_readers([*specs, clockwork], reports)] == ["fraud_watch"]
+
+
+def test_the_wait_has_a_deadline_and_says_who_is_behind(
+    settings: Settings, fraud_watch: list[StreamSpec], tmp_path: Path
+) -> None:
     status = tmp_path / "data" / "status" / "fraud_watch.json"
     status.parent.mkdir(parents=True)
-    status.write_text(json.dumps({"state": "running", "watermark": "2025-01-06T00:30:00.000Z"}))
+    # A driver that is being started again is waited for all the same.
+    status.write_text(json.dumps({"state": "failed", "watermark": "2025-01-06T00:30:00.000Z"}))
     now = [0.0]
 
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
     with pytest.raises(WatermarkError, match=r"within 3s, found fraud_watch at 2025-01-06T00:30:00.000Z"):
-        wait_until_passed(settings, {"payments": LAST}, timedelta(seconds=3), lambda: now[0], sleep)
+        wait_until_passed(
+            settings,
+            fraud_watch,
+            {"payments": LAST},
+            timedelta(seconds=3),
+            clock=lambda: now[0],
+            sleep=sleep,
+        )
     assert now[0] == 3.0
 
 
