@@ -20,6 +20,7 @@ WALLS: dict[str, tuple[str, ...]] = {
     "include/spec.py": ("airflow",),
     "include/control": ("airflow",),
     "include/platform": ("airflow", "pyspark"),
+    "include/traffic": ("airflow", "pyspark"),
     "include/cli": ("airflow", "pyspark"),
     "spark_jobs": ("airflow", "include"),
 }
