@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from deltalake import DeltaTable
 
 from include.traffic.generate import Plan
 from include.traffic.profiles import PROFILES
@@ -58,6 +59,11 @@ def test_a_stream_writes_what_was_known_in_advance(
     assert traced.wrong() == {}
     assert all(traced.row_counts().values()), f"a table without a row shows nothing: {traced.row_counts()}"
     assert left == 0
+    # A proof that cannot fail shows nothing.
+    spoiled = {stream.tables[0], "dead_letters", "late_events", "batch_counts"}
+    for table in spoiled:
+        DeltaTable(launch.uri("tables", table)).delete()
+    assert set(traced.wrong()) == spoiled
 
 
 def test_a_driver_that_is_killed_at_work_writes_it_too(tmp_path: Path, broker: RunningBroker) -> None:
