@@ -29,6 +29,8 @@ from tests.waiting import wait_until
 COUNTS = ("accepted", "dead", "late", "duplicates", "tick_records")
 # After what the status says last: a kill comes anywhere in a batch, and not only behind its commit.
 _LONGEST_PAUSE_S = 1.5
+# The share of a part after which it is too late to find the driver at work.
+_LATEST_KILL = 0.6
 _PATIENCE_S = 300
 
 
@@ -213,7 +215,7 @@ def prove(launch: Launch, plan: Plan, kills: int) -> Proof:
             before = traced.sent
             traced.send(part)
             if proof.kills < kills:
-                moment = before + int(rng.random() * (traced.sent - before))
+                moment = before + int(rng.random() * _LATEST_KILL * (traced.sent - before))
                 proof.kills_at_work += driven.kill_once(moment, rng.random() * _LONGEST_PAUSE_S)
                 proof.kills += 1
         last = traced.end()
