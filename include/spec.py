@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from croniter import croniter  # type: ignore[import-untyped]  # comes with Airflow, has no stubs
 from pydantic import Field, SerializeAsAny, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticKnownError
 
 from include import durations
 from include.spec_fields import Count, Duration, Instant, Name, Part, Span
@@ -20,6 +21,8 @@ STREAMS_FOLDER = Path(__file__).resolve().parent / "streams"
 
 _MEMORY = r"^[1-9][0-9]*[mg]$"
 
+Topic = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
+
 
 class Tick(Part):
     """How event time advances while the topic is silent."""
@@ -29,9 +32,14 @@ class Tick(Part):
 
 
 class Source(Part):
-    """The Kafka topic a stream reads, and which of its records are believable."""
+    """The Kafka topic a stream reads, and which of its records are believable.
 
-    topic: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
+    `topics` stands in place of `topic` for a stream that lands several; each has `topic_partitions` if it is
+    made.
+    """
+
+    topics: Annotated[list[Topic], Field(min_length=1)] | None = None
+    topic: Topic | None = Field(default=None, validate_default=True)
     topic_partitions: Count = 3
     starting_offsets: Literal["earliest", "latest"] = "earliest"
     max_records_per_batch: Count = 100_000
@@ -39,6 +47,25 @@ class Source(Part):
     max_ahead: Duration = timedelta(hours=1)
     max_record_bytes: Count = 1_048_576
     tick: Tick = Tick()
+
+    @field_validator("topic")
+    @classmethod
+    def _one_or_several(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if "topics" not in info.data:  # it is wrong itself
+            return value
+        topics = info.data["topics"]
+        if value is None and topics is None:
+            raise PydanticKnownError("missing")
+        if value is not None and topics is not None:
+            raise ValueError("expected either topic or topics, not both")
+        if topics is not None and len(set(topics)) != len(topics):
+            raise ValueError("expected each of topics once")
+        return value
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The topics, one or several."""
+        return tuple(self.topics or filter(None, [self.topic]))
 
 
 class EventTime(Part):

@@ -115,6 +115,10 @@ class IntrusionPatternsLogic(Logic):
     max_held_events: Count = 10_000
 
 
+class RawEventsLogic(Logic):
+    """Records are kept as they are: there is nothing to set. See docs/streams/raw_events.md."""
+
+
 class UserActivityLogic(Logic):
     """See docs/streams/user_activity.md."""
 
@@ -137,6 +141,7 @@ MODELS: dict[str, type[Logic]] = {
     "device_lifecycle": DeviceLifecycleLogic,
     "fraud_watch": FraudWatchLogic,
     "intrusion_patterns": IntrusionPatternsLogic,
+    "raw_events": RawEventsLogic,
     "user_activity": UserActivityLogic,
     "user_sessions": UserSessionsLogic,
 }

@@ -56,7 +56,7 @@ def resolved_configuration(spec: StreamSpec, settings: Settings, run_id: str) ->
         "stream": spec.stream,
         "run_id": run_id,
         "bootstrap_servers": settings.kafka_bootstrap,
-        "topic": source.topic,
+        **({"topics": source.topics} if source.topics else {"topic": source.topic}),
         "topic_partitions": source.topic_partitions,
         "create_topics": settings.embedded,
         "tick_topic": f"stateward-ticks-{spec.stream}",

@@ -40,7 +40,7 @@ class Config:
     stream: str
     run_id: str
     bootstrap_servers: str
-    topic: str
+    topics: tuple[str, ...]
     topic_partitions: int
     create_topics: bool
     tick_topic: str
@@ -64,6 +64,11 @@ class Config:
     control_uri: str
     tables: Mapping[str, str]
 
+    @property
+    def topic(self) -> str:
+        """The data topic of a stream that reads one; of several the first."""
+        return self.topics[0]
+
 
 _EMISSIONS = ("watermark", "eager")
 _TICK_MODES = ("auto", "wall_clock", "record", "off")
@@ -71,7 +76,6 @@ _PLAIN = {
     "stream": str,
     "run_id": str,
     "bootstrap_servers": str,
-    "topic": str,
     "topic_partitions": int,
     "create_topics": bool,
     "tick_topic": str,
@@ -127,11 +131,22 @@ def parse_config(document: Mapping[str, Any], origin: str) -> Config:
     cache = document.get("state_cache_dir")
     return Config(
         **plain,
+        topics=_topics(document, origin),
         state_cache_dir=None if cache is None else str(cache),
         not_before=_instant(document, "not_before", origin),
         tick=_tick(_field(document, "tick", dict, origin), origin),
         lease=_lease(_field(document, "lease", dict, origin), origin),
     )
+
+
+def _topics(document: Mapping[str, Any], origin: str) -> tuple[str, ...]:
+    """The data topics: ``topic`` of a stream that reads one, else ``topics``."""
+    if "topics" not in document:
+        return (_field(document, "topic", str, origin),)
+    topics = _field(document, "topics", list, origin)
+    if not topics or not all(isinstance(topic, str) for topic in topics):
+        raise ConfigError(f"{origin}: topics: expected names of topics, found {topics!r}")
+    return tuple(topics)
 
 
 def _tick(document: Mapping[str, Any], origin: str) -> TickConfig:

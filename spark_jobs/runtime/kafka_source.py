@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
@@ -12,12 +12,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from spark_jobs.runtime import kafka_reader
 from spark_jobs.runtime.broker import Broker
 from spark_jobs.runtime.checkpoint import Checkpoint, from_json, offset_json
-from spark_jobs.runtime.lanes import PACKED_DDL
 from spark_jobs.runtime.offsets import Offsets, Range, limited, ranges, tasks
-from spark_jobs.runtime.pack import Packer
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from confluent_kafka import Message
     from pyspark.sql.types import StructType
 
 # A full batch is read in so many tasks, so that no core waits long for the last of them.
@@ -31,45 +30,67 @@ class Scan:
 
     Attributes:
         bootstrap: Address of the cluster.
-        topic: The data topic.
-        partitions: How many it has.
-        tick_topic: The stream's own tick topic, of one partition.
-        from_latest: Whether a new checkpoint begins at the topic's end, and not at its begin.
-        most_records: Records of the data topic in a batch.
+        topics: The data topics, and how many partitions each has.
+        tick_topic: The stream's own tick topic, of one partition; None for a stream without one.
+        from_latest: Whether a new checkpoint begins at the topics' ends, and not at their begins.
+        most_records: Records of the data topics in a batch.
         checkpoint_uri: Remembers where the first batch began.
     """
 
     bootstrap: str
-    topic: str
-    partitions: int
-    tick_topic: str
+    topics: Mapping[str, int]
+    tick_topic: str | None
     from_latest: bool
     most_records: int
     checkpoint_uri: str
+
+
+class Loading(Protocol):
+    """What one task makes of its records."""
+
+    def take(self, messages: Iterable[Message]) -> None:
+        """Take in records of a data topic."""
+
+    def take_ticks(self, messages: Iterable[Message]) -> None:
+        """Take in records of the tick topic."""
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """What became of them."""
+
+
+class Packing(Protocol):
+    """What a stream makes of records, in the workers."""
+
+    @property
+    def ddl(self) -> str:
+        """The columns of its rows."""
+
+    def load(self) -> Loading:
+        """Begin with one task's records."""
 
 
 class PackedKafka(DataSource):
     """The source; a subclass made by `source_of` knows what to read."""
 
     scan: Scan
-    packer: Packer
+    packer: Packing
 
     def schema(self) -> str:
-        """`lanes.PACKED_DDL`."""
-        return PACKED_DDL
+        """The packer's columns."""
+        return self.packer.ddl
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """One query's reader."""
         return PackedReader(self.scan, self.packer)
 
 
-def source_of(scan: Scan, packer: Packer) -> type[PackedKafka]:
+def source_of(scan: Scan, packer: Packing) -> type[PackedKafka]:
     """The source of one stream, to be registered with a session."""
 
     class Bound(PackedKafka):
         @classmethod
         def name(cls) -> str:
-            return f"stateward-{scan.topic}"
+            return "-".join(("stateward", *scan.topics))
 
     Bound.scan, Bound.packer = scan, packer
     return Bound
@@ -90,7 +111,7 @@ class PackedReader(DataSourceStreamReader):
         packer: What to make of it.
     """
 
-    def __init__(self, scan: Scan, packer: Packer) -> None:
+    def __init__(self, scan: Scan, packer: Packing) -> None:
         self._scan = scan
         self._packer = packer
         self._broker: Broker | None = None
@@ -103,7 +124,8 @@ class PackedReader(DataSourceStreamReader):
             # Old ticks say nothing about a new checkpoint: they would make its whole backlog late.
             scan, offsets = self._scan, self._ends()
             if not scan.from_latest:
-                offsets[scan.topic] = self._kafka().begin_offsets(scan.topic, scan.partitions)
+                for topic, partitions in scan.topics.items():
+                    offsets[topic] = self._kafka().begin_offsets(topic, partitions)
             checkpoint.write_initial_offsets(offsets)
         return offset_json(offsets)
 
@@ -123,8 +145,8 @@ class PackedReader(DataSourceStreamReader):
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         if most is None:
             assert isinstance(limit, ReadAllAvailable)
-            most = sum(ends[self._scan.topic].values())
-        return offset_json(limited(self._known(begin), ends, self._scan.topic, most))
+            most = sum(sum(ends[topic].values()) for topic in self._scan.topics)
+        return offset_json(limited(self._known(begin), ends, tuple(self._scan.topics), most))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[_Share]:
         """The tasks of a batch."""
@@ -146,16 +168,35 @@ class PackedReader(DataSourceStreamReader):
 
     def _ends(self) -> Offsets:
         scan, broker = self._scan, self._kafka()
-        return {
-            scan.topic: broker.end_offsets(scan.topic, scan.partitions),
-            scan.tick_topic: broker.end_offsets(scan.tick_topic, 1),
-        }
+        ends = {topic: broker.end_offsets(topic, partitions) for topic, partitions in scan.topics.items()}
+        if scan.tick_topic is not None:
+            ends[scan.tick_topic] = broker.end_offsets(scan.tick_topic, 1)
+        return ends
 
     def _known(self, offsets: Offsets) -> Offsets:
-        """With partitions that were added to the topic since, which are read from their begin."""
-        scan = self._scan
-        added = dict.fromkeys(range(scan.partitions), 0)
-        return {**offsets, scan.topic: {**added, **offsets.get(scan.topic, {})}}
+        """With topics and partitions that were added since, which are read from their begin."""
+        known = {**self._added(offsets), **offsets}
+        full = {
+            topic: {**dict.fromkeys(range(partitions), 0), **known[topic]}
+            for topic, partitions in self._scan.topics.items()
+        }
+        return {**offsets, **full}
+
+    def _added(self, offsets: Offsets) -> Offsets:
+        """Where topics begin that were added to the stream; decided once, as of the others."""
+        missing = {topic: count for topic, count in self._scan.topics.items() if topic not in offsets}
+        if not missing:
+            return {}
+        checkpoint = Checkpoint(self._scan.checkpoint_uri)
+        initial = checkpoint.initial_offsets()
+        new = {
+            topic: self._kafka().begin_offsets(topic, count)
+            for topic, count in missing.items()
+            if topic not in initial
+        }
+        if new:
+            checkpoint.write_initial_offsets({**initial, **new})
+        return {topic: {**initial, **new}[topic] for topic in missing}
 
     def _kafka(self) -> Broker:
         if self._broker is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from spark_jobs.runtime.alarms import Alarms
@@ -25,7 +25,8 @@ class TopicMonitor:
     Args:
         config: The launch.
         broker: The cluster.
-        partitions: Partitions of the data topic.
+        partitions: The data topics, and how many partitions each has.
+        ticks: Whether the stream has a tick topic.
         position: Gives how far the query has got.
         alarms: What the query's timers are known to be.
         publish: Takes status fields.
@@ -37,11 +38,12 @@ class TopicMonitor:
         *,
         config: Config,
         broker: Broker,
-        partitions: int,
+        partitions: Mapping[str, int],
         position: Callable[[], Position],
         alarms: Alarms,
         publish: Callable[..., None],
         clock: Callable[[], datetime],
+        ticks: bool = True,
     ) -> None:
         self._config = config
         self._broker = broker
@@ -50,6 +52,7 @@ class TopicMonitor:
         self._alarms = alarms
         self._publish = publish
         self._clock = clock
+        self._ticks = ticks
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="topic-monitor", daemon=True)
         self._last_tick_ms = 0
@@ -86,13 +89,18 @@ class TopicMonitor:
         # In this order: records that come in between look as if they waited, which only holds the watermark
         # back.
         position = self._position()
-        ends = self._broker.end_offsets(self._config.topic, self._partitions)
+        ends = {topic: self._broker.end_offsets(topic, count) for topic, count in self._partitions.items()}
         if not position.offsets:
             self._publish(lag_records=None, caught_up=False)
             return
-        lag = sum(max(0, end - position.offsets.get(partition, 0)) for partition, end in ends.items())
+        lag = sum(
+            max(0, end - position.offsets.get(topic, {}).get(partition, 0))
+            for topic, parts in ends.items()
+            for partition, end in parts.items()
+        )
         self._publish(lag_records=lag, caught_up=lag == 0)
-        self._tick(ends, position)
+        if self._ticks:
+            self._tick(ends[self._config.topic], position)
 
     def _tick(self, ends: dict[int, int], position: Position) -> None:
         now_ms = int(self._clock().timestamp() * 1000)
@@ -101,7 +109,7 @@ class TopicMonitor:
         pause_ms = self._config.trigger_interval_ms if due else self._config.tick.interval_ms
         waits = now_ms - self._last_tick_ms < pause_ms
         view = TopicView(
-            committed=position.offsets,
+            committed=position.offsets.get(self._config.topic, {}),
             ends=ends,
             newest={} if mode in ("wall_clock", "off") or waits else self._last_records(ends),
             seen_ms=position.newest_ms,

@@ -10,13 +10,20 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import orjson
 import pyarrow as pa
 
 from spark_jobs.runtime.checkpoint import Checkpoint
-from spark_jobs.runtime.lanes import LANE_DATA_TICK, LANE_DEAD, LANE_EVENT, LANE_TICK, bucket_of
+from spark_jobs.runtime.lanes import (
+    LANE_DATA_TICK,
+    LANE_DEAD,
+    LANE_EVENT,
+    LANE_TICK,
+    PACKED_DDL,
+    bucket_of,
+)
 from spark_jobs.runtime.parse import Parser, Rejection
 from spark_jobs.runtime.rows import encode_rows
 from spark_jobs.runtime.tables import DEAD_LETTERS
@@ -53,6 +60,8 @@ class Packer:
         topic: The data topic.
         checkpoint_uri: Says at which watermark the batch runs.
     """
+
+    ddl: ClassVar[str] = PACKED_DDL
 
     key: str
     fields: tuple[Field, ...]

@@ -35,8 +35,7 @@ def read_packed(spark: SparkSession, config: Config, job: StreamJob, partitions:
     """
     scan = Scan(
         bootstrap=config.bootstrap_servers,
-        topic=config.topic,
-        partitions=partitions,
+        topics={config.topic: partitions},
         tick_topic=config.tick_topic,
         from_latest=config.starting_offsets == "latest",
         most_records=config.max_records_per_batch,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs.runtime import sink, source
+from spark_jobs.runtime import landing, sink, source
 from spark_jobs.runtime.admission import Limits
 from spark_jobs.runtime.alarms import Alarms
 from spark_jobs.runtime.bucket_processor import BucketProcessor
 from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.runtime.landing_job import LandingJob
 from spark_jobs.runtime.lanes import OUTPUT_DDL
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
 from spark_jobs.runtime.ledger import Ledger
@@ -32,12 +34,17 @@ class StreamQuery:
         spark: The session.
         job: The stream.
         config: The launch.
-        partitions: Partitions of the data topic.
+        partitions: The data topics, and how many partitions each has.
         keeper: Guards every write.
     """
 
     def __init__(
-        self, spark: SparkSession, job: StreamJob, config: Config, partitions: int, keeper: LeaseKeeper
+        self,
+        spark: SparkSession,
+        job: StreamJob | LandingJob,
+        config: Config,
+        partitions: Mapping[str, int],
+        keeper: LeaseKeeper,
     ) -> None:
         self._spark = spark
         self._job = job
@@ -56,11 +63,9 @@ class StreamQuery:
 
     def start(self, *, once: bool = False) -> StreamingQuery:
         """Start the query; with ``once`` for one batch only."""
-        packed = source.read_packed(self._spark, self._config, self._job, self._partitions)
-        grouped = source.keyed(packed, self._config.allowed_lateness_ms, self._partitions)
-        rows = grouped.transformWithState(self._processor(), OUTPUT_DDL, "append", "eventTime")
         writer = (
-            rows.writeStream.foreachBatch(self._write)
+            self._rows()
+            .writeStream.foreachBatch(self._write)
             .queryName(self._config.stream)
             .option("checkpointLocation", self._config.checkpoint_uri)
         )
@@ -72,8 +77,17 @@ class StreamQuery:
         self.ensure_ledger(str(query.id))
         return query
 
-    def _processor(self) -> BucketProcessor:
-        job, config = self._job, self._config
+    def _rows(self) -> DataFrame:
+        """What the stream puts out, packed as `rows` describes."""
+        if isinstance(self._job, LandingJob):
+            return landing.read_landed(self._spark, self._config, self._job, self._partitions)
+        partitions = self._partitions[self._config.topic]
+        packed = source.read_packed(self._spark, self._config, self._job, partitions)
+        grouped = source.keyed(packed, self._config.allowed_lateness_ms, partitions)
+        return grouped.transformWithState(self._processor(self._job), OUTPUT_DDL, "append", "eventTime")
+
+    def _processor(self, job: StreamJob) -> BucketProcessor:
+        config = self._config
         return BucketProcessor(
             logic=job.logic(config),
             state_type=job.state_type,

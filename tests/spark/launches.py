@@ -88,6 +88,7 @@ DEVICE_LIFECYCLE = Stream(
     ("device_alerts", "device_status"),
     {"offline_after_ms": HOUR_MS, "forget_after_ms": 30 * 24 * HOUR_MS, "max_held_events": 10_000},
 )
+RAW_EVENTS = Stream("raw_events", ("raw_events",), {})
 
 
 @dataclass

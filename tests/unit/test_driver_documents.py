@@ -60,6 +60,9 @@ def test_a_configuration_is_typed() -> None:
     assert config.not_before == datetime(2000, 1, 1, tzinfo=UTC)
     assert (config.lease.ttl_ms, config.tick.mode) == (20000, "auto")
     assert (config.state_buckets, config.state_cache_dir) == (64, None)
+    assert (config.topics, config.topic) == (("user_events",), "user_events")
+    several = {name: value for name, value in CONFIG.items() if name != "topic"} | {"topics": ["a", "b"]}
+    assert parse_config(several, "here").topics == ("a", "b")
     cached = parse_config({**CONFIG, "state_cache_dir": "/srv/cache", "emission": "eager"}, "here")
     assert (cached.state_cache_dir, cached.emission) == ("/srv/cache", "eager")
 
@@ -69,6 +72,8 @@ def test_a_configuration_is_typed() -> None:
     [
         ({"version": 2}, "expected version 1, found 2"),
         ({"topic": None}, "topic: expected str, found nothing"),
+        ({"topics": []}, "topics: expected names of topics"),
+        ({"topics": [1]}, "topics: expected names of topics"),
         ({"topic_partitions": "3"}, "topic_partitions: expected int, found '3'"),
         ({"topic_partitions": True}, "topic_partitions: expected int, found True"),
         ({"emission": "later"}, "one of watermark, eager, found 'later'"),

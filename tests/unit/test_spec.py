@@ -119,6 +119,24 @@ BAD = [
         ["source.topic", "found nothing", "Add `topic` under `source`"],
         id="missing",
     ),
+    pytest.param(
+        "  topic: user_events",
+        "  topic: user_events\n  topics: [user_events]",
+        ["source.topic", "either topic or topics, not both"],
+        id="topic-and-topics",
+    ),
+    pytest.param(
+        "  topic: user_events",
+        "  topics: [a, b, a]",
+        ["source.topic", "each of topics once"],
+        id="topic-twice",
+    ),
+    pytest.param(
+        "  topic: user_events",
+        "  topics: []",
+        ["source.topics", "at least one entry"],
+        id="no-topics",
+    ),
     pytest.param("owner: stateward", "", ["owner", "Add `owner` at the top level"], id="missing-at-top"),
     pytest.param(
         "emission: watermark",
