@@ -90,6 +90,30 @@ def replay(  # noqa: PLR0917 - Typer's form of a command line
 
 
 @app.command(rich_help_panel=STREAMS)
+def backfill(  # noqa: PLR0917 - Typer's form of a command line
+    stream: Annotated[str, typer.Argument(help="The stream whose tables are recomputed.")],
+    begin: Annotated[
+        str, typer.Option("--from", help="First time of the range, such as 2024-03-01 or with T06:00Z.")
+    ],
+    end: Annotated[str, typer.Option("--to", help="End of the range, not part of it.")],
+    into: Annotated[
+        str | None, typer.Option("--into", help="URI for the tables (default: backfill/STREAM in the home).")
+    ] = None,
+    with_late: Annotated[
+        bool, typer.Option("--with-late", help="Count events that came too late for the stream.")
+    ] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Compare with the live tables; exit code 1 if they differ.")
+    ] = False,
+    master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[*]",
+) -> None:
+    """Recompute a stream's rows of a range of time from raw_events, into tables of their own."""
+    from include.cli.backfill import run
+
+    run(stream, begin=begin, end=end, into=into, with_late=with_late, compare=compare, master=master)
+
+
+@app.command(rich_help_panel=STREAMS)
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave everything running at the end.")] = False,
 ) -> None:
