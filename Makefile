@@ -36,6 +36,10 @@ test: setup ## Run every test, fastest tier first, with real Kafka, Spark and Ai
 soak: setup ## Watch sockets, descriptors and memory under steady batches for SOAK_MINUTES (15)
 	$(BIN)/python -m pytest -s --timeout 7200 tests/soak
 
+.PHONY: truth
+truth: setup ## Prove every stream on generated traffic, killed over and over; TRUTH="--seeds 1 --kills 3" for less
+	$(BIN)/python -m tests.soak.truth $(TRUTH)
+
 .PHONY: bench
 bench: setup ## Measure against Flink, Bytewax and Quix; BENCH="--events 200000 --runs 1" for a quick look
 	$(BIN)/python -m tests.bench.run $(BENCH)

@@ -87,6 +87,10 @@ class Layout:
         """Return the folder with one log file per launch of the stream's driver."""
         return self.home / "drivers" / stream
 
+    def backfill_dir(self, stream: str) -> Path:
+        """Return the folder with what a recomputation of the stream writes: tables, report and log."""
+        return self.home / "backfill" / stream
+
     def cache_dir(self, stream: str) -> Path:
         """Return the folder in which the stream's driver caches state; what is in it can be rebuilt."""
         return self.home / "cache" / stream

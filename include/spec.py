@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from croniter import croniter  # type: ignore[import-untyped]  # comes with Airflow, has no stubs
 from pydantic import Field, SerializeAsAny, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticKnownError
 
 from include import durations
 from include.spec_fields import Count, Duration, Instant, Name, Part, Span
@@ -20,6 +21,8 @@ STREAMS_FOLDER = Path(__file__).resolve().parent / "streams"
 
 _MEMORY = r"^[1-9][0-9]*[mg]$"
 
+Topic = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
+
 
 class Tick(Part):
     """How event time advances while the topic is silent."""
@@ -29,9 +32,14 @@ class Tick(Part):
 
 
 class Source(Part):
-    """The Kafka topic a stream reads, and which of its records are believable."""
+    """The Kafka topic a stream reads, and which of its records are believable.
 
-    topic: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
+    `topics` stands in place of `topic` for a stream that lands several; each has `topic_partitions` if it is
+    made.
+    """
+
+    topics: Annotated[list[Topic], Field(min_length=1)] | None = None
+    topic: Topic | None = Field(default=None, validate_default=True)
     topic_partitions: Count = 3
     starting_offsets: Literal["earliest", "latest"] = "earliest"
     max_records_per_batch: Count = 100_000
@@ -40,11 +48,39 @@ class Source(Part):
     max_record_bytes: Count = 1_048_576
     tick: Tick = Tick()
 
+    @field_validator("topic")
+    @classmethod
+    def _one_or_several(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if "topics" not in info.data:  # it is wrong itself
+            return value
+        topics = info.data["topics"]
+        if value is None and topics is None:
+            raise PydanticKnownError("missing")
+        if value is not None and topics is not None:
+            raise ValueError("expected either topic or topics, not both")
+        if topics is not None and len(set(topics)) != len(topics):
+            raise ValueError("expected each of topics once")
+        return value
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The topics, one or several."""
+        return tuple(self.topics or filter(None, [self.topic]))
+
 
 class EventTime(Part):
-    """How long a stream waits for events that come out of order."""
+    """How long a stream waits for events that come out of order.
+
+    With `clock: processing` it waits for none; an id is known as a duplicate for that long.
+    """
 
     allowed_lateness: Span
+
+
+class Timeout(Part):
+    """`jitter` spreads timeouts that are due together; it delays rows and changes none of them."""
+
+    jitter: Span = timedelta(0)
 
 
 class State(Part):
@@ -135,7 +171,9 @@ class StreamSpec(Part):
     owner: Annotated[str, Field(min_length=1)]
     source: Source
     event_time: EventTime
+    clock: Literal["event", "processing"] = "event"
     emission: Literal["watermark", "eager"] = "watermark"
+    timeout: Timeout = Timeout()
     logic: SerializeAsAny[Logic] = Field(default=Logic(), validate_default=True)
     trigger_interval: Duration = timedelta(seconds=1)
     state: State = State()
@@ -168,10 +206,27 @@ class StreamSpec(Part):
             raise ValueError(f"expected quality.table to be one of tables {self.tables}")
         return self
 
+    @model_validator(mode="after")
+    def _clock_is_one(self) -> Self:
+        if self.clock == "processing":
+            if self.emission != "watermark":
+                raise ValueError(
+                    "expected no emission with clock: processing, which acts on every event as it arrives;"
+                    " leave `emission` out, or set `clock: event`"
+                )
+            if self.source.tick.mode == "record":
+                raise ValueError(
+                    "expected source.tick.mode to be auto or wall_clock with clock: processing,"
+                    " whose timers follow the wall clock"
+                )
+        return self
+
     @property
     def longest_timeout(self) -> timedelta:
         """How far event time has to pass a key's last event before all of its state is gone."""
-        return self.logic.longest() + self.event_time.allowed_lateness
+        lateness = self.event_time.allowed_lateness
+        # The id of an event is remembered for the allowed lateness, whatever else is forgotten sooner.
+        return max(self.logic.longest(), lateness) + lateness + self.timeout.jitter
 
     @property
     def all_tables(self) -> tuple[str, ...]:

@@ -48,6 +48,13 @@ class FreeLogic(Logic):
         }
 
 
+class ActionCountsLogic(Logic):
+    """A count ends `idle` after the user's last action."""
+
+    idle: Duration = timedelta(minutes=5)
+    max_held_events: Count = 10_000
+
+
 class UserSessionsLogic(Logic):
     """Sessions end after `gap`, or what an event asks for, up to `max_gap`."""
 
@@ -115,6 +122,33 @@ class IntrusionPatternsLogic(Logic):
     max_held_events: Count = 10_000
 
 
+class RawEventsLogic(Logic):
+    """Records are kept as they are: there is nothing to set. See docs/streams/raw_events.md."""
+
+
+class EventWindowsLogic(Logic):
+    """Windows of `size`; a sliding one starts every `slide`. See docs/streams/event_windows.md."""
+
+    size: Duration = timedelta(minutes=5)
+    slide: Duration = timedelta(minutes=1)
+
+    @model_validator(mode="after")
+    def _windows_leave_no_gap(self) -> Self:
+        if self.slide > self.size:
+            raise ValueError(
+                f"expected logic.slide to be at most logic.size ({durations.format_duration(self.size)}),"
+                " so that no event is between two windows"
+            )
+        return self
+
+
+class PaymentAuthJoinLogic(Logic):
+    """How far an authentication may be from its payment; see docs/streams/payment_auth_join.md."""
+
+    before: Duration = timedelta(minutes=2)
+    after: Duration = timedelta(minutes=2)
+
+
 class UserActivityLogic(Logic):
     """See docs/streams/user_activity.md."""
 
@@ -134,9 +168,13 @@ class UserActivityLogic(Logic):
 
 
 MODELS: dict[str, type[Logic]] = {
+    "action_counts": ActionCountsLogic,
     "device_lifecycle": DeviceLifecycleLogic,
+    "event_windows": EventWindowsLogic,
     "fraud_watch": FraudWatchLogic,
     "intrusion_patterns": IntrusionPatternsLogic,
+    "payment_auth_join": PaymentAuthJoinLogic,
+    "raw_events": RawEventsLogic,
     "user_activity": UserActivityLogic,
     "user_sessions": UserSessionsLogic,
 }

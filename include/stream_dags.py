@@ -79,12 +79,13 @@ def _stream_dag(stream: str, documentation: str, owner: str, tags: list[str]) ->
 
 
 def _documentation(spec: StreamSpec) -> str:
+    topics = ", ".join(f"`{name}`" for name in spec.source.names)
     tables = ", ".join(f"`{name}`" for name in spec.all_tables)
     return f"""### {spec.stream}
 
 {spec.description}
 
-Reads the topic `{spec.source.topic}`, writes the tables {tables}. Configured in
+Reads {topics}, writes the tables {tables}. Configured in
 `include/streams/{spec.stream}.yaml`, explained in `docs/streams/{spec.stream}.md`; when something is wrong,
 `docs/runbook.md`.
 

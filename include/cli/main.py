@@ -90,6 +90,85 @@ def replay(  # noqa: PLR0917 - Typer's form of a command line
 
 
 @app.command(rich_help_panel=STREAMS)
+def traffic(  # noqa: PLR0917 - Typer's form of a command line
+    profile: Annotated[str, typer.Option("--profile", help="quiet, daily or storm.")] = "daily",
+    seed: Annotated[int, typer.Option("--seed", help="The same seed makes the same bytes.")] = 1,
+    rate: Annotated[
+        float, typer.Option("--rate", help="Records a second of event time, over all topics.")
+    ] = 200.0,
+    minutes: Annotated[float, typer.Option("--minutes", help="Event time in which stories begin.")] = 5.0,
+    start: Annotated[
+        str | None, typer.Option("--start", help="Event time at the beginning (default: January 2025).")
+    ] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", "-t", help="Only this topic; may be repeated.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the manifest and every expected row.")
+    ] = None,
+    send: Annotated[
+        bool, typer.Option("--send/--dry-run", help="Send it, or only make it and write --out.")
+    ] = True,
+    paced: Annotated[
+        bool, typer.Option("--paced", help="Send at the rate, not as fast as possible.")
+    ] = False,
+    late: Annotated[
+        bool,
+        typer.Option(
+            "--late", help="Then wait until the running streams are beyond it, and send late events."
+        ),
+    ] = False,
+    tick: Annotated[
+        bool, typer.Option("--tick/--no-tick", help="End with a tick after which every timeout has passed.")
+    ] = True,
+    deadline: Annotated[str, typer.Option(help="How long --late waits, such as 10m.")] = "10m",
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions, if a topic has to be created.")] = 3,
+) -> None:
+    """Send generated events whose outcome is known in advance, row for row (docs/traffic.md)."""
+    from include.cli.traffic import run
+
+    run(
+        profile=profile,
+        seed=seed,
+        rate=rate,
+        minutes=minutes,
+        start=start,
+        topics=tuple(topic or ()),
+        out=out,
+        send=send,
+        paced=paced,
+        late=late,
+        tick=tick,
+        deadline=deadline,
+        partitions=partitions,
+    )
+
+
+@app.command(rich_help_panel=STREAMS)
+def backfill(  # noqa: PLR0917 - Typer's form of a command line
+    stream: Annotated[str, typer.Argument(help="The stream whose tables are recomputed.")],
+    begin: Annotated[
+        str, typer.Option("--from", help="First time of the range, such as 2024-03-01 or with T06:00Z.")
+    ],
+    end: Annotated[str, typer.Option("--to", help="End of the range, not part of it.")],
+    into: Annotated[
+        str | None, typer.Option("--into", help="URI for the tables (default: backfill/STREAM in the home).")
+    ] = None,
+    with_late: Annotated[
+        bool, typer.Option("--with-late", help="Count events that came too late for the stream.")
+    ] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Compare with the live tables; exit code 1 if they differ.")
+    ] = False,
+    master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[*]",
+) -> None:
+    """Recompute a stream's rows of a range of time from raw_events, into tables of their own."""
+    from include.cli.backfill import run
+
+    run(stream, begin=begin, end=end, into=into, with_late=with_late, compare=compare, master=master)
+
+
+@app.command(rich_help_panel=STREAMS)
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave everything running at the end.")] = False,
 ) -> None:

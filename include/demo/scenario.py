@@ -110,7 +110,7 @@ class Scenario:
         self._report = report
         self.spec: StreamSpec = load_spec(STREAM, settings.streams)
         self.replay = BackgroundReplay(
-            settings, self.spec.source.topic, self.spec.source.topic_partitions, report
+            settings, self.spec.source.names[0], self.spec.source.topic_partitions, report
         )
 
     def on_part(self, part: str, what: str) -> None:

@@ -98,6 +98,17 @@ class Sender:
             on_line()
         self._flush()
 
+    def send_records(self, records: Iterable[tuple[bytes | None, bytes | None]], pacer: Pacer) -> None:
+        """Send keys and values as they are, and wait for the last acknowledgement.
+
+        Raises:
+            DeliveryError: records failed; `outcome` says how many.
+        """
+        for key, value in records:
+            pacer.wait()
+            self._produce(value=value, key=key)
+        self._flush()
+
     def send_ticks(self, moment: datetime, partitions: int) -> None:
         """Write the end-of-replay tick to every partition, behind all the records.
 

@@ -14,4 +14,4 @@ def tick_after(topic: str, streams: Path) -> timedelta:
     from include.spec import load_specs
 
     specs, _ = load_specs(streams)
-    return max((spec.longest_timeout for spec in specs if spec.source.topic == topic), default=FALLBACK)
+    return max((spec.longest_timeout for spec in specs if topic in spec.source.names), default=FALLBACK)

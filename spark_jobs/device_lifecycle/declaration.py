@@ -34,6 +34,7 @@ DEVICE_ALERTS = Table(
         Column("previous_mode", "string", "Mode before the silence: running, idle, error or unknown"),
         Column("evidence", "array<string>", "Ids of the last reading, and of the one that ended the silence"),
     ),
+    came_at="raised_at",
 )
 
 DEVICE_STATUS = Table(
@@ -53,6 +54,7 @@ DEVICE_STATUS = Table(
         Column("updated_by", "string", "Id of that reading; empty for a timeout"),
     ),
     current_by=(DEVICE.name,),
+    came_at="updated_at",
 )
 
 

@@ -37,6 +37,7 @@ FRAUD_ALERTS = Table(
         Column("amount", "double", "Their total"),
         Column("evidence", "array<string>", "Ids of its events, at most the newest 20"),
     ),
+    came_at="raised_at",
 )
 
 FRAUD_SUMMARIES = Table(
@@ -53,6 +54,7 @@ FRAUD_SUMMARIES = Table(
         Column("alert_count", "long", "Alerts since opened_at"),
         Column("close_reason", "string", "IDLE, CASE_CLOSED, EXPIRED, or SAFETY for what should not happen"),
     ),
+    came_at="closed_at",
 )
 
 

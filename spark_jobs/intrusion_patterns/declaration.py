@@ -36,6 +36,7 @@ INTRUSION_ALERTS = Table(
         Column("event_times", "array<timestamp>", "Their event times, in the same order"),
         Column("summary", "string", "What happened and what to do first, for a person"),
     ),
+    came_at="completed_at",
 )
 
 

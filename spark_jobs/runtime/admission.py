@@ -8,7 +8,8 @@ the order of their event time however they arrived. The rules, with ``W`` the wa
   is known;
 * late: ``event time < W``; an event exactly at the watermark is on time;
 * ready: ``event time < W`` for a held event, in the order ``(event time, event id)``. With ``eager`` every
-  accepted event is ready at once, in that order among those that arrived together.
+  accepted event is ready at once, in that order among those that arrived together. With ``as_they_come``
+  events of the same time are in the order of their arrival, and not of their ids.
 
 What is held is bounded. Beyond ``max_held`` the oldest events are folded early and leave a floor behind: a
 later arrival below that floor could no longer be put in its place, so it counts as late. Only such a key
@@ -18,7 +19,7 @@ gives up the promise that the answer does not depend on the order of arrival.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 
 class Timed(Protocol):
@@ -51,11 +52,15 @@ class Limits:
         lateness_ms: Allowed lateness in milliseconds.
         max_held: Largest number of events held, and of ids remembered, per key.
         eager: Whether events are folded on arrival, and not once the watermark has passed them.
+        as_they_come: Whether events of the same time are taken in the order of their arrival.
+        jitter_ms: Over how many milliseconds beyond their deadlines the keys' timeouts are spread.
     """
 
     lateness_ms: int
     max_held: int
     eager: bool = False
+    as_they_come: bool = False
+    jitter_ms: int = 0
 
 
 class Admission(NamedTuple, Generic[E]):
@@ -85,6 +90,9 @@ class Admission(NamedTuple, Generic[E]):
 order: Callable[[Timed], tuple[int, str]] = attrgetter("event_ms", "event_id")
 
 
+_time: Callable[[Timed], int] = attrgetter("event_ms")
+
+
 def forgotten_at(seen: Seen, limits: Limits) -> int:
     """The earliest watermark (ms) at which the id is no longer needed."""
     return seen.event_ms + limits.lateness_ms + 1
@@ -104,7 +112,8 @@ def admit(
     Args:
         held: Events held so far.
         recent: Ids folded so far and still remembered.
-        arrivals: New events; of two with the same id the one with the earlier event time is accepted.
+        arrivals: New events, in the order of their arrival if that counts; of two with the same id the one
+            with the earlier event time is accepted.
         floor_ms: The floor left by an earlier overflow, or None.
         watermark_ms: The watermark of the micro-batch.
         limits: Allowed lateness and bound.
@@ -112,9 +121,10 @@ def admit(
     horizon = watermark_ms - limits.lateness_ms
     remembered = [seen for seen in recent if seen.event_ms >= horizon] if recent else []
     earliest_ms = watermark_ms if floor_ms is None else max(watermark_ms, floor_ms)
-    taken, late, duplicates = _judge(held, remembered, arrivals, earliest_ms)
+    by = _time if limits.as_they_come else order
+    taken, late, duplicates = _judge(held, remembered, arrivals, earliest_ms, by)
     if len(taken) > 1:
-        taken.sort(key=order)
+        taken.sort(key=by)
     passed = _passed(taken, watermark_ms, limits)
     overflow = max(0, len(taken) - passed - limits.max_held)
     accepted = len(taken) - len(held)
@@ -135,7 +145,11 @@ def admit(
 
 
 def _judge(
-    held: Sequence[E], remembered: Sequence[Seen], arrivals: Sequence[E], earliest_ms: int
+    held: Sequence[E],
+    remembered: Sequence[Seen],
+    arrivals: Sequence[E],
+    earliest_ms: int,
+    by: Callable[[Timed], Any],
 ) -> tuple[list[E], Sequence[E], int]:
     """What is held with the accepted arrivals behind it, the late arrivals, and the number of duplicates."""
     taken = list(held)
@@ -145,7 +159,7 @@ def _judge(
     duplicates = 0
     known = {seen.event_id for seen in remembered}
     known.update(event.event_id for event in held)
-    for event in sorted(arrivals, key=order):
+    for event in sorted(arrivals, key=by):
         if event.event_id in known:
             duplicates += 1
         elif event.event_ms < earliest_ms:

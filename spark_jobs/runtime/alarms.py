@@ -29,15 +29,50 @@ class Alarms:
             else:
                 self._timers[bucket] = timer_ms
 
-    def note_empty(self) -> None:
-        """Take in that the state was seen empty: what is unknown has no timer."""
-        self._unknown.clear()
+    def note_state(self, rows: int) -> None:
+        """Take in how many rows the state had: if none, what is unknown has no timer."""
+        if not rows:
+            self._unknown.clear()
 
     @property
     def are_known(self) -> bool:
         """Whether no bucket can have a timer that is not known here."""
         return not self._unknown
 
-    def is_due(self, watermark_ms: int) -> bool:
-        """Whether a known timer is at or before the watermark."""
-        return any(timer_ms <= watermark_ms for timer_ms in list(self._timers.values()))
+    def is_due(self, watermark_ms: int, beyond_ms: int | None = None) -> bool:
+        """Whether a known timer is at or before the watermark.
+
+        Args:
+            watermark_ms: What the watermark would be.
+            beyond_ms: A watermark that is on its way already: what is before it needs no other.
+        """
+        return any(
+            timer_ms <= watermark_ms and (beyond_ms is None or timer_ms >= beyond_ms)
+            for timer_ms in list(self._timers.values())
+        )
+
+
+class OpenState:
+    """The alarms of a stream on Spark's own operators, which do not say when they are due.
+
+    While they hold anything, it may be due with the next tick.
+    """
+
+    def __init__(self) -> None:
+        self._is_open = True
+
+    def note(self, timers: Mapping[int, int | None]) -> None:
+        """There are none."""
+
+    def note_state(self, rows: int) -> None:
+        """Take in how many rows the state had."""
+        self._is_open = rows > 0
+
+    @property
+    def are_known(self) -> bool:
+        """Whether nothing can be due."""
+        return not self._is_open
+
+    def is_due(self, watermark_ms: int, beyond_ms: int | None = None) -> bool:
+        """Nothing is known to be due."""
+        return False

@@ -16,11 +16,15 @@ from spark_jobs.runtime.offsets import Offsets
 
 @dataclass(frozen=True)
 class PlannedBatch:
-    """A batch as it was planned: where it ends in Kafka, and the watermark it ran at (ms)."""
+    """A batch as it was planned: where it ends in Kafka, its watermark, and when that was (ms).
+
+    A batch that runs again after a crash is the same plan, so its time is the same too.
+    """
 
     batch_id: int
     offsets: Offsets
     watermark_ms: int
+    planned_ms: int
 
 
 class Checkpoint:
@@ -47,12 +51,24 @@ class Checkpoint:
         return self.last_planned() == self.last_committed()
 
     def planned(self, batch_id: int) -> PlannedBatch | None:
-        """What was planned for a batch, or None if it is not (or no longer) on record."""
+        """What was planned for a batch, or None if it is not (or no longer) on record.
+
+        Raises:
+            RuntimeError: The query has several scans, and they do not end at the same offsets.
+        """
         text = storage.read_text(f"{self._uri}/offsets/{batch_id}")
         if text is None:
             return None
-        _, metadata, source = text.splitlines()[:3]
-        return PlannedBatch(batch_id, parse_offsets(source), int(json.loads(metadata)["batchWatermarkMs"]))
+        _, metadata, *sources = text.splitlines()
+        ends, *others = [parse_offsets(source) for source in sources]
+        if any(other != ends for other in others):
+            raise RuntimeError(
+                f"batch {batch_id} in {self._uri} was planned with different ends for the branches of one "
+                "query, so its counts would not add up: begin a new checkpoint, and report this"
+            )
+        found = json.loads(metadata)
+        watermark_ms, planned_ms = (int(found[name]) for name in ("batchWatermarkMs", "batchTimestampMs"))
+        return PlannedBatch(batch_id, ends, watermark_ms, planned_ms)
 
     def initial_offsets(self) -> Offsets:
         """Where the first batch began; empty before it was planned."""

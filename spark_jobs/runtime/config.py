@@ -40,7 +40,7 @@ class Config:
     stream: str
     run_id: str
     bootstrap_servers: str
-    topic: str
+    topics: tuple[str, ...]
     topic_partitions: int
     create_topics: bool
     tick_topic: str
@@ -52,7 +52,9 @@ class Config:
     max_ahead_ms: int
     max_record_bytes: int
     tick: TickConfig
+    clock: str
     emission: str
+    timeout_jitter_ms: int
     logic: Mapping[str, Any]
     state_partitions: int
     state_buckets: int
@@ -64,14 +66,29 @@ class Config:
     control_uri: str
     tables: Mapping[str, str]
 
+    @property
+    def in_processing_time(self) -> bool:
+        """Whether events have the time at which they are read, and timers follow the wall clock."""
+        return self.clock == "processing"
 
+    @property
+    def topic(self) -> str:
+        """The data topic of a stream that reads one; of several the first."""
+        return self.topics[0]
+
+    @property
+    def watermark_delay_ms(self) -> int:
+        """How far the watermark stays behind a tick: nothing is late in processing time."""
+        return 0 if self.in_processing_time else self.allowed_lateness_ms
+
+
+_CLOCKS = ("event", "processing")
 _EMISSIONS = ("watermark", "eager")
 _TICK_MODES = ("auto", "wall_clock", "record", "off")
 _PLAIN = {
     "stream": str,
     "run_id": str,
     "bootstrap_servers": str,
-    "topic": str,
     "topic_partitions": int,
     "create_topics": bool,
     "tick_topic": str,
@@ -81,7 +98,9 @@ _PLAIN = {
     "allowed_lateness_ms": int,
     "max_ahead_ms": int,
     "max_record_bytes": int,
+    "clock": str,
     "emission": str,
+    "timeout_jitter_ms": int,
     "logic": dict,
     "state_partitions": int,
     "state_buckets": int,
@@ -119,19 +138,31 @@ def parse_config(document: Mapping[str, Any], origin: str) -> Config:
             "start the driver with the same release as the control plane"
         )
     plain = {name: _field(document, name, kind, origin) for name, kind in _PLAIN.items()}
-    if plain["emission"] not in _EMISSIONS:
-        raise ConfigError(
-            f"{origin}: stream {plain['stream']}: expected emission to be one of {', '.join(_EMISSIONS)}, "
-            f"found {plain['emission']!r}: correct `emission` in the stream's YAML"
-        )
+    for name, allowed in (("clock", _CLOCKS), ("emission", _EMISSIONS)):
+        if plain[name] not in allowed:
+            raise ConfigError(
+                f"{origin}: stream {plain['stream']}: expected {name} to be one of {', '.join(allowed)}, "
+                f"found {plain[name]!r}: correct `{name}` in the stream's YAML"
+            )
     cache = document.get("state_cache_dir")
     return Config(
         **plain,
+        topics=_topics(document, origin),
         state_cache_dir=None if cache is None else str(cache),
         not_before=_instant(document, "not_before", origin),
         tick=_tick(_field(document, "tick", dict, origin), origin),
         lease=_lease(_field(document, "lease", dict, origin), origin),
     )
+
+
+def _topics(document: Mapping[str, Any], origin: str) -> tuple[str, ...]:
+    """The data topics: ``topic`` of a stream that reads one, else ``topics``."""
+    if "topics" not in document:
+        return (_field(document, "topic", str, origin),)
+    topics = _field(document, "topics", list, origin)
+    if not topics or not all(isinstance(topic, str) for topic in topics):
+        raise ConfigError(f"{origin}: topics: expected names of topics, found {topics!r}")
+    return tuple(topics)
 
 
 def _tick(document: Mapping[str, Any], origin: str) -> TickConfig:

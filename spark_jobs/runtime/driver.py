@@ -22,12 +22,12 @@ from spark_jobs.runtime.parent import exit_with_jvm
 from spark_jobs.runtime.progress import Position, Progress
 from spark_jobs.runtime.refusal import record_refusal
 from spark_jobs.runtime.status import StatusFile
-from spark_jobs.runtime.stream_query import StreamQuery
+from spark_jobs.runtime.stream_query import StreamQuery, session_conf
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from spark_jobs.runtime.stream_job import StreamJob
+    from spark_jobs.runtime.any_job import AnyJob
 
 EXIT_DRAINED, EXIT_FAILED, EXIT_REFUSED, EXIT_LEASE_LOST = 0, 1, 3, 4
 
@@ -40,7 +40,7 @@ _FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 15.0
 _MOST_RETRIES = 5
 
 
-def run(job: StreamJob, arguments: list[str]) -> int:
+def run(job: AnyJob, arguments: list[str]) -> int:
     """Run ``job`` with the configuration named by the one argument; returns the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
@@ -81,7 +81,7 @@ def run(job: StreamJob, arguments: list[str]) -> int:
 class Driver:
     """One launch of one stream that holds the lease."""
 
-    def __init__(self, job: StreamJob, config: Config, lease: Lease, status: StatusFile) -> None:
+    def __init__(self, job: AnyJob, config: Config, lease: Lease, status: StatusFile) -> None:
         self._job = job
         self._config = config
         self._status = status
@@ -117,7 +117,11 @@ class Driver:
         spark = session.create_session(
             f"stateward-{self._config.stream}",
             self._config.state_partitions,
-            {**session.checkpoint_conf(self._config.checkpoint_uri), **self._config.spark_conf},
+            {
+                **session.checkpoint_conf(self._config.checkpoint_uri),
+                **session_conf(self._job),
+                **self._config.spark_conf,
+            },
         )
         try:
             signals.handle_in_jvm(spark, self._ask)
@@ -134,6 +138,7 @@ class Driver:
                 alarms=query.alarms,
                 publish=self._status.update,
                 clock=utc_now,
+                ticks=self._job.ticks,
             )
             self._monitor.start()
             self._run_queries(query)
@@ -143,23 +148,27 @@ class Driver:
             if self._keeper.lost is None:
                 spark.stop()
 
-    def _ensure_topics(self) -> int | None:
-        """Partitions of the data topic once the broker answers; None if asked to stop before that."""
+    def _ensure_topics(self) -> dict[str, int] | None:
+        """Partitions of each data topic once the broker answers; None if asked to stop before that."""
         delay = _FIRST_RETRY_S
         while not self._should_leave():
             try:
-                self._broker.ensure_tick_topic(self._config.tick_topic, self._config.stream)
-                return self._broker.ensure_topic(
-                    self._config.topic,
-                    self._config.topic_partitions,
-                    create=self._config.create_topics,
-                    stream=self._config.stream,
-                )
+                if self._job.ticks:
+                    self._broker.ensure_tick_topic(self._config.tick_topic, self._config.stream)
+                return {topic: self._ensure_topic(topic) for topic in self._config.topics}
             except BrokerAwayError as error:
                 self._status.update(state="waiting", message=str(error))
                 self._asked.wait(delay)
                 delay = min(delay * 2, _LONGEST_RETRY_S)
         return None
+
+    def _ensure_topic(self, topic: str) -> int:
+        return self._broker.ensure_topic(
+            topic,
+            self._config.topic_partitions,
+            create=self._config.create_topics,
+            stream=self._config.stream,
+        )
 
     def _run_queries(self, stream_query: StreamQuery) -> None:
         """Run the query, again after a failure that passes, until asked to leave; then drain."""
@@ -185,12 +194,12 @@ class Driver:
         try:
             query = stream_query.start()
             ledger = stream_query.ensure_ledger(str(query.id))
-            self._progress = Progress(stream_query.checkpoint, ledger, self._config.topic)
+            self._progress = Progress(stream_query.checkpoint, ledger, self._config.topics)
             self._status.update(state="running", message="", **self._progress.resume())
             while query.isActive and not self._should_leave():
                 fields = self._progress.poll(query)
-                if fields.get("state_rows") == 0:
-                    stream_query.alarms.note_empty()
+                if (rows := fields.get("state_rows")) is not None:
+                    stream_query.alarms.note_state(rows)
                 self._publish(fields)
                 self._asked.wait(_POLL_S)
             if query.isActive:

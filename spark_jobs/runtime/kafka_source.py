@@ -1,8 +1,8 @@
-"""The scan of a stream as a source for Spark: plans offsets on the driver, reads and packs in the workers."""
+"""The scan of a stream as a source for Spark: plans offsets on the driver, reads and sorts in the workers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from spark_jobs.runtime import kafka_reader
 from spark_jobs.runtime.broker import Broker
 from spark_jobs.runtime.checkpoint import Checkpoint, from_json, offset_json
-from spark_jobs.runtime.lanes import PACKED_DDL
+from spark_jobs.runtime.intake import Sorter
 from spark_jobs.runtime.offsets import Offsets, Range, limited, ranges, tasks
-from spark_jobs.runtime.pack import Packer
+from spark_jobs.runtime.rounds import Rounds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,47 +31,47 @@ class Scan:
 
     Attributes:
         bootstrap: Address of the cluster.
-        topic: The data topic.
-        partitions: How many it has.
-        tick_topic: The stream's own tick topic, of one partition.
-        from_latest: Whether a new checkpoint begins at the topic's end, and not at its begin.
-        most_records: Records of the data topic in a batch.
+        topics: The data topics, and how many partitions each has.
+        tick_topic: The stream's own tick topic, of one partition; None for a stream without one.
+        from_latest: Whether a new checkpoint begins at the topics' ends, and not at their begins.
+        most_records: Records of the data topics in a batch.
         checkpoint_uri: Remembers where the first batch began.
+        rounds: A file by which several scans of one query agree (`rounds`); None when there is one scan.
     """
 
     bootstrap: str
-    topic: str
-    partitions: int
-    tick_topic: str
+    topics: Mapping[str, int]
+    tick_topic: str | None
     from_latest: bool
     most_records: int
     checkpoint_uri: str
+    rounds: str | None = None
 
 
-class PackedKafka(DataSource):
+class SortedKafka(DataSource):
     """The source; a subclass made by `source_of` knows what to read."""
 
     scan: Scan
-    packer: Packer
+    sorter: Sorter
 
     def schema(self) -> str:
-        """`lanes.PACKED_DDL`."""
-        return PACKED_DDL
+        """What the sorter makes of the records."""
+        return self.sorter.ddl
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """One query's reader."""
-        return PackedReader(self.scan, self.packer)
+        return KafkaReader(self.scan, self.sorter)
 
 
-def source_of(scan: Scan, packer: Packer) -> type[PackedKafka]:
+def source_of(scan: Scan, sorter: Sorter) -> type[SortedKafka]:
     """The source of one stream, to be registered with a session."""
 
-    class Bound(PackedKafka):
+    class Bound(SortedKafka):
         @classmethod
         def name(cls) -> str:
-            return f"stateward-{scan.topic}"
+            return "-".join(("stateward", *scan.topics))
 
-    Bound.scan, Bound.packer = scan, packer
+    Bound.scan, Bound.sorter = scan, sorter
     return Bound
 
 
@@ -82,17 +82,18 @@ class _Share(InputPartition):
     ranges: list[Range]
 
 
-class PackedReader(DataSourceStreamReader):
+class KafkaReader(DataSourceStreamReader):
     """Plans batches and reads them.
 
     Args:
         scan: What to read.
-        packer: What to make of it.
+        sorter: What to make of it.
     """
 
-    def __init__(self, scan: Scan, packer: Packer) -> None:
+    def __init__(self, scan: Scan, sorter: Sorter) -> None:
         self._scan = scan
-        self._packer = packer
+        self._sorter = sorter
+        self._rounds = None if scan.rounds is None else Rounds(scan.rounds)
         self._broker: Broker | None = None
 
     def initialOffset(self) -> dict[str, Any]:
@@ -103,7 +104,8 @@ class PackedReader(DataSourceStreamReader):
             # Old ticks say nothing about a new checkpoint: they would make its whole backlog late.
             scan, offsets = self._scan, self._ends()
             if not scan.from_latest:
-                offsets[scan.topic] = self._kafka().begin_offsets(scan.topic, scan.partitions)
+                for topic, partitions in scan.topics.items():
+                    offsets[topic] = self._kafka().begin_offsets(topic, partitions)
             checkpoint.write_initial_offsets(offsets)
         return offset_json(offsets)
 
@@ -118,13 +120,18 @@ class PackedReader(DataSourceStreamReader):
             BrokerAwayError: Kafka does not answer.
             DataLossError: The topic was made anew.
         """
+        if self._rounds is None:
+            return self._next_end(start, limit)
+        return self._rounds.end(lambda: self._next_end(start, limit))
+
+    def _next_end(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begin = from_json(start)
         ends = self._ends()
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         if most is None:
             assert isinstance(limit, ReadAllAvailable)
-            most = sum(ends[self._scan.topic].values())
-        return offset_json(limited(self._known(begin), ends, self._scan.topic, most))
+            most = sum(sum(ends[topic].values()) for topic in self._scan.topics)
+        return offset_json(limited(self._known(begin), ends, tuple(self._scan.topics), most))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[_Share]:
         """The tasks of a batch."""
@@ -134,9 +141,9 @@ class PackedReader(DataSourceStreamReader):
         return [_Share(share) for share in shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read and pack one task's records, in a worker."""
+        """Read and sort one task's records, in a worker."""
         assert isinstance(partition, _Share)
-        load = self._packer.load()
+        load = self._sorter.load()
         for topic in sorted({one.topic for one in partition.ranges}):
             take = load.take_ticks if topic == self._scan.tick_topic else load.take
             share = [one for one in partition.ranges if one.topic == topic]
@@ -146,16 +153,35 @@ class PackedReader(DataSourceStreamReader):
 
     def _ends(self) -> Offsets:
         scan, broker = self._scan, self._kafka()
-        return {
-            scan.topic: broker.end_offsets(scan.topic, scan.partitions),
-            scan.tick_topic: broker.end_offsets(scan.tick_topic, 1),
-        }
+        ends = {topic: broker.end_offsets(topic, partitions) for topic, partitions in scan.topics.items()}
+        if scan.tick_topic is not None:
+            ends[scan.tick_topic] = broker.end_offsets(scan.tick_topic, 1)
+        return ends
 
     def _known(self, offsets: Offsets) -> Offsets:
-        """With partitions that were added to the topic since, which are read from their begin."""
-        scan = self._scan
-        added = dict.fromkeys(range(scan.partitions), 0)
-        return {**offsets, scan.topic: {**added, **offsets.get(scan.topic, {})}}
+        """With topics and partitions that were added since, which are read from their begin."""
+        known = {**self._added(offsets), **offsets}
+        full = {
+            topic: {**dict.fromkeys(range(partitions), 0), **known[topic]}
+            for topic, partitions in self._scan.topics.items()
+        }
+        return {**offsets, **full}
+
+    def _added(self, offsets: Offsets) -> Offsets:
+        """Where topics begin that were added to the stream; decided once, as of the others."""
+        missing = {topic: count for topic, count in self._scan.topics.items() if topic not in offsets}
+        if not missing:
+            return {}
+        checkpoint = Checkpoint(self._scan.checkpoint_uri)
+        initial = checkpoint.initial_offsets()
+        new = {
+            topic: self._kafka().begin_offsets(topic, count)
+            for topic, count in missing.items()
+            if topic not in initial
+        }
+        if new:
+            checkpoint.write_initial_offsets({**initial, **new})
+        return {topic: {**initial, **new}[topic] for topic in missing}
 
     def _kafka(self) -> Broker:
         if self._broker is None:

@@ -9,9 +9,14 @@ The order in which a key lives through its events and timeouts, which every path
         expire while the state's deadline is at or before the event     (at the deadline, not at the event)
         apply the event
     expire while the deadline is at or before the watermark
+
+With a jitter the last step waits until the watermark has passed the deadline by the key's offset
+(`offset_ms`). Only when the rows come is moved: what they say is of the deadline itself, and an event expires
+a state as before.
 """
 
 import hashlib
+import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -29,17 +34,30 @@ NO_ROWS: Rows = ()
 # many have passed, so the cost per event does not grow with what a hot key holds.
 _LOOK_AHEAD = 16
 
+# Odd, near 2**32 over the golden ratio: spreads checksums that differ little.
+_SPREAD = 0x9E3779B1
+
 
 def row_id(*parts: str | int) -> str:
     """Identity of a row from what makes it that row: the same on every run, 32 hexadecimal digits."""
     return hashlib.sha256("\x00".join(map(str, parts)).encode()).hexdigest()[:32]
 
 
+def offset_ms(key: str, jitter_ms: int) -> int:
+    """How long a key's timeouts wait beyond their deadlines: at least 0 and less than ``jitter_ms``.
+
+    The same in every process. It does not follow the key's bucket (`lanes.bucket_of`), so that a bucket's
+    keys are spread as well as the buckets are.
+    """
+    return (zlib.crc32(key.encode()) * _SPREAD & 0xFFFFFFFF) * jitter_ms >> 32
+
+
 class KeyLogic(Protocol[S, E_contra]):
     """What one stream does with one key.
 
     A state is immutable and None when there is nothing to keep. Times are milliseconds since 1970 UTC. With
-    ``emission: eager`` an event may be older than those before it.
+    ``emission: eager`` an event may be older than those before it, and with ``clock: processing`` if the
+    clock was set back.
     """
 
     def apply(self, key: str, state: S | None, event: E_contra) -> tuple[S | None, Rows]:
@@ -91,14 +109,17 @@ def advance(
         kept: What is kept so far.
         arrivals: New events; empty when an alarm went off.
         watermark_ms: The watermark of this micro-batch.
-        limits: Allowed lateness and bounds.
+        limits: Allowed lateness, bounds and jitter.
     """
     admission = admit(
         kept.held, kept.recent, arrivals, floor_ms=kept.floor_ms, watermark_ms=watermark_ms, limits=limits
     )
     rows: list[tuple[Any, ...]] = []
     state = fold(logic, key, kept.state, admission.ready, rows)
-    state = expire_until(logic, key, state, watermark_ms, rows)
+    if state is not None:
+        jitter_ms = limits.jitter_ms
+        until_ms = watermark_ms - offset_ms(key, jitter_ms) if jitter_ms else watermark_ms
+        state = expire_until(logic, key, state, until_ms, rows)
     after = Kept(state, admission.held, admission.recent, admission.floor_ms)
     return Turn(after, rows, admission)
 
@@ -137,18 +158,19 @@ def wake_up(logic: KeyLogic[S, E], key: str, kept: Kept[S, E], limits: Limits) -
     and not once per event.
     """
     state = kept.state
+    wait_ms = offset_ms(key, limits.jitter_ms) if limits.jitter_ms else 0
     for event in kept.held[:_LOOK_AHEAD]:
         if state is not None:
             due_ms = logic.deadline(state)
             if due_ms <= event.event_ms:
-                return due_ms
+                return min(due_ms + wait_ms, event.event_ms + 1)
         state, brought = logic.apply(key, state, event)
         if brought:
             return event.event_ms + 1
     if len(kept.held) > _LOOK_AHEAD:
         return kept.held[_LOOK_AHEAD].event_ms + 1
     if state is not None:
-        return logic.deadline(state)
+        return logic.deadline(state) + wait_ms
     if kept.held:
         return kept.held[-1].event_ms + 1
     return max((forgotten_at(seen, limits) for seen in kept.recent), default=None)

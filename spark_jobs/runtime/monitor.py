@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from spark_jobs.runtime.alarms import Alarms
+from spark_jobs.runtime.alarms import Alarms, OpenState
 from spark_jobs.runtime.broker import Broker, BrokerAwayError, LastRecord
 from spark_jobs.runtime.config import Config
 from spark_jobs.runtime.progress import Position
@@ -25,7 +25,8 @@ class TopicMonitor:
     Args:
         config: The launch.
         broker: The cluster.
-        partitions: Partitions of the data topic.
+        partitions: The data topics, and how many partitions each has.
+        ticks: Whether the stream has a tick topic.
         position: Gives how far the query has got.
         alarms: What the query's timers are known to be.
         publish: Takes status fields.
@@ -37,11 +38,12 @@ class TopicMonitor:
         *,
         config: Config,
         broker: Broker,
-        partitions: int,
+        partitions: Mapping[str, int],
         position: Callable[[], Position],
-        alarms: Alarms,
+        alarms: Alarms | OpenState,
         publish: Callable[..., None],
         clock: Callable[[], datetime],
+        ticks: bool = True,
     ) -> None:
         self._config = config
         self._broker = broker
@@ -50,6 +52,7 @@ class TopicMonitor:
         self._alarms = alarms
         self._publish = publish
         self._clock = clock
+        self._ticks = ticks
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="topic-monitor", daemon=True)
         self._last_tick_ms = 0
@@ -86,27 +89,37 @@ class TopicMonitor:
         # In this order: records that come in between look as if they waited, which only holds the watermark
         # back.
         position = self._position()
-        ends = self._broker.end_offsets(self._config.topic, self._partitions)
+        ends = {topic: self._broker.end_offsets(topic, count) for topic, count in self._partitions.items()}
         if not position.offsets:
             self._publish(lag_records=None, caught_up=False)
             return
-        lag = sum(max(0, end - position.offsets.get(partition, 0)) for partition, end in ends.items())
+        lag = sum(
+            max(0, end - position.offsets.get(topic, {}).get(partition, 0))
+            for topic, parts in ends.items()
+            for partition, end in parts.items()
+        )
         self._publish(lag_records=lag, caught_up=lag == 0)
-        self._tick(ends, position)
+        if self._ticks:
+            self._tick(ends[self._config.topic], position)
 
     def _tick(self, ends: dict[int, int], position: Position) -> None:
         now_ms = int(self._clock().timestamp() * 1000)
         mode = self._config.tick.mode
-        due = self._alarms.is_due(now_ms - self._config.allowed_lateness_ms)
+        if mode != "off" and self._config.in_processing_time:
+            mode = "processing"
+        delay_ms = self._config.watermark_delay_ms
+        # A tick takes two batches to act. Another one for the same timers would cost two more.
+        sent_ms = None if self._last_sent is None else self._last_sent - delay_ms
+        due = self._alarms.is_due(now_ms - delay_ms, sent_ms)
         pause_ms = self._config.trigger_interval_ms if due else self._config.tick.interval_ms
         waits = now_ms - self._last_tick_ms < pause_ms
         view = TopicView(
-            committed=position.offsets,
+            committed=position.offsets.get(self._config.topic, {}),
             ends=ends,
-            newest={} if mode in ("wall_clock", "off") or waits else self._last_records(ends),
+            newest={} if mode in ("wall_clock", "off", "processing") or waits else self._last_records(ends),
             seen_ms=position.newest_ms,
             watermark_ms=position.watermark_ms,
-            lateness_ms=self._config.allowed_lateness_ms,
+            lateness_ms=delay_ms,
             max_ahead_ms=self._config.max_ahead_ms,
         )
         # Between two ticks of a quiet topic only the events themselves may ask for one.

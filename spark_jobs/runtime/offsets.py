@@ -4,7 +4,7 @@ Offsets are ``{topic: {partition: next offset}}``, as in Spark's own offset log,
 whatever scanned the topic.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 Offsets = dict[str, dict[int, int]]
@@ -29,8 +29,8 @@ class Range:
         return self.end - self.begin
 
 
-def limited(start: Offsets, ends: Offsets, topic: str, most: int) -> Offsets:
-    """Where a batch ends: at ``ends``, or, of ``topic``, ``most`` records after ``start``.
+def limited(start: Offsets, ends: Offsets, topics: Sequence[str], most: int) -> Offsets:
+    """Where a batch ends: at ``ends``, or, of ``topics`` together, ``most`` records after ``start``.
 
     What may be read is shared out by how much waits in each partition, and one that waits gets at least one
     record, so no partition starves. Other topics are read to their ends.
@@ -46,12 +46,20 @@ def limited(start: Offsets, ends: Offsets, topic: str, most: int) -> Offsets:
                     f"end at {end}. The topic was made anew or cut off, or the stream's YAML names another "
                     "one: begin a new checkpoint, or restore the topic."
                 )
-    waiting = {partition: end - start[topic][partition] for partition, end in ends[topic].items()}
-    total = sum(waiting.values())
+    total = sum(end - start[topic][p] for topic in topics for p, end in ends[topic].items())
     if total <= most:
         return ends
-    shares = {p: min(count, max(1, count * most // total)) for p, count in waiting.items()}
-    return {**ends, topic: {p: start[topic][p] + share for p, share in shares.items()}}
+    cut = {
+        topic: {
+            p: start[topic][p] + _share(end - start[topic][p], most, total) for p, end in ends[topic].items()
+        }
+        for topic in topics
+    }
+    return {**ends, **cut}
+
+
+def _share(count: int, most: int, total: int) -> int:
+    return min(count, max(1, count * most // total))
 
 
 def ranges(start: Offsets, end: Offsets) -> list[Range]:

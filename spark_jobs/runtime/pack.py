@@ -6,26 +6,27 @@ Packing first means that Spark moves and decodes a row per bucket and task, and 
 from __future__ import annotations
 
 import marshal
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
-import orjson
 import pyarrow as pa
 
-from spark_jobs.runtime.checkpoint import Checkpoint
-from spark_jobs.runtime.lanes import LANE_DATA_TICK, LANE_DEAD, LANE_EVENT, LANE_TICK, bucket_of
-from spark_jobs.runtime.parse import Parser, Rejection
+from spark_jobs.runtime.checkpoint import PlannedBatch
+from spark_jobs.runtime.intake import Load, Place, running_batch
+from spark_jobs.runtime.lanes import (
+    LANE_DATA_TICK,
+    LANE_DEAD,
+    LANE_EVENT,
+    LANE_TICK,
+    PACKED_DDL,
+    bucket_of,
+)
+from spark_jobs.runtime.parse import Rejection
 from spark_jobs.runtime.rows import encode_rows
 from spark_jobs.runtime.tables import DEAD_LETTERS
-from spark_jobs.runtime.validation import TICK_KEY, Bounds, Field
+from spark_jobs.runtime.validation import Bounds, Field
 
-if TYPE_CHECKING:
-    from confluent_kafka import Message
-
-_BATCH_ID = "streaming.sql.batchId"  # MicroBatchExecution.BATCH_ID_KEY
 _SCHEMA = pa.schema(
     [
         ("lane", pa.string()),
@@ -37,7 +38,6 @@ _SCHEMA = pa.schema(
         ("payload", pa.binary()),
     ]
 )
-_TICK_KEY = TICK_KEY.encode()
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,11 @@ class Packer:
         event: From a parsed record and its time to the event's plain tuple.
         buckets: Number of buckets.
         topic: The data topic.
-        checkpoint_uri: Says at which watermark the batch runs.
+        checkpoint_uri: Says when the batch was planned, and at which watermark.
+        on_arrival: Whether the time of an event is when its batch was planned (``clock: processing``).
     """
+
+    ddl: ClassVar[str] = PACKED_DDL
 
     key: str
     fields: tuple[Field, ...]
@@ -61,51 +64,45 @@ class Packer:
     buckets: int
     topic: str
     checkpoint_uri: str
+    on_arrival: bool = False
 
-    def load(self) -> Load:
-        """Begin to pack one task's records."""
-        return Load(self, _watermark_ms(self.checkpoint_uri))
+    def load(self) -> PackedLoad:
+        """Begin to pack one task's records.
+
+        Raises:
+            RuntimeError: The batch is not in the checkpoint.
+        """
+        return PackedLoad(self, running_batch(self.checkpoint_uri))
 
 
-class Load:
-    """What one task has packed so far."""
+class PackedLoad(Load):
+    """What one task has packed so far.
 
-    def __init__(self, packer: Packer, watermark_ms: int) -> None:
+    Args:
+        packer: What becomes of a record.
+        batch: The batch as it was planned.
+    """
+
+    def __init__(self, packer: Packer, batch: PlannedBatch) -> None:
+        super().__init__(packer.topic, packer.fields, packer.bounds)
         self._packer = packer
-        self._watermark_ms = watermark_ms
-        self._parse = Parser(packer.fields, packer.bounds).parse
+        self._watermark_ms = batch.watermark_ms
+        # A clock that was set back makes no event late.
+        self._arrival_ms = max(batch.planned_ms, batch.watermark_ms) if packer.on_arrival else None
         self._events: dict[int, list[list[tuple[Any, ...]]]] = {}
         self._newest: dict[int, int] = {}
-        self._dead: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
-        self._data_ticks: dict[int, int] = defaultdict(int)
-        self._ticks: list[datetime] = []
 
-    def take(self, messages: Iterable[Message]) -> None:
-        """Parse and sort records of the data topic."""
-        for message in messages:
-            key = message.key()
-            if key == _TICK_KEY:
-                self._data_ticks[message.partition() or 0] += 1
-            else:
-                place = (message.partition() or 0, message.offset() or 0, message.timestamp()[1])
-                self._record(place, key, message.value())
-
-    def take_ticks(self, messages: Iterable[Message]) -> None:
-        """Note records of the tick topic."""
-        for message in messages:
-            self._ticks.append(datetime.fromisoformat(orjson.loads(message.value() or b"{}")["tick"]))
-
-    def _record(self, place: tuple[int, int, int], key: bytes | None, value: bytes | None) -> None:
+    def _record(self, place: Place, key: bytes | None, value: bytes | None) -> None:
         packer = self._packer
         parsed = self._parse(value, place[2])
         if isinstance(parsed, Rejection):
-            self._dead[place[0]].append(
-                (packer.topic, *place, key, value, parsed.reason.value, parsed.detail)
-            )
+            self._reject(place, key, value, parsed)
             return
         record, event_ms = parsed
         partition = place[0]
-        if event_ms > self._newest.get(partition, -(1 << 63)):
+        if self._arrival_ms is not None:
+            event_ms = self._arrival_ms
+        elif event_ms > self._newest.get(partition, -(1 << 63)):
             self._newest[partition] = event_ms
         owner: str = getattr(record, packer.key)
         # Only an event before the watermark can turn out to be late, and then its raw record is put on file.
@@ -121,7 +118,7 @@ class Load:
         """The packed rows: one per bucket, lane and partition that has any."""
         rows: list[tuple[Any, ...]] = []
         for partition, buckets in self._events.items():
-            newest_ms = self._newest[partition]
+            newest_ms = self._newest.get(partition)
             for bucket, records in enumerate(buckets):
                 if records:
                     payload = marshal.dumps(records)
@@ -135,23 +132,3 @@ class Load:
             columns = zip(*rows, strict=True)
             arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
-
-
-def _watermark_ms(checkpoint_uri: str) -> int:
-    """The watermark at which the running batch was planned (ms); 0 before the first tick.
-
-    Raises:
-        RuntimeError: The batch is not in the checkpoint.
-    """
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    batch_id = None if context is None else context.getLocalProperty(_BATCH_ID)
-    if batch_id is None:
-        return 0
-    planned = Checkpoint(checkpoint_uri).planned(int(batch_id))
-    if planned is None:
-        raise RuntimeError(
-            f"batch {batch_id} runs but is not planned in {checkpoint_uri}: is the checkpoint shared?"
-        )
-    return planned.watermark_ms

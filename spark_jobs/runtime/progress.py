@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.runtime.checkpoint import Checkpoint, consumed
 from spark_jobs.runtime.ledger import Ledger
+from spark_jobs.runtime.offsets import Offsets
 from spark_jobs.runtime.source import observed_times
 from spark_jobs.runtime.status import iso_ms
 
@@ -20,13 +22,13 @@ class Position:
 
     Attributes:
         batch_id: The last committed batch, or -1.
-        offsets: Next offset of each partition of the data topic.
+        offsets: Next offset of each partition of the data topics; empty before the first batch.
         watermark_ms: The watermark of that batch; 0 before the first tick.
         newest_ms: The largest event time seen in each partition since the driver started.
     """
 
     batch_id: int
-    offsets: dict[int, int]
+    offsets: Offsets
     watermark_ms: int
     newest_ms: dict[int, int] = field(default_factory=dict)
 
@@ -37,13 +39,13 @@ class Progress:
     Args:
         checkpoint: The query's checkpoint.
         ledger: Its counters.
-        topic: The data topic.
+        topics: The data topics.
     """
 
-    def __init__(self, checkpoint: Checkpoint, ledger: Ledger, topic: str) -> None:
+    def __init__(self, checkpoint: Checkpoint, ledger: Ledger, topics: Sequence[str]) -> None:
         self._checkpoint = checkpoint
         self._ledger = ledger
-        self._topic = topic
+        self._topics = topics
         self._seen: tuple[str, int] | None = None
         self.position = Position(-1, {}, 0)
 
@@ -79,10 +81,13 @@ class Progress:
         }
 
     def _records(self, batch_id: int) -> int:
-        """Records of the data topic in a committed batch; Spark itself counts the packed rows."""
+        """Records of the data topics in a committed batch; Spark itself counts the packed rows."""
         before, now = (self._checkpoint.planned(number) for number in (batch_id - 1, batch_id))
         begin = self._checkpoint.initial_offsets() if before is None else before.offsets
-        return consumed(begin, {} if now is None else now.offsets, self._topic)
+        return self._consumed(begin, {} if now is None else now.offsets)
+
+    def _consumed(self, begin: Offsets, now: Offsets) -> int:
+        return sum(consumed(begin, now, topic) for topic in self._topics)
 
     def _observe(self, query: StreamingQuery) -> None:
         """Take in the event times of the last batches; a missed one only holds the watermark back."""
@@ -96,12 +101,12 @@ class Progress:
         batch = self._checkpoint.planned(batch_id) if batch_id >= 0 else None
         if batch is None:
             return {}
-        offsets = batch.offsets.get(self._topic, {})
+        offsets = {topic: parts for topic, parts in batch.offsets.items() if topic in self._topics}
         self.position = replace(
             self.position, batch_id=batch_id, offsets=offsets, watermark_ms=batch.watermark_ms
         )
         totals = self._ledger.totals(batch_id)
-        read = consumed(self._checkpoint.initial_offsets(), batch.offsets, self._topic)
+        read = self._consumed(self._checkpoint.initial_offsets(), batch.offsets)
         return {
             "batch_id": batch_id,
             "watermark": iso_ms(batch.watermark_ms) if batch.watermark_ms else None,

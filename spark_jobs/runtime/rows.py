@@ -48,9 +48,28 @@ def encode_rows(table: Table, rows: Sequence[tuple[Any, ...]]) -> bytes:
             f"found {len(columns)}"
         )
     arrays = [_array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return _packed(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def encode_table(table: Table, rows: pa.Table) -> bytes:
+    """Pack rows that are in Arrow already.
+
+    Args:
+        table: Where they belong.
+        rows: Its `Table.row_columns`, in any order.
+
+    Raises:
+        KeyError: A column is missing.
+        pyarrow.ArrowException: A column does not fit.
+    """
+    schema = row_schema(table)
+    return _packed(rows.select(schema.names).cast(schema))
+
+
+def _packed(rows: pa.Table) -> bytes:
     target = pa.BufferOutputStream()
-    with pa.ipc.new_stream(target, schema) as writer:
-        writer.write_batch(pa.record_batch(arrays, schema=schema))
+    with pa.ipc.new_stream(target, rows.schema) as writer:
+        writer.write_table(rows)
     return bytes(target.getvalue())
 
 

@@ -1,4 +1,4 @@
-"""Kafka records on their way into the stateful operator: one scan, packed into buckets (`pack`, `lanes`)."""
+"""Kafka records on their way into stateful operators: one scan, and what is observed of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from spark_jobs.runtime.kafka_source import Scan, source_of
-from spark_jobs.runtime.lanes import LANE_EVENT
 from spark_jobs.runtime.pack import Packer
 from spark_jobs.runtime.validation import Bounds
 
@@ -16,46 +15,58 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData, SparkSession
 
     from spark_jobs.runtime.config import Config
+    from spark_jobs.runtime.intake import Sorter
     from spark_jobs.runtime.stream_job import StreamJob
 
 OBSERVATION = "newest_event_ms"
 
 
-def read_packed(spark: SparkSession, config: Config, job: StreamJob, partitions: int) -> DataFrame:
-    """The stream of the data topic and the tick topic, each record parsed, judged and packed.
+def read(
+    spark: SparkSession, config: Config, sorter: Sorter, partitions: int, rounds: str | None = None
+) -> DataFrame:
+    """The stream of the data topic and the tick topic, each record parsed, judged and sorted.
 
     Args:
         spark: The session.
         config: The launch.
-        job: The stream.
+        sorter: What becomes of the records.
         partitions: How many partitions the data topic has.
+        rounds: See `Scan`.
 
     Returns:
-        `lanes.PACKED_DDL`.
+        `Sorter.ddl`.
     """
     scan = Scan(
         bootstrap=config.bootstrap_servers,
-        topic=config.topic,
-        partitions=partitions,
+        topics={config.topic: partitions},
         tick_topic=config.tick_topic,
         from_latest=config.starting_offsets == "latest",
         most_records=config.max_records_per_batch,
         checkpoint_uri=config.checkpoint_uri,
+        rounds=rounds,
     )
-    packer = Packer(
+    source = source_of(scan, sorter)
+    spark.dataSource.register(source)
+    return spark.readStream.format(source.name()).load()
+
+
+def packer_of(config: Config, job: StreamJob) -> Packer:
+    """The sorter that packs events into buckets (`pack`, `lanes`)."""
+    return Packer(
         key=job.key.name,
         fields=job.fields(config),
-        bounds=Bounds(
-            int(config.not_before.timestamp() * 1000), config.max_ahead_ms, config.max_record_bytes
-        ),
+        bounds=bounds_of(config),
         event=job.event,
         buckets=config.state_buckets,
         topic=config.topic,
         checkpoint_uri=config.checkpoint_uri,
+        on_arrival=config.in_processing_time,
     )
-    source = source_of(scan, packer)
-    spark.dataSource.register(source)
-    return spark.readStream.format(source.name()).load()
+
+
+def bounds_of(config: Config) -> Bounds:
+    """Limits of a record and of its time."""
+    return Bounds(int(config.not_before.timestamp() * 1000), config.max_ahead_ms, config.max_record_bytes)
 
 
 def keyed(packed: DataFrame, lateness_ms: int, partitions: int) -> GroupedData:
@@ -69,18 +80,21 @@ def keyed(packed: DataFrame, lateness_ms: int, partitions: int) -> GroupedData:
     Spark also drops late rows where it sees the column with the watermark. The processor has to see them, to
     put them on record, so it is not given that column; the watermark is still tracked.
     """
-    newest = [
-        F.max(F.expr(f"CASE WHEN lane = '{LANE_EVENT}' AND partition = {number} THEN newest_ms END")).alias(
-            str(number)
-        )
-        for number in range(partitions)
-    ]
-    observed = packed.observe(OBSERVATION, *newest)
     return (
-        observed.withWatermark("tick_ts", f"{lateness_ms} milliseconds")
+        observe(packed, partitions)
+        .withWatermark("tick_ts", f"{lateness_ms} milliseconds")
         .drop("tick_ts", "partition", "newest_ms")
         .groupBy("lane", "bucket")
     )
+
+
+def observe(rows: DataFrame, partitions: int) -> DataFrame:
+    """Observe the largest ``newest_ms`` of each ``partition``; a null in either counts for nothing."""
+    newest = [
+        F.max(F.expr(f"CASE WHEN partition = {number} THEN newest_ms END")).alias(str(number))
+        for number in range(partitions)
+    ]
+    return rows.observe(OBSERVATION, *newest)
 
 
 def observed_times(metrics: Mapping[str, Any]) -> dict[int, int]:

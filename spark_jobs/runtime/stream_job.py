@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.runtime.tables import Table
 from spark_jobs.runtime.validation import Field
@@ -42,7 +42,10 @@ class StreamJob:
         state_version: Version of the state's schema.
         logic: The stream's logic under a configuration.
         outputs: Its tables.
+        ticks: Whether ticks of its own move its watermark.
     """
+
+    ticks: ClassVar[bool] = True
 
     key: Field
     fields: Callable[[Config], tuple[Field, ...]]

@@ -1,28 +1,38 @@
-"""One stream's query: tables, source, processor and sink put together."""
+"""One stream's query: tables, source, operators and sink put together."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs.runtime import sink, source
+from spark_jobs.runtime import landing, sink, source
 from spark_jobs.runtime.admission import Limits
-from spark_jobs.runtime.alarms import Alarms
+from spark_jobs.runtime.alarms import Alarms, OpenState
 from spark_jobs.runtime.bucket_processor import BucketProcessor
 from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.runtime.landing_job import LandingJob
 from spark_jobs.runtime.lanes import OUTPUT_DDL
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
 from spark_jobs.runtime.ledger import Ledger
+from spark_jobs.runtime.native_job import NativeJob
+from spark_jobs.runtime.native_query import NATIVE_CONF, native_rows
 from spark_jobs.runtime.tables import DEAD_LETTERS, LATE_EVENTS, SHARED_TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from spark_jobs.runtime.any_job import AnyJob
     from spark_jobs.runtime.config import Config
     from spark_jobs.runtime.stream_job import StreamJob
+
+
+def session_conf(job: AnyJob) -> dict[str, str]:
+    """Settings that the session of a stream needs beside those of `session`."""
+    return NATIVE_CONF if isinstance(job, NativeJob) else {}
 
 
 class StreamQuery:
@@ -32,12 +42,17 @@ class StreamQuery:
         spark: The session.
         job: The stream.
         config: The launch.
-        partitions: Partitions of the data topic.
+        partitions: The data topics, and how many partitions each has.
         keeper: Guards every write.
     """
 
     def __init__(
-        self, spark: SparkSession, job: StreamJob, config: Config, partitions: int, keeper: LeaseKeeper
+        self,
+        spark: SparkSession,
+        job: AnyJob,
+        config: Config,
+        partitions: Mapping[str, int],
+        keeper: LeaseKeeper,
     ) -> None:
         self._spark = spark
         self._job = job
@@ -45,7 +60,11 @@ class StreamQuery:
         self._partitions = partitions
         self._keeper = keeper
         self.checkpoint = Checkpoint(config.checkpoint_uri)
-        self.alarms = Alarms(config.state_buckets, new=self.checkpoint.last_planned() < 0)
+        self.alarms: Alarms | OpenState
+        if isinstance(job, NativeJob):
+            self.alarms = OpenState()
+        else:
+            self.alarms = Alarms(config.state_buckets, new=self.checkpoint.last_planned() < 0)
         self.ledger: Ledger | None = None
         self._generation: str | None = None
 
@@ -56,11 +75,9 @@ class StreamQuery:
 
     def start(self, *, once: bool = False) -> StreamingQuery:
         """Start the query; with ``once`` for one batch only."""
-        packed = source.read_packed(self._spark, self._config, self._job, self._partitions)
-        grouped = source.keyed(packed, self._config.allowed_lateness_ms, self._partitions)
-        rows = grouped.transformWithState(self._processor(), OUTPUT_DDL, "append", "eventTime")
         writer = (
-            rows.writeStream.foreachBatch(self._write)
+            self._rows()
+            .writeStream.foreachBatch(self._write)
             .queryName(self._config.stream)
             .option("checkpointLocation", self._config.checkpoint_uri)
         )
@@ -72,23 +89,17 @@ class StreamQuery:
         self.ensure_ledger(str(query.id))
         return query
 
-    def _processor(self) -> BucketProcessor:
+    def _rows(self) -> DataFrame:
+        """What the stream puts out: `lanes.OUTPUT_DDL`."""
         job, config = self._job, self._config
-        return BucketProcessor(
-            logic=job.logic(config),
-            state_type=job.state_type,
-            event_type=job.event_type,
-            outputs=job.outputs,
-            limits=Limits(
-                config.allowed_lateness_ms,
-                config.logic["max_held_events"],
-                eager=config.emission == "eager",
-            ),
-            topic=config.topic,
-            state_version=job.state_version,
-            cache_root=config.state_cache_dir or _cache_root(config.stream),
-            checkpoint_uri=config.checkpoint_uri,
-        )
+        if isinstance(job, LandingJob):
+            return landing.read_landed(self._spark, config, job, self._partitions)
+        partitions = self._partitions[config.topic]
+        if isinstance(job, NativeJob):
+            return native_rows(self._spark, config, job, partitions, _cache_root(config))
+        packed = source.read(self._spark, config, source.packer_of(config, job), partitions)
+        grouped = source.keyed(packed, config.watermark_delay_ms, partitions)
+        return grouped.transformWithState(_processor(job, config), OUTPUT_DDL, "append", "eventTime")
 
     def ensure_ledger(self, generation: str) -> Ledger:
         """The ledger of the checkpoint's generation, read once."""
@@ -118,5 +129,27 @@ class StreamQuery:
         )(batch, batch_id)
 
 
-def _cache_root(stream: str) -> str:
-    return str(Path(tempfile.gettempdir()) / f"stateward-state-{os.getuid()}" / stream)
+def _processor(job: StreamJob, config: Config) -> BucketProcessor:
+    return BucketProcessor(
+        logic=job.logic(config),
+        state_type=job.state_type,
+        event_type=job.event_type,
+        outputs=job.outputs,
+        limits=Limits(
+            config.allowed_lateness_ms,
+            config.logic["max_held_events"],
+            eager=config.emission == "eager" or config.in_processing_time,
+            as_they_come=config.in_processing_time,
+            jitter_ms=config.timeout_jitter_ms,
+        ),
+        topic=config.topic,
+        state_version=job.state_version,
+        cache_root=_cache_root(config),
+        checkpoint_uri=config.checkpoint_uri,
+    )
+
+
+def _cache_root(config: Config) -> str:
+    if config.state_cache_dir:
+        return config.state_cache_dir
+    return str(Path(tempfile.gettempdir()) / f"stateward-state-{os.getuid()}" / config.stream)

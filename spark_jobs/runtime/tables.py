@@ -48,6 +48,7 @@ class Table:
         columns: Its columns.
         partition_by: Partition columns.
         current_by: Columns by which the table has one current row; empty for a table that is appended to.
+        came_at: The column with the event time at which a row came to be; empty if there is none.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Table:
     columns: tuple[Column, ...]
     partition_by: tuple[str, ...] = ()
     current_by: tuple[str, ...] = ()
+    came_at: str = ""
 
     def create(self, uri: str) -> None:
         """Create the table at ``uri`` unless it exists."""

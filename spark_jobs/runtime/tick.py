@@ -2,7 +2,7 @@
 
 Ticks alone move the watermark. While records wait they follow the slowest partition, so that the answer does
 not depend on how a backlog is cut into batches; when every partition is read to its end they also follow the
-wall clock, or the end of a replay.
+wall clock, or the end of a replay. A stream in processing time ticks by the wall clock and nothing else.
 """
 
 from __future__ import annotations
@@ -86,8 +86,9 @@ def next_tick(mode: str, view: TopicView, now_ms: int) -> int | None:
     """The tick to send now, milliseconds since 1970 UTC, or None.
 
     Args:
-        mode: ``auto``, ``wall_clock``, ``record`` or ``off``: what happens when the topic is quiet.
-        view: What is known; `TopicView.newest` may be empty in mode ``wall_clock``.
+        mode: ``auto``, ``wall_clock``, ``record`` or ``off``: what happens when the topic is quiet; or
+            ``processing``, whatever the topic does.
+        view: What is known; `TopicView.newest` may be empty in modes ``wall_clock`` and ``processing``.
         now_ms: The wall clock.
     """
     due = [tick for tick in (event_tick(view), _quiet_tick(mode, view, now_ms)) if tick is not None]
@@ -112,6 +113,8 @@ def event_tick(view: TopicView) -> int | None:
 
 
 def _quiet_tick(mode: str, view: TopicView, now_ms: int) -> int | None:
+    if mode == "processing":
+        return now_ms
     # Before the first event there is nothing to time out, and a tick would make a replay's events late.
     if mode == "off" or view.largest_ms is None or not view.caught_up:
         return None

@@ -33,6 +33,7 @@ ACTIVITY_SESSIONS = Table(
         Column("duration_ms", "long", "logout_at - login_at, milliseconds"),
         Column("close_reason", "string", "LOGOUT, TIMEOUT, or RELOGIN: the user logged in once more"),
     ),
+    came_at="logout_at",
 )
 
 ACTIVITY_ANOMALIES = Table(
@@ -46,6 +47,7 @@ ACTIVITY_ANOMALIES = Table(
         Column("activity", "string", "activity of the event, as it was sent"),
         Column("reason", "string", "LOGOUT_WITHOUT_LOGIN, LOGOUT_AFTER_TIMEOUT or UNKNOWN_ACTIVITY"),
     ),
+    came_at="occurred_at",
 )
 
 

@@ -29,6 +29,7 @@ SESSIONS = Table(
         Column("close_reason", "string", "ENDED by an is_last event, or TIMEOUT after the gap"),
         Column("closed_at", "timestamp", "Event time at which it closed: ended_at, or ended_at + gap"),
     ),
+    came_at="closed_at",
 )
 
 

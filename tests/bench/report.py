@@ -204,7 +204,11 @@ def write_page(chosen: list[list[Result]], results: Path) -> None:
     runs = report_runs.read(results / "sustained.jsonl")
     sections.append(report_runs.sustained(runs, IMAGES / "bench-sustained.svg"))
     sections.append(report_runs.latency(report_runs.read(results / "latency.jsonl")))
-    for title, program in (("A quiet stream", "idle"), ("After SIGKILL", "recovery")):
+    for title, program in (
+        ("A quiet stream", "idle"),
+        ("Timeouts that are due together", "jitter"),
+        ("After SIGKILL", "recovery"),
+    ):
         found = report_runs.read(results / f"{program}.jsonl")
         sections.append(report_runs.facts(title, found, f".venv/bin/python -m tests.bench.{program}"))
     PAGE.write_text(put_between_markers(PAGE.read_text(), "\n".join(filter(None, sections))))

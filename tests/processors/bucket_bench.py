@@ -39,15 +39,13 @@ class _TwoColumnKey(BucketProcessor):
 class BucketBench:
     """One bucket under test; each call of `batch` and `watermark` is a micro-batch of its own."""
 
-    def __init__(
-        self, folder: Path, job: StreamJob, logic: KeyLogic[Any, Any], *, eager: bool = False
-    ) -> None:
+    def __init__(self, folder: Path, job: StreamJob, logic: KeyLogic[Any, Any], **limits: Any) -> None:
         self.processor = _TwoColumnKey(
             logic=logic,
             state_type=job.state_type,
             event_type=job.event_type,
             outputs=job.outputs,
-            limits=Limits(LATENESS, max_held=100, eager=eager),
+            limits=Limits(LATENESS, max_held=100, **limits),
             topic="t",
             state_version=1,
             cache_root=str(folder),

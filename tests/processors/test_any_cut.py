@@ -1,7 +1,7 @@
 """However a stream's input is cut, shuffled and interrupted: its rows are the oracle's, its state empties.
 
 Every stream of the catalogue goes through the processor that Spark runs. Durations are scaled down, so that
-few events meet every timeout. The full number of examples is that of `make test`.
+few events meet every timeout; a jitter may spread those. The full number of examples is that of `make test`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.action_counts import declaration as action_counts
+from spark_jobs.action_counts.logic import CountLogic
+from spark_jobs.action_counts.model import ActionEvent
 from spark_jobs.device_lifecycle import declaration as device_lifecycle
 from spark_jobs.device_lifecycle.machine import DeviceMachine
 from spark_jobs.device_lifecycle.model import DeviceReading
@@ -51,6 +54,7 @@ class Case:
 
 
 CASES = {
+    "action_counts": Case(action_counts.JOB, CountLogic(600), ActionEvent, (st.sampled_from("xyz"),)),
     "user_sessions": Case(
         user_sessions.JOB,
         SessionLogic(1000),
@@ -154,7 +158,8 @@ def test_the_rows_are_those_of_the_oracle_and_the_state_empties(
 ) -> None:
     case = CASES[name]
     events = data.draw(arrivals(case))
-    bench = BucketBench(tmp_path_factory.mktemp("copy"), case.job, case.logic)
+    jitter_ms = data.draw(st.just(0) | st.integers(1, 1500))
+    bench = BucketBench(tmp_path_factory.mktemp("copy"), case.job, case.logic, jitter_ms=jitter_ms)
     play(bench, events, data)
 
     found = {

@@ -27,8 +27,8 @@ GAP = 1000
 class Bench(BucketBench):
     """A bucket of `user_sessions`."""
 
-    def __init__(self, folder: Path, *, eager: bool = False) -> None:
-        super().__init__(folder, JOB, SessionLogic(GAP), eager=eager)
+    def __init__(self, folder: Path, **limits: Any) -> None:
+        super().__init__(folder, JOB, SessionLogic(GAP), **limits)
 
     @property
     def sessions(self) -> list[dict[str, Any]]:

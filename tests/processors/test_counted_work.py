@@ -79,3 +79,22 @@ def test_a_timer_that_lets_nothing_expire_writes_nothing(bench: Bench, log: Coun
     log.calls.clear()
     bench.watermark(500)
     assert log.calls == {}, "the bucket's timer is not due"
+
+
+@pytest.mark.parametrize(("jitter_ticks", "share"), [(0, 1.0), (20, 1 / 3)])
+def test_jitter_spreads_keys_that_expire_together(tmp_path: Path, jitter_ticks: int, share: float) -> None:
+    """Keys created in one batch, whose timeouts are all due at one time; a tick a second."""
+    keys, tick_ms = 20_000, 1000
+    bench = Bench(tmp_path, jitter_ms=jitter_ticks * tick_ms)
+    bench.batch(*((f"user-{number:06}", event("a", 100)) for number in range(keys)))
+    closed = []
+    for tick in range(jitter_ticks + 2):
+        before = len(bench.sessions)
+        bench.watermark(1100 + tick * tick_ms)
+        bench.end_task()
+        closed.append(len(bench.sessions) - before)
+    assert sum(closed) == keys
+    assert max(closed) <= share * keys
+    assert {session["closed_at"].timestamp() for session in bench.sessions} == {1.1}, "the deadline's time"
+    assert bench.is_empty
+    bench.end()

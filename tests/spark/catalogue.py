@@ -9,10 +9,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from spark_jobs.action_counts.model import ActionEvent
 from spark_jobs.device_lifecycle.model import DeviceReading
 from spark_jobs.intrusion_patterns.model import SecurityEvent
 from spark_jobs.user_activity.model import ActivityEvent
-from tests.spark.launches import DEVICE_LIFECYCLE, INTRUSION_PATTERNS, USER_ACTIVITY, Stream
+from tests.spark.launches import (
+    ACTION_COUNTS,
+    DEVICE_LIFECYCLE,
+    INTRUSION_PATTERNS,
+    USER_ACTIVITY,
+    Stream,
+)
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 START_MS = int(START.timestamp() * 1000)
@@ -70,6 +77,10 @@ def _activity(rng: random.Random) -> Document:
     return {"activity": rng.choice(("login",) * 5 + ("logout",) * 5 + ("lunch",))}
 
 
+def _action(rng: random.Random) -> Document:
+    return {"event_type": rng.choice(("view", "search", "buy"))}
+
+
 def _security(rng: random.Random) -> Document:
     return {"kind": rng.choice(("recon_scan", "auth_failure", "privilege_escalation", "port_open"))}
 
@@ -100,6 +111,14 @@ LIVES = (
         _reading,
         lambda event_id, at, values: DeviceReading(event_id, at, values["status"], values["error_code"]),
         (0, 1, 10, 30, 60, 61, 300, 50_000),
+    ),
+    # By event time here: what it computes can be compared with an oracle then.
+    Life(
+        ACTION_COUNTS,
+        "user_id",
+        _action,
+        lambda event_id, at, values: ActionEvent(event_id, at, values["event_type"]),
+        (0, 0.5, 1, 4, 5, 6),
     ),
 )
 

@@ -12,13 +12,12 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from include.control.launch import DRIVER_CONF
-from spark_jobs.runtime.stream_job import StreamJob
 from spark_jobs.runtime.tables import SHARED_TABLES
 from spark_jobs.runtime.validation import TICK_KEY
 from tests.kafka_broker import RunningBroker
@@ -50,10 +49,20 @@ class Stream:
         return CHECKOUT / "spark_jobs" / self.name / "job.py"
 
     @property
-    def job(self) -> StreamJob:
-        return cast(StreamJob, importlib.import_module(f"spark_jobs.{self.name}.declaration").JOB)
+    def job(self) -> Any:
+        return importlib.import_module(f"spark_jobs.{self.name}.declaration").JOB
 
 
+EVENT_WINDOWS = Stream(
+    "event_windows",
+    ("event_windows_sliding", "event_windows_tumbling"),
+    {"size_ms": 5 * MINUTE_MS, "slide_ms": MINUTE_MS},
+)
+PAYMENT_AUTH_JOIN = Stream(
+    "payment_auth_join",
+    ("payment_authentications",),
+    {"before_ms": 2 * MINUTE_MS, "after_ms": 2 * MINUTE_MS},
+)
 USER_SESSIONS = Stream(
     "user_sessions",
     ("sessions",),
@@ -83,11 +92,17 @@ INTRUSION_PATTERNS = Stream(
     ("intrusion_alerts",),
     {"horizon_ms": 20 * MINUTE_MS, "max_held_events": 10_000},
 )
+ACTION_COUNTS = Stream(
+    "action_counts",
+    ("action_counts",),
+    {"idle_ms": 5 * MINUTE_MS, "max_held_events": 10_000},
+)
 DEVICE_LIFECYCLE = Stream(
     "device_lifecycle",
     ("device_alerts", "device_status"),
     {"offline_after_ms": HOUR_MS, "forget_after_ms": 30 * 24 * HOUR_MS, "max_held_events": 10_000},
 )
+RAW_EVENTS = Stream("raw_events", ("raw_events",), {})
 
 
 @dataclass
@@ -128,7 +143,9 @@ class Launch:
             "max_ahead_ms": 3_600_000,
             "max_record_bytes": 1_048_576,
             "tick": {"mode": "auto", "interval_ms": 1000},
+            "clock": "event",
             "emission": "watermark",
+            "timeout_jitter_ms": 0,
             "logic": dict(self.stream.logic),
             "state_partitions": 2,
             "state_buckets": self.buckets,

@@ -8,8 +8,7 @@ from typing import Any
 
 from spark_jobs.runtime.config import parse_config
 from spark_jobs.runtime.keyed import fold_all
-from spark_jobs.runtime.rows import decode_rows, encode_rows
-from spark_jobs.runtime.stream_job import Output
+from spark_jobs.truth.keyed_truth import rows_of_table
 from tests.spark.launches import Launch
 
 Rows = list[dict[str, Any]]
@@ -21,21 +20,17 @@ def expected_rows(launch: Launch, events: Iterable[tuple[str, Any]]) -> dict[str
     by_key: dict[str, list[Any]] = defaultdict(list)
     for key, event in events:
         by_key[key].append(event)
-    rows = [row for key, found in by_key.items() for row in fold_all(logic, key, found)]
-    return {output.table.name: _sorted(_of_table(output, rows)) for output in launch.stream.job.outputs}
+    return of_tables(launch, [row for key, found in by_key.items() for row in fold_all(logic, key, found)])
 
 
-def _of_table(output: Output, rows: list[tuple[Any, ...]]) -> Rows:
-    """The rows of a table, as the table has them; of one with current rows the last of each key."""
-    mine = [row for row in rows if type(row) is output.row]
-    found: Rows = decode_rows(encode_rows(output.table, mine)).to_pylist()
-    key = output.table.current_by
-    return list({tuple(row[name] for name in key): row for row in found}.values()) if key else found
+def of_tables(launch: Launch, rows: list[tuple[Any, ...]]) -> dict[str, Rows]:
+    """By table the rows of an oracle, as the table has them."""
+    return {output.table.name: in_order(rows_of_table(output, rows)) for output in launch.stream.job.outputs}
 
 
 def found_rows(launch: Launch) -> dict[str, Rows]:
     """By table of the stream the rows that are there."""
-    return {table: _sorted(launch.rows(table)) for table in launch.stream.tables}
+    return {table: in_order(launch.rows(table)) for table in launch.stream.tables}
 
 
 def difference(found: dict[str, Rows], expected: dict[str, Rows]) -> dict[str, Any]:
@@ -52,5 +47,6 @@ def difference(found: dict[str, Rows], expected: dict[str, Rows]) -> dict[str, A
     return differences
 
 
-def _sorted(rows: Rows) -> Rows:
+def in_order(rows: Rows) -> Rows:
+    """The rows in an order that depends on them alone."""
     return sorted(rows, key=lambda row: str(list(row.values())))

@@ -51,20 +51,22 @@ class Running:
         self.config = config
         self.checkpoint = Checkpoint(config.checkpoint_uri)
         keeper = LeaseKeeper(lease, 1000, utc_now)
-        self.stream = StreamQuery(spark, launch.stream.job, config, launch.partitions, keeper)
+        partitions = dict.fromkeys(config.topics, launch.partitions)
+        self.stream = StreamQuery(spark, launch.stream.job, config, partitions, keeper)
         self.stream.create_tables()
         self.query = self.stream.start()
         ledger = self.stream.ensure_ledger(str(self.query.id))
-        self.progress = Progress(self.checkpoint, ledger, launch.topic)
+        self.progress = Progress(self.checkpoint, ledger, config.topics)
         self._broker = Broker(config.bootstrap_servers)
         self.monitor = TopicMonitor(
             config=config,
             broker=self._broker,
-            partitions=launch.partitions,
+            partitions=partitions,
             position=lambda: self.progress.position,
             alarms=self.stream.alarms,
             publish=lambda **fields: None,
             clock=utc_now,
+            ticks=launch.stream.job.ticks,
         )
 
     def settle(self) -> None:
@@ -77,7 +79,7 @@ class Running:
     def tick(self, watermark: datetime) -> None:
         """Move the watermark and nothing else."""
         at = datetime.fromtimestamp(
-            watermark.timestamp() + self.config.allowed_lateness_ms / 1000, watermark.tzinfo
+            watermark.timestamp() + self.config.watermark_delay_ms / 1000, watermark.tzinfo
         )
         self._broker.send_tick(self.config.tick_topic, at.isoformat())
         self.query.processAllAvailable()

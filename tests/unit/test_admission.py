@@ -42,6 +42,16 @@ def test_ready_events_come_in_the_order_of_time_then_id() -> None:
     assert [event.event_id for event in judge(watermark=8, held=held).ready] == ["z", "b", "c", "a"]
 
 
+def test_events_of_one_time_may_come_in_the_order_of_their_arrival() -> None:
+    limits = Limits(lateness_ms=10, max_held=100, eager=True, as_they_come=True)
+    arrivals = (Event("c", 100), Event("a", 100), Event("c", 100), Event("b", 99))
+
+    verdict = judge(*arrivals, watermark=99, limits=limits)
+
+    assert [event.event_id for event in verdict.ready] == ["b", "c", "a"]
+    assert (verdict.accepted, verdict.duplicates) == (3, 1)
+
+
 def test_a_held_id_is_a_duplicate_whatever_its_time() -> None:
     verdict = judge(Event("a", 120), watermark=100, held=(Event("a", 110),))
 

@@ -40,7 +40,9 @@ CONFIG: dict[str, Any] = {
     "max_ahead_ms": 3600000,
     "max_record_bytes": 1048576,
     "tick": {"mode": "auto", "interval_ms": 5000},
+    "clock": "event",
     "emission": "watermark",
+    "timeout_jitter_ms": 0,
     "logic": {"gap_ms": 1800000},
     "state_partitions": 4,
     "state_buckets": 64,
@@ -60,6 +62,9 @@ def test_a_configuration_is_typed() -> None:
     assert config.not_before == datetime(2000, 1, 1, tzinfo=UTC)
     assert (config.lease.ttl_ms, config.tick.mode) == (20000, "auto")
     assert (config.state_buckets, config.state_cache_dir) == (64, None)
+    assert (config.topics, config.topic) == (("user_events",), "user_events")
+    several = {name: value for name, value in CONFIG.items() if name != "topic"} | {"topics": ["a", "b"]}
+    assert parse_config(several, "here").topics == ("a", "b")
     cached = parse_config({**CONFIG, "state_cache_dir": "/srv/cache", "emission": "eager"}, "here")
     assert (cached.state_cache_dir, cached.emission) == ("/srv/cache", "eager")
 
@@ -69,8 +74,11 @@ def test_a_configuration_is_typed() -> None:
     [
         ({"version": 2}, "expected version 1, found 2"),
         ({"topic": None}, "topic: expected str, found nothing"),
+        ({"topics": []}, "topics: expected names of topics"),
+        ({"topics": [1]}, "topics: expected names of topics"),
         ({"topic_partitions": "3"}, "topic_partitions: expected int, found '3'"),
         ({"topic_partitions": True}, "topic_partitions: expected int, found True"),
+        ({"clock": "sundial"}, "one of event, processing, found 'sundial'"),
         ({"emission": "later"}, "one of watermark, eager, found 'later'"),
         ({"state_buckets": None}, "state_buckets: expected int, found nothing"),
         ({"tick": {"mode": "hourly", "interval_ms": 1}}, "found 'hourly'"),
@@ -145,7 +153,8 @@ def checkpoint_with(folder: Path, planned: int, committed: int) -> Checkpoint:
         (folder / name).mkdir()
         for batch in range(last + 1):
             source = json.dumps({"t": {"0": batch * 10, "1": 5}, "ticks": {"0": 1}})
-            text = f'v1\n{{"batchWatermarkMs":{batch * 1000}}}\n{source}'
+            times = json.dumps({"batchWatermarkMs": batch * 1000, "batchTimestampMs": 5000 + batch})
+            text = f"v1\n{times}\n{source}"
             (folder / name / str(batch)).write_text(text)
             (folder / name / f".{batch}.crc").write_bytes(b"\x00")
     return Checkpoint(f"file://{folder}")
@@ -159,6 +168,7 @@ def test_a_checkpoint_with_a_pending_batch_is_not_clean(tmp_path: Path) -> None:
     batch = checkpoint.planned(10)
     assert batch is not None
     assert (batch.watermark_ms, batch.offsets["t"]) == (10_000, {0: 100, 1: 5})
+    assert batch.planned_ms == 5010
     assert checkpoint.planned(12) is None
 
 

@@ -16,30 +16,36 @@ def at(*offsets: int, ticks: int = 0) -> Offsets:
 
 
 def test_what_is_below_the_limit_is_read_to_the_end() -> None:
-    assert limited(at(0, 5), at(10, 6, ticks=3), TOPIC, 11) == at(10, 6, ticks=3)
+    assert limited(at(0, 5), at(10, 6, ticks=3), [TOPIC], 11) == at(10, 6, ticks=3)
 
 
 def test_a_limit_is_shared_by_what_waits_and_no_partition_starves() -> None:
-    assert limited(at(0, 0, 7), at(9000, 1000, 8), TOPIC, 100) == at(89, 9, 8)
+    assert limited(at(0, 0, 7), at(9000, 1000, 8), [TOPIC], 100) == at(89, 9, 8)
+
+
+def test_a_limit_holds_for_several_topics_together() -> None:
+    start: Offsets = {"a": {0: 0}, "b": {0: 10, 1: 0}}
+    ends: Offsets = {"a": {0: 800}, "b": {0: 210, 1: 0}, TICKS: {0: 5}}
+    assert limited(start, ends, ["a", "b"], 100) == {"a": {0: 80}, "b": {0: 30, 1: 0}, TICKS: {0: 5}}
 
 
 def test_ticks_are_never_held_back() -> None:
-    assert limited(at(0), at(1000, ticks=5), TOPIC, 10) == at(10, ticks=5)
+    assert limited(at(0), at(1000, ticks=5), [TOPIC], 10) == at(10, ticks=5)
 
 
 def test_an_end_before_the_start_is_lost_data() -> None:
     with pytest.raises(
         DataLossError, match=r"partition 1: expected records from offset 5, found the end at 4"
     ):
-        limited(at(0, 5), at(1, 4), TOPIC, 10)
+        limited(at(0, 5), at(1, 4), [TOPIC], 10)
 
 
 def test_a_partition_or_a_topic_that_is_gone_is_lost_data() -> None:
     with pytest.raises(DataLossError, match="topic events, partition 1: expected records from offset 5"):
-        limited(at(0, 5), at(1), TOPIC, 10)
+        limited(at(0, 5), at(1), [TOPIC], 10)
     renamed = {**at(3), "other": {0: 0}}
     with pytest.raises(DataLossError, match="or the stream's YAML names another one"):
-        limited(renamed, {"other": {0: 9}, TICKS: {0: 0}}, "other", 10)
+        limited(renamed, {"other": {0: 9}, TICKS: {0: 0}}, ["other"], 10)
 
 
 def test_ranges_leave_out_what_is_empty() -> None:
@@ -81,7 +87,7 @@ def test_repeated_limits_reach_the_end(spans: list[tuple[int, int]], most: int) 
     ends = at(*(begin + size for begin, size in spans))
     batches = 0
     while start != ends:
-        end = limited(start, ends, TOPIC, most)
+        end = limited(start, ends, [TOPIC], most)
         read = sum(one.size for one in ranges(start, end))
         assert 0 < read <= most + len(spans)
         start, batches = end, batches + 1

@@ -119,12 +119,33 @@ BAD = [
         ["source.topic", "found nothing", "Add `topic` under `source`"],
         id="missing",
     ),
+    pytest.param(
+        "  topic: user_events",
+        "  topic: user_events\n  topics: [user_events]",
+        ["source.topic", "either topic or topics, not both"],
+        id="topic-and-topics",
+    ),
+    pytest.param(
+        "  topic: user_events",
+        "  topics: [a, b, a]",
+        ["source.topic", "each of topics once"],
+        id="topic-twice",
+    ),
+    pytest.param(
+        "  topic: user_events",
+        "  topics: []",
+        ["source.topics", "at least one entry"],
+        id="no-topics",
+    ),
     pytest.param("owner: stateward", "", ["owner", "Add `owner` at the top level"], id="missing-at-top"),
     pytest.param(
         "emission: watermark",
         "emission: sometimes",
         ["emission", "'watermark' or 'eager'", "'sometimes'"],
         id="enum",
+    ),
+    pytest.param(
+        "jitter: 0s", "jitter: 5", ["timeout.jitter", "expected a duration such as", "5 (int)"], id="jitter"
     ),
     pytest.param(
         "  topic_partitions: 3",
@@ -253,6 +274,34 @@ def test_a_bad_setting_of_fraud_watch_is_named(
 def test_a_stream_may_emit_on_arrival(tmp_path: Path) -> None:
     (tmp_path / "fraud_watch.yaml").write_text(FRAUD.replace("emission: watermark", "emission: eager"))
     assert load_spec("fraud_watch", tmp_path).emission == "eager"
+
+
+def test_a_stream_may_run_by_processing_time(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, "clock": "processing"}))
+    assert load_spec("small", tmp_path).clock == "processing"
+    assert load_spec("user_sessions").clock == "event"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"clock": "sundial"}, "clock: expected one of 'event' or 'processing', found 'sundial'"),
+        ({"clock": "processing", "emission": "eager"}, "no emission with clock: processing"),
+        (
+            {"clock": "processing", "source": {"topic": "t", "tick": {"mode": "record"}}},
+            r"source\.tick\.mode to be auto or wall_clock",
+        ),
+    ],
+)
+def test_what_contradicts_the_clock_is_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, **change}))
+    with pytest.raises(SpecError, match=said):
+        load_spec("small", tmp_path)
+
+
+def test_a_jitter_delays_the_end_of_the_last_key(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, "timeout": {"jitter": "90s"}}))
+    assert load_spec("small", tmp_path).longest_timeout == timedelta(seconds=90)
 
 
 def test_the_line_number_is_that_of_the_field(tmp_path: Path) -> None:

@@ -134,5 +134,12 @@ def test_no_event_is_late_however_a_backlog_is_cut(data: st.DataObject) -> None:
     assert watermark == (0 if largest is None else largest - LATENESS)
 
 
+def test_in_processing_time_the_wall_clock_ticks_whatever_the_topic_does() -> None:
+    known = {"lateness_ms": 0, "newest": {}}
+    assert next_tick("processing", view(committed={0: 4}, **known), NOW) == NOW
+    assert next_tick("processing", view(watermark_ms=0, **known), NOW) == NOW
+    assert next_tick("processing", view(watermark_ms=NOW, **known), NOW) is None
+
+
 def test_ticks_can_be_off() -> None:
     assert next_tick("off", view(), NOW) is None

@@ -20,6 +20,8 @@ WALLS: dict[str, tuple[str, ...]] = {
     "include/spec.py": ("airflow",),
     "include/control": ("airflow",),
     "include/platform": ("airflow", "pyspark"),
+    "include/traffic": ("airflow", "pyspark"),
+    "include/backfill": ("airflow", "pyspark"),
     "include/cli": ("airflow", "pyspark"),
     "spark_jobs": ("airflow", "include"),
 }
@@ -32,6 +34,7 @@ PURE = (
     "spark_jobs/runtime/admission.py",
     "spark_jobs/runtime/offsets.py",
     "spark_jobs/runtime/keyed.py",
+    "spark_jobs/backfill/reach.py",
     "spark_jobs/*/logic.py",
     "spark_jobs/*/machine.py",
     "spark_jobs/*/model.py",

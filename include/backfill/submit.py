@@ -1,0 +1,118 @@
+"""Runs the Spark job in the foreground: its steps are reported as they come, all else goes to its log."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from include.control.launch import driver_environment
+from include.control.processes import MARK_RUN_ID, MARK_STREAM
+from include.platform.jars import require_jars
+from include.settings import CHECKOUT, Settings
+from include.spec import StreamSpec
+
+JOB = CHECKOUT / "spark_jobs" / "backfill" / "job.py"
+DONE, DIFFERENT = 0, 2
+"""Exit codes of the job; any other says that it could not be done."""
+
+_STEP, _ERROR = "@step", "@error"
+_GRACE_S = 10
+_TAIL = 15
+
+Report = Callable[[str, str], None]
+
+
+class JobError(RuntimeError):
+    """The Spark job failed; the text is its own, or the end of its log."""
+
+
+def command(spec: StreamSpec, settings: Settings, master: str, request_uri: str) -> list[str]:
+    """Return the command that submits the job.
+
+    Raises:
+        JarsMissingError: Spark's JARs are not there.
+    """
+    require_jars(settings, ["spark"])
+    jars = sorted(str(jar) for jar in (settings.jars / "spark").glob("*.jar"))
+    return [
+        str(Path(sys.executable).parent / "spark-submit"),
+        *("--master", master),
+        *("--name", f"backfill {spec.stream}"),
+        *("--driver-memory", spec.spark.driver_memory),
+        *("--jars", ",".join(jars)),
+        str(JOB),
+        request_uri,
+    ]
+
+
+def environment(settings: Settings, stream: str) -> dict[str, str]:
+    """Return the job's environment: a driver's, without the marks by which drivers are found and ended."""
+    variables = driver_environment(os.environ, settings, stream, "")
+    return {name: value for name, value in variables.items() if name not in (MARK_STREAM, MARK_RUN_ID)}
+
+
+def run(arguments: list[str], variables: dict[str, str], log: Path, report: Report) -> bool:
+    """Run the job to its end.
+
+    Args:
+        arguments: The command.
+        variables: Its environment.
+        log: File for what it says.
+        report: Takes each step.
+
+    Returns:
+        Whether nothing was found to be different.
+
+    Raises:
+        JobError: It could not be done.
+    """
+    reason = ""
+    with log.open("w") as output, _running(arguments, variables, output.fileno()) as job:
+        assert job.stdout is not None
+        for line in job.stdout:
+            kind, *parts = line.rstrip("\n").split("\t")
+            if kind == _STEP and len(parts) == 2:
+                report(parts[0], parts[1])
+            elif kind == _ERROR:
+                reason = "\t".join(parts)
+            else:
+                output.write(line)
+        code = job.wait()
+    if code not in (DONE, DIFFERENT):
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-_TAIL:])
+        raise JobError(reason or f"the Spark job ended with {code}; its log {log} ends:\n{tail}")
+    return code == DONE
+
+
+@contextlib.contextmanager
+def _running(arguments: list[str], variables: dict[str, str], errors: int) -> Iterator[subprocess.Popen[str]]:
+    """A process group of its own, which is ended if the block is left before it."""
+    job = subprocess.Popen(
+        arguments,
+        env=variables,
+        cwd=CHECKOUT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield job
+    finally:
+        if job.poll() is None:
+            _end(job)
+
+
+def _end(job: subprocess.Popen[str]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(job.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            job.wait(_GRACE_S)
+            return

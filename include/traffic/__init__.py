@@ -1,0 +1,1 @@
+"""Generated events whose outcome is known: the same plan makes the same bytes."""

@@ -1,0 +1,52 @@
+"""Where traffic goes: the topics of a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from include.platform.topics import ensure_topic
+from include.replay.pacing import Pacer
+from include.replay.send import Sender
+from include.settings import Settings
+from include.traffic.records import Slice
+
+
+class KafkaTarget:
+    """Sends slices, and waits for the broker after each.
+
+    Attributes:
+        partitions: By topic how many it has.
+    """
+
+    def __init__(self, settings: Settings, topics: tuple[str, ...], partitions: int, pacer: Pacer) -> None:
+        """Make sure that the topics are there.
+
+        Raises:
+            TopicMissingError: one is not, and may not be created.
+            BrokerUnreachableError: no broker answered.
+        """
+        bootstrap = settings.kafka_bootstrap
+        self.partitions = {
+            topic: ensure_topic(bootstrap, topic, partitions, create=settings.embedded) for topic in topics
+        }
+        self._senders = {topic: Sender(bootstrap, topic) for topic in topics}
+        self._pacer = pacer
+
+    def send(self, piece: Slice) -> None:
+        """Send the records of a slice; when this returns, the broker has them all.
+
+        Raises:
+            DeliveryError: it has not.
+        """
+        records = ((record.key, record.value) for record in piece.records)
+        self._senders[piece.topic].send_records(records, self._pacer)
+
+    def tick(self, moments: Mapping[str, datetime]) -> None:
+        """End each topic as a replay does: a tick in every partition.
+
+        Raises:
+            DeliveryError: one was not acknowledged.
+        """
+        for topic, moment in moments.items():
+            self._senders[topic].send_ticks(moment, self.partitions[topic])

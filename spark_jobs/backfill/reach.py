@@ -1,0 +1,100 @@
+"""How far back a recomputation has to read, and from when on its answer is exact. Pure.
+
+A key without an event for as long as the stream's longest chain of timeouts has no state. So a fold that
+begins after such a silence is exact, however little was read before it; one that begins elsewhere may be
+missing a state that an earlier event left behind::
+
+    read from R          silence                          e: the first event after it
+    R---e----e-----------|<------- the chain ------->|----e----->
+                                                          exact from here on: the key's anchor
+
+Times are event times, milliseconds since 1970 UTC.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Span:
+    """Rows that came to be at ``from_ms`` or later, and before ``to_ms``."""
+
+    from_ms: int
+    to_ms: int
+
+    def holds(self, at_ms: int) -> bool:
+        """Whether a time lies in it."""
+        return self.from_ms <= at_ms < self.to_ms
+
+
+@dataclass(frozen=True)
+class Landed:
+    """What is landed of one partition.
+
+    Attributes:
+        first: Offset of its first record.
+        end: The offset after its last one.
+        first_ms: Kafka's timestamp of the first.
+    """
+
+    first: int
+    end: int
+    first_ms: int
+
+
+def first_look(span: Span, chain_ms: int) -> int:
+    """From where on it is enough to read for keys that were silent at some time shortly before the span.
+
+    One chain for what may have been going on when the span began, and one to see the silence before it.
+    """
+    return span.from_ms - 2 * chain_ms
+
+
+def last_needed(span: Span, chain_ms: int, lateness_ms: int) -> int:
+    """Until where events can matter: whatever is later only brings rows that are later than the span."""
+    return span.to_ms + chain_ms + lateness_ms
+
+
+def landed_since(landed: Mapping[int, Landed], begun: Mapping[int, int], max_ahead_ms: int) -> int | None:
+    """The event time from which on every record is landed; None if all that the stream has read is.
+
+    A record that is missing is older, by Kafka's timestamp, than the first of its partition that is there,
+    and its event time is at most ``max_ahead_ms`` beyond that.
+
+    Args:
+        landed: By partition.
+        begun: The offset at which the stream began to read each partition; 0 for one that is not named.
+        max_ahead_ms: The stream's.
+    """
+    cut = [one.first_ms for partition, one in landed.items() if one.first > begun.get(partition, 0)]
+    return max(cut) + max_ahead_ms if cut else None
+
+
+def not_landed(landed: Mapping[int, Landed], committed: Mapping[int, int]) -> dict[int, int]:
+    """By partition how many records the stream has read that are not landed yet."""
+    behind = {
+        partition: end - (landed[partition].end if partition in landed else 0)
+        for partition, end in committed.items()
+    }
+    return {partition: count for partition, count in behind.items() if count > 0}
+
+
+def anchor(times: Iterable[int], known_ms: int | None, chain_ms: int) -> int | None:
+    """From when on the fold of a key is exact.
+
+    Args:
+        times: The key's event times, in order; not empty.
+        known_ms: From when on all its events are known; None if all are.
+        chain_ms: The longest chain of timeouts.
+
+    Returns:
+        A time before every event if all of it is exact; None if no event follows a long enough silence.
+    """
+    if known_ms is None:
+        return -(1 << 63)
+    before_ms = known_ms
+    for at_ms in times:
+        if at_ms - before_ms >= chain_ms:
+            return at_ms if before_ms > known_ms else known_ms + chain_ms
+        before_ms = max(before_ms, at_ms)
+    return None

@@ -1,0 +1,88 @@
+"""Raw records to a stream's events: parsed and judged as the stream does, and put into buckets of keys."""
+
+from __future__ import annotations
+
+import json
+import marshal
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_jobs.runtime.lanes import bucket_of
+from spark_jobs.runtime.parse import Parser, Rejection
+from spark_jobs.runtime.validation import TICK_KEY, Bounds, Field
+
+if TYPE_CHECKING:
+    from spark_jobs.backfill.request import Request
+    from spark_jobs.runtime.stream_job import StreamJob
+
+PACKED_DDL = "bucket int, payload binary"
+COUNTS_BUCKET = -1
+"""Stands for no keys: its payloads are JSON counts."""
+
+_SCHEMA = pa.schema([("bucket", pa.int32()), ("payload", pa.binary())])
+_TICK_KEY = TICK_KEY.encode()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Parses records and packs their events by bucket, as the stream does.
+
+    Attributes:
+        key: Name of the field by which the stream is keyed.
+        fields: Its declared fields.
+        bounds: Limits of a record and of its time.
+        event: From a parsed record and its time to the event's plain tuple.
+        buckets: Number of buckets.
+        since_ms: Events before it are left out; None for none.
+        until_ms: Events after it are left out.
+    """
+
+    key: str
+    fields: tuple[Field, ...]
+    bounds: Bounds
+    event: Callable[[Any, int], tuple[Any, ...]]
+    buckets: int
+    since_ms: int | None
+    until_ms: int
+
+    def batches(self, records: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """`PACKED_DDL` of batches of records."""
+        parse = Parser(self.fields, self.bounds).parse
+        for batch in records:
+            packed: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+            counts = {"records": batch.num_rows, "ticks": 0, "dead": 0, "outside": 0}
+            columns = (batch.column(name).to_pylist() for name in batch.schema.names)
+            for partition, offset, record_ms, key, value in zip(*columns, strict=True):
+                if key == _TICK_KEY:
+                    counts["ticks"] += 1
+                    continue
+                parsed = parse(value, record_ms)
+                if isinstance(parsed, Rejection):
+                    counts["dead"] += 1
+                elif self._matters(parsed.event_ms):
+                    owner: str = getattr(parsed.record, self.key)
+                    event = self.event(parsed.record, parsed.event_ms)
+                    packed[bucket_of(owner, self.buckets)].append((owner, partition, offset, *event))
+                else:
+                    counts["outside"] += 1
+            rows = [(bucket, marshal.dumps(events)) for bucket, events in packed.items()]
+            rows.append((COUNTS_BUCKET, json.dumps(counts).encode()))
+            arrays = [
+                pa.array(column, field.type)
+                for column, field in zip(zip(*rows, strict=True), _SCHEMA, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+
+    def _matters(self, event_ms: int) -> bool:
+        return (self.since_ms is None or event_ms >= self.since_ms) and event_ms <= self.until_ms
+
+
+def reading(request: Request, job: StreamJob, buckets: int, since_ms: int | None, until_ms: int) -> Reading:
+    """How the stream reads its records."""
+    config = request.config
+    bounds = Bounds(int(config.not_before.timestamp() * 1000), config.max_ahead_ms, config.max_record_bytes)
+    return Reading(job.key.name, job.fields(config), bounds, job.event, buckets, since_ms, until_ms)

@@ -1,0 +1,67 @@
+"""What ``payment_auth_join`` reads and writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.payment_auth_join.logic import all_rows
+from spark_jobs.payment_auth_join.model import PaymentAuthentication, PaymentEvent
+from spark_jobs.payment_auth_join.plan import plan
+from spark_jobs.runtime.event_rows import NUMBER, to_decimal
+from spark_jobs.runtime.native_job import NativeJob
+from spark_jobs.runtime.stream_job import Output
+from spark_jobs.runtime.tables import Column, Table
+from spark_jobs.runtime.validation import EVENT_TIME, Field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_jobs.runtime.config import Config
+
+ACCOUNT = Field("account_id", "text")
+MAX_AMOUNT = 1e12
+
+PAYMENT_AUTHENTICATIONS = Table(
+    "payment_authentications",
+    "One transaction, with the first authentication around it",
+    (
+        Column(
+            "payment_id", "string", "Identity, from the account and the transaction: the same on every run"
+        ),
+        Column("account_id", "string", "The account"),
+        Column("transaction_id", "string", "Id of the transaction's event"),
+        Column("transaction_at", "timestamp", "Time of the transaction"),
+        Column("amount", NUMBER, "Its amount; null if it named none"),
+        Column("authentication_id", "string", "Id of the authentication's event; null if there was none"),
+        Column("authenticated_at", "timestamp", "Time of the authentication; null if there was none"),
+    ),
+)
+
+
+def _fields(config: Config) -> tuple[Field, ...]:
+    return (
+        Field("event_id", "text"),
+        ACCOUNT,
+        Field("kind", "text"),
+        Field("amount", "number", required=False, minimum=0, maximum=MAX_AMOUNT),
+        EVENT_TIME,
+    )
+
+
+def _event(record: Any, event_ms: int) -> PaymentEvent:
+    amount = to_decimal(record.amount)
+    return PaymentEvent(record.event_id, event_ms, record.account_id, record.kind, amount)
+
+
+def _oracle(events: Iterable[PaymentEvent], config: Config) -> list[PaymentAuthentication]:
+    return all_rows(events, before_ms=config.logic["before_ms"], after_ms=config.logic["after_ms"])
+
+
+JOB = NativeJob(
+    key=ACCOUNT,
+    fields=_fields,
+    plan=plan,
+    event=_event,
+    oracle=_oracle,
+    outputs=(Output(PaymentAuthentication, PAYMENT_AUTHENTICATIONS),),
+)

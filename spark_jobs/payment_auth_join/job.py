@@ -1,0 +1,20 @@
+"""Entry point: ``spark-submit spark_jobs/payment_auth_join/job.py <URI of the configuration>``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def main(arguments: list[str]) -> int:
+    """Run the stream until it is drained; returns the exit code (docs/architecture.md)."""
+    from spark_jobs.payment_auth_join.declaration import JOB
+    from spark_jobs.runtime.driver import run
+
+    return run(JOB, arguments)
+
+
+if __name__ == "__main__":
+    # spark-submit puts this file's folder on the path, not the checkout's.
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+    sys.exit(main(sys.argv[1:]))

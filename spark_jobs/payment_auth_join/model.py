@@ -1,0 +1,43 @@
+"""Events and rows of ``payment_auth_join``.
+
+The state is that of Spark's operators. Bound per account: each transaction until the watermark
+is ``after`` beyond it and each authentication until it is ``before`` beyond it, each transaction once more
+until its row is due, and an id per event, three times, until the watermark is the allowed lateness beyond it.
+"""
+
+from decimal import Decimal
+from typing import NamedTuple
+
+# Kinds of events; all others take part in nothing.
+TRANSACTION = "transaction"
+AUTHENTICATED = "authenticated"
+
+
+class PaymentEvent(NamedTuple):
+    """One accepted event.
+
+    Attributes:
+        event_id: Identity within the account.
+        event_ms: Event time, milliseconds since 1970 UTC.
+        account_id: The account.
+        kind: What happened.
+        amount: With nine decimals, or None when the event names none.
+    """
+
+    event_id: str
+    event_ms: int
+    account_id: str
+    kind: str
+    amount: Decimal | None
+
+
+class PaymentAuthentication(NamedTuple):
+    """One row of the table ``payment_authentications``; times in milliseconds since 1970 UTC."""
+
+    payment_id: str
+    account_id: str
+    transaction_id: str
+    transaction_ms: int
+    amount: Decimal | None
+    authentication_id: str | None
+    authenticated_ms: int | None

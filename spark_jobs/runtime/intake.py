@@ -1,0 +1,110 @@
+"""What every way to take in records has in common: ticks, dead letters, and the batch's watermark."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+import orjson
+
+from spark_jobs.runtime.checkpoint import Checkpoint, PlannedBatch
+from spark_jobs.runtime.parse import Parser, Rejection
+from spark_jobs.runtime.validation import TICK_KEY, Bounds, Field
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from confluent_kafka import Message
+
+Place = tuple[int, int, int]
+"""Partition, offset and Kafka's timestamp (ms) of a record."""
+
+_BATCH_ID = "streaming.sql.batchId"  # MicroBatchExecution.BATCH_ID_KEY
+_TICK_KEY = TICK_KEY.encode()
+
+
+class Loading(Protocol):
+    """What one task makes of its records."""
+
+    def take(self, messages: Iterable[Message]) -> None:
+        """Take in records of a data topic."""
+
+    def take_ticks(self, messages: Iterable[Message]) -> None:
+        """Take in records of the tick topic."""
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """What became of them."""
+
+
+class Sorter(Protocol):
+    """What becomes of the records of a stream; is sent to the workers."""
+
+    @property
+    def ddl(self) -> str:
+        """The rows that come out."""
+
+    def load(self) -> Loading:
+        """Begin with one task's records."""
+
+
+class Load(ABC):
+    """What one task has taken in so far.
+
+    Args:
+        topic: The data topic.
+        fields: All declared fields.
+        bounds: Limits of a record and of its time.
+    """
+
+    def __init__(self, topic: str, fields: tuple[Field, ...], bounds: Bounds) -> None:
+        self._topic = topic
+        self._parse = Parser(fields, bounds).parse
+        self._dead: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+        self._data_ticks: dict[int, int] = defaultdict(int)
+        self._ticks: list[datetime] = []
+
+    def take(self, messages: Iterable[Message]) -> None:
+        """Parse and sort records of the data topic."""
+        for message in messages:
+            key = message.key()
+            if key == _TICK_KEY:
+                self._data_ticks[message.partition() or 0] += 1
+            else:
+                place = (message.partition() or 0, message.offset() or 0, message.timestamp()[1])
+                self._record(place, key, message.value())
+
+    def take_ticks(self, messages: Iterable[Message]) -> None:
+        """Note records of the tick topic."""
+        for message in messages:
+            self._ticks.append(datetime.fromisoformat(orjson.loads(message.value() or b"{}")["tick"]))
+
+    @abstractmethod
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """All that came of the records."""
+
+    @abstractmethod
+    def _record(self, place: Place, key: bytes | None, value: bytes | None) -> None:
+        """Take in one record."""
+
+    def _reject(self, place: Place, key: bytes | None, value: bytes | None, why: Rejection) -> None:
+        self._dead[place[0]].append((self._topic, *place, key, value, why.reason.value, why.detail))
+
+
+def running_batch(checkpoint_uri: str) -> PlannedBatch:
+    """The batch that the task belongs to, as it was planned.
+
+    Raises:
+        RuntimeError: It is not in the checkpoint.
+    """
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    batch_id = None if context is None else context.getLocalProperty(_BATCH_ID)
+    planned = None if batch_id is None else Checkpoint(checkpoint_uri).planned(int(batch_id))
+    if planned is None:
+        raise RuntimeError(
+            f"batch {batch_id} runs but is not planned in {checkpoint_uri}: is the checkpoint shared?"
+        )
+    return planned

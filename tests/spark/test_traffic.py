@@ -1,0 +1,74 @@
+"""Generated traffic on a real broker and real Spark: every stream writes what was known in advance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable
+
+from include.traffic.generate import Plan
+from include.traffic.profiles import PROFILES
+from tests.kafka_broker import RunningBroker
+from tests.spark.catalogue import QUIET
+from tests.spark.launches import (
+    DEVICE_LIFECYCLE,
+    FRAUD_WATCH,
+    INTRUSION_PATTERNS,
+    USER_ACTIVITY,
+    USER_SESSIONS,
+    Launch,
+    Stream,
+)
+from tests.spark.running import running
+from tests.spark.traffic_proof import Traced, prove
+from tests.traffic_truths import STREAMS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def plan_for(stream: Stream, rate: float = 40) -> Plan:
+    return Plan(PROFILES["storm"], seed=3, rate=rate, minutes=2, topics=(STREAMS[stream.name],))
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [USER_SESSIONS, USER_ACTIVITY, DEVICE_LIFECYCLE, INTRUSION_PATTERNS],
+    ids=lambda stream: stream.name,
+)
+def test_a_stream_writes_what_was_known_in_advance(
+    stream: Stream, tmp_path: Path, broker: RunningBroker, spark: SparkSession
+) -> None:
+    launch = Launch(tmp_path, broker, f"traffic-{stream.name}", stream=stream)
+    broker.create_topic(launch.topic, launch.partitions)
+    broker.create_topic(launch.document()["tick_topic"], 1)
+    traced = Traced(launch, plan_for(stream))
+    with running(launch, spark) as query:
+        # In parts, so that the watermark moves while states are open.
+        for part in traced.parts(3):
+            traced.send(part)
+            query.settle()
+        query.tick(traced.end() + QUIET)
+        traced.send_late()
+        query.settle()
+        left = query.state_rows()
+    assert traced.wrong() == {}
+    assert all(traced.row_counts().values()), f"a table without a row shows nothing: {traced.row_counts()}"
+    assert left == 0
+    # A proof that cannot fail shows nothing.
+    spoiled = {stream.tables[0], "dead_letters", "late_events", "batch_counts"}
+    for table in spoiled:
+        DeltaTable(launch.uri("tables", table)).delete()
+    assert set(traced.wrong()) == spoiled
+
+
+def test_a_driver_that_is_killed_at_work_writes_it_too(tmp_path: Path, broker: RunningBroker) -> None:
+    launch = Launch(tmp_path, broker, "traffic-killed", stream=FRAUD_WATCH)
+    proof = prove(launch, plan_for(FRAUD_WATCH, rate=60), kills=1)
+    assert proof.wrong == {}
+    assert proof.kills == 1
+    assert all(proof.rows.values()), f"a table without a row shows nothing: {proof.rows}"

@@ -1,0 +1,167 @@
+"""Raw records to rows, without Spark: the stream's own judgement and logic, and the rows asked for."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_jobs.backfill.folding import Folding, Found, rows_in_span
+from spark_jobs.backfill.reach import Span
+from spark_jobs.backfill.reading import COUNTS_BUCKET, Reading
+from spark_jobs.backfill.request import BackfillError, job_of
+from spark_jobs.device_lifecycle.declaration import JOB as DEVICES
+from spark_jobs.device_lifecycle.model import DeviceStatus
+from spark_jobs.runtime.keyed import fold_all
+from spark_jobs.runtime.rows import KIND_COUNTS, decode_rows
+from spark_jobs.runtime.validation import TICK_KEY, Bounds
+from spark_jobs.user_sessions.declaration import JOB as SESSIONS
+from spark_jobs.user_sessions.logic import SessionLogic
+from spark_jobs.user_sessions.model import ClosedSession, SessionEvent
+
+MINUTE_MS = 60_000
+GAP_MS = 30 * MINUTE_MS
+RAW_SCHEMA = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("record_ms", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+    ]
+)
+EVER = Span(-(1 << 40), 1 << 50)
+
+
+def value(event_id: str, user: str, minute: int) -> bytes:
+    document = {
+        "event_id": event_id,
+        "user_id": user,
+        "event_type": "view",
+        "event_time": f"1970-01-01T{minute // 60:02}:{minute % 60:02}:00Z",
+    }
+    return json.dumps(document).encode()
+
+
+def reading(since_ms: int | None = None, until_ms: int = 1 << 50) -> Reading:
+    from spark_jobs.runtime.config import parse_config
+    from tests.unit.test_driver_documents import CONFIG
+
+    logic = {"gap_ms": GAP_MS, "max_gap_ms": 24 * 60 * MINUTE_MS}
+    config = parse_config({**CONFIG, "logic": logic}, "test")
+    bounds = Bounds(not_before_ms=0, max_ahead_ms=MINUTE_MS, max_record_bytes=1000)
+    return Reading("user_id", SESSIONS.fields(config), bounds, SESSIONS.event, 4, since_ms, until_ms)
+
+
+def batch(*values: bytes | None, key: bytes = b"k") -> pa.RecordBatch:
+    rows = [(0, offset, 1 << 40, key, found) for offset, found in enumerate(values)]
+    return pa.RecordBatch.from_pylist(
+        [dict(zip(RAW_SCHEMA.names, row, strict=True)) for row in rows], schema=RAW_SCHEMA
+    )
+
+
+def packed(how: Reading, *batches: pa.RecordBatch) -> dict[int, pa.Table]:
+    """By bucket its payloads, as Spark brings them together."""
+    table = pa.Table.from_batches(list(how.batches(iter(batches))))
+    buckets = table["bucket"].to_pylist()
+    return {bucket: table.filter(pa.compute.equal(table["bucket"], bucket)) for bucket in set(buckets)}
+
+
+def folding(span: Span = EVER, known_ms: int | None = None) -> Folding:
+    return Folding(SessionLogic(GAP_MS), SessionEvent, SESSIONS.outputs, span, known_ms, 24 * 60 * MINUTE_MS)
+
+
+def outcome(buckets: dict[int, pa.Table], how: Folding) -> tuple[list[dict[str, Any]], Found]:
+    rows: list[dict[str, Any]] = []
+    found = Found()
+    for payloads in buckets.values():
+        for part in how.bucket(payloads).to_pylist():
+            if part["kind"] == KIND_COUNTS:
+                found.add(Found.from_json(part["data"]))
+            else:
+                rows += decode_rows(part["data"]).to_pylist()
+    return rows, found
+
+
+def test_rows_are_those_of_the_oracle_and_every_record_is_counted() -> None:
+    values = [value(f"e{n}", f"u{n % 3}", n * 11) for n in range(20)]
+    ticks = batch(b"{}", key=TICK_KEY.encode())
+    rows, found = outcome(
+        packed(reading(), batch(*values[10:], b"junk", None), batch(*values[:10], values[3]), ticks),
+        folding(),
+    )
+
+    wanted: list[Any] = []
+    for user in range(3):
+        mine = [SessionEvent(f"e{n}", n * 11 * MINUTE_MS, "view") for n in range(user, 20, 3)]
+        wanted += fold_all(SessionLogic(GAP_MS), f"u{user}", mine)
+    assert sorted(row["session_id"] for row in rows) == sorted(row.session_id for row in wanted)
+    assert sum(row["event_count"] for row in rows) == 20
+    assert found.counts == Counter(records=24, dead=2, ticks=1, events=21, keys=3, outside=0)
+    assert found.exact_from_ms is not None
+    assert found.inexact_keys == []
+
+
+def test_events_outside_of_what_is_read_are_left_out() -> None:
+    how = reading(since_ms=10 * MINUTE_MS, until_ms=20 * MINUTE_MS)
+    _, found = outcome(packed(how, batch(*(value(f"e{n}", "u", n) for n in (9, 10, 20, 21)))), folding())
+    assert (found.counts["events"], found.counts["outside"]) == (2, 2)
+
+
+def test_only_rows_that_came_to_be_in_the_span_are_given() -> None:
+    events = packed(reading(), batch(*(value(f"e{n}", "u", n) for n in (0, 60, 120))))
+    for span, closed in (
+        (Span(30 * MINUTE_MS, 90 * MINUTE_MS), [30]),
+        (Span(30 * MINUTE_MS + 1, 90 * MINUTE_MS + 1), [90]),
+        (Span(0, 30 * MINUTE_MS), []),
+    ):
+        rows, _ = outcome(events, folding(span))
+        minutes = [row["closed_at"].hour * 60 + row["closed_at"].minute for row in rows]
+        assert minutes == closed, span
+
+
+def test_keys_without_a_silence_are_named() -> None:
+    day = 24 * 60 * MINUTE_MS
+    events = packed(reading(), batch(value("a", "busy", 5), value("b", "calm", 30)))
+    _, found = outcome(events, folding(Span(25 * MINUTE_MS + 1, day), known_ms=25 * MINUTE_MS - day))
+    # Of `busy` the silence before its event is too short to be seen, and no other follows.
+    assert (found.counts["inexact"], found.inexact_keys, found.exact_from_ms) == (1, ["busy"], None)
+
+
+def test_of_a_table_with_current_rows_the_last_one_before_the_end_counts() -> None:
+    [output] = [one for one in DEVICES.outputs if one.table.current_by]
+    rows = [DeviceStatus("d", "idle", 0, at, 0, 1, (), 0, 0, at, "") for at in (10, 20, 30)]
+    other = ClosedSession("s", "u", 0, 0, 0, 1, "view", "ENDED", 15)
+
+    def times(begin: int, end: int) -> list[int]:
+        return [row[9] for row in rows_in_span(output, [*rows, other], Span(begin, end))]
+
+    assert times(0, 25) == [20]
+    assert times(0, 30) == [20]
+    assert times(0, 31) == [30]
+    assert times(21, 30) == [], "it did not change in the span"
+
+
+def test_every_keyed_stream_says_when_its_rows_came_to_be() -> None:
+    for stream in (
+        "device_lifecycle",
+        "fraud_watch",
+        "intrusion_patterns",
+        "user_activity",
+        "user_sessions",
+    ):
+        for output in job_of(stream).outputs:
+            [column] = [one for one in output.table.columns if one.name == output.table.came_at]
+            assert column.type == "timestamp"
+
+
+def test_a_stream_without_logic_of_keys_is_refused() -> None:
+    with pytest.raises(BackfillError, match="raw_events: expected a stream with a logic of single keys"):
+        job_of("raw_events")
+
+
+def test_counts_travel_in_a_bucket_of_their_own() -> None:
+    assert set(packed(reading(), batch(b"junk"))) == {COUNTS_BUCKET}
