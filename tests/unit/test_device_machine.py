@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -40,7 +40,7 @@ from spark_jobs.device_lifecycle.transitions import (
 )
 from spark_jobs.runtime.admission import Limits, order
 from spark_jobs.runtime.codec import KeptCodec
-from spark_jobs.runtime.keyed import Kept, advance, fold_all, wake_up
+from spark_jobs.runtime.keyed import Kept, advance, fold_all
 
 DeviceKept = Kept[DeviceState, DeviceReading]
 
@@ -334,50 +334,19 @@ def test_a_mode_of_another_release_is_taken_for_unknown() -> None:
     assert turn.kept.is_empty
 
 
-class Arrival(NamedTuple):
-    """A reading, how late it arrives, and whether a micro-batch ends behind it."""
-
-    event: DeviceReading
-    delay: int
-    cut: bool
-
-
-def _arrival(number: int, choice: tuple[int, str, int, bool]) -> Arrival:
-    at, mark, delay, cut = choice
-    return Arrival(reading(mark, at, f"{number * 7 % 41}"), delay, cut)
+def _drawn(number: int, choice: tuple[int, str]) -> DeviceReading:
+    at, mark = choice
+    return reading(mark, at, f"{number * 7 % 41}")
 
 
 # Drawn as one list of small choices, because each draw costs more than a whole timeline.
 arrivals_of_a_device = st.lists(
-    st.tuples(st.integers(0, 150), st.sampled_from("rrrrriieEox"), st.integers(0, LATENESS), st.booleans()),
+    st.tuples(
+        st.integers(0, 150),
+        st.sampled_from("rrrrriieEox"),
+    ),
     max_size=40,
-).map(lambda choices: [_arrival(number, choice) for number, choice in enumerate(choices)])
-
-
-@settings(max_examples=200, deadline=None)
-@given(drawn=arrivals_of_a_device)
-def test_however_the_input_is_cut_and_shuffled_the_rows_are_those_of_the_oracle(drawn: list[Arrival]) -> None:
-    # Arrival within the allowed lateness: order by event time plus a delay of at most the lateness.
-    arrivals = sorted(drawn, key=lambda one: one.event.event_ms + one.delay)
-    kept: DeviceKept = DeviceKept()
-    rows, largest, watermark = list[tuple[Any, ...]](), 0, 0
-    while arrivals or not kept.is_empty:
-        size = next((number for number, one in enumerate(arrivals, 1) if one.cut), len(arrivals))
-        batch, arrivals = [one.event for one in arrivals[:size]], arrivals[size:]
-        # Each micro-batch finds what is kept as a restarted one does.
-        kept = CODEC.decode(CODEC.encode(kept))
-        turn = advance(MACHINE, "dev", kept, batch, watermark_ms=watermark, limits=LIMITS)
-        assert not turn.admission.late
-        kept = turn.kept
-        rows += turn.rows
-        wanted = wake_up(MACHINE, "dev", kept, LIMITS)
-        assert wanted is None or wanted > watermark, "an alarm in the past would never go off"
-        largest = max([largest, *(e.event_ms for e in batch)])
-        watermark = max(watermark, largest - LATENESS) if arrivals else max(watermark, wanted or 0)
-
-    assert rows == fold_all(MACHINE, "dev", [one.event for one in drawn])
-    versions = [row.version for row in statuses_of(rows)]
-    assert all(before < after for before, after in pairwise(versions))
+).map(lambda choices: [_drawn(number, choice) for number, choice in enumerate(choices)])
 
 
 def by_definition(readings: Iterable[DeviceReading]) -> tuple[int, list[tuple[str, int, int | None]]]:
@@ -403,8 +372,8 @@ def by_definition(readings: Iterable[DeviceReading]) -> tuple[int, list[tuple[st
 
 @settings(max_examples=200, deadline=None)
 @given(drawn=arrivals_of_a_device)
-def test_runtime_and_alerts_are_those_of_their_definition(drawn: list[Arrival]) -> None:
-    readings = [one.event for one in drawn]
+def test_runtime_and_alerts_are_those_of_their_definition(drawn: list[DeviceReading]) -> None:
+    readings = drawn
     rows = fold_all(MACHINE, "dev", readings)
     runtime, alerts = by_definition(readings)
 
@@ -412,13 +381,15 @@ def test_runtime_and_alerts_are_those_of_their_definition(drawn: list[Arrival]) 
     assert sum(row.runtime_ms for row in ends) == runtime
     assert [(row.kind, row.raised_ms, row.silence_ms) for row in alerts_of(rows)] == alerts
     assert sum(row.reading_count for row in ends) == len(readings)
+    versions = [row.version for row in statuses_of(rows)]
+    assert all(before < after for before, after in pairwise(versions))
 
 
 @settings(max_examples=200, deadline=None)
 @given(drawn=arrivals_of_a_device)
-def test_on_arrival_in_any_order_no_reading_is_lost_and_the_state_goes(drawn: list[Arrival]) -> None:
+def test_on_arrival_in_any_order_no_reading_is_lost_and_the_state_goes(drawn: list[DeviceReading]) -> None:
     # The choices are unordered in time, so they arrive as they were drawn.
-    kept, rows = stream(*[(0, [one.event]) for one in drawn], (END, []), limits=EAGER)
+    kept, rows = stream(*[(0, [one]) for one in drawn], (END, []), limits=EAGER)
 
     assert kept.is_empty
     life: list[DeviceStatus] = []

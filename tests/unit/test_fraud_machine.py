@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -34,7 +34,7 @@ from spark_jobs.fraud_watch.model import (
 )
 from spark_jobs.fraud_watch.transitions import TRANSITIONS, Transition
 from spark_jobs.runtime.admission import Limits
-from spark_jobs.runtime.keyed import Kept, advance, fold_all, wake_up
+from spark_jobs.runtime.keyed import Kept, advance, fold_all
 
 AccountState = Kept[FraudState, PaymentEvent]
 
@@ -346,17 +346,9 @@ def test_a_state_of_another_release_is_removed_by_the_safety_timeout() -> None:
     assert turn.kept.is_empty
 
 
-class Arrival(NamedTuple):
-    """An event, how late it arrives, and whether a micro-batch ends behind it."""
-
-    event: PaymentEvent
-    delay: int
-    cut: bool
-
-
-def _arrival(number: int, choice: tuple[int, str, int, int, bool]) -> Arrival:
-    at, kind, amount, delay, cut = choice
-    return Arrival(PaymentEvent(f"{number * 7 % 41}", at, kind, amount * MICROS), delay, cut)
+def _drawn(number: int, choice: tuple[int, str, int]) -> PaymentEvent:
+    at, kind, amount = choice
+    return PaymentEvent(f"{number * 7 % 41}", at, kind, amount * MICROS)
 
 
 # Drawn as one list of small choices, because each draw costs more than a whole timeline.
@@ -365,43 +357,19 @@ arrivals_of_an_account = st.lists(
         st.integers(0, 150),
         st.sampled_from(["transaction"] * 5 + [kind for kind, _ in KINDS.values()]),
         st.sampled_from([0, 1, 100, 1_500, 5_000]),
-        st.integers(0, LATENESS),
-        st.booleans(),
     ),
     max_size=40,
-).map(lambda choices: [_arrival(number, choice) for number, choice in enumerate(choices)])
+).map(lambda choices: [_drawn(number, choice) for number, choice in enumerate(choices)])
 
 
 @settings(max_examples=300, deadline=None)
 @given(drawn=arrivals_of_an_account)
-def test_however_the_input_is_cut_and_shuffled_the_rows_are_those_of_the_oracle(drawn: list[Arrival]) -> None:
-    # Arrival within the allowed lateness: order by event time plus a delay of at most the lateness.
-    arrivals = sorted(drawn, key=lambda one: one.event.event_ms + one.delay)
-    kept, rows, largest, watermark = AccountState(), list[tuple[Any, ...]](), 0, 0
-    while arrivals or not kept.is_empty:
-        size = next((number for number, one in enumerate(arrivals, 1) if one.cut), len(arrivals))
-        batch, arrivals = [one.event for one in arrivals[:size]], arrivals[size:]
-        turn = advance(MACHINE, "acc", kept, batch, watermark_ms=watermark, limits=LIMITS)
-        assert not turn.admission.late
-        kept = turn.kept
-        rows += turn.rows
-        assert kept.state is None or len(kept.state.window) < MACHINE.velocity_count
-        wanted = wake_up(MACHINE, "acc", kept, LIMITS)
-        assert wanted is None or wanted > watermark, "an alarm in the past would never go off"
-        largest = max([largest, *(e.event_ms for e in batch)])
-        watermark = max(watermark, largest - LATENESS) if arrivals else max(watermark, wanted or 0)
-
-    assert rows == fold_all(MACHINE, "acc", [one.event for one in drawn])
-
-
-@settings(max_examples=300, deadline=None)
-@given(drawn=arrivals_of_an_account)
-def test_on_arrival_in_any_order_no_event_is_lost_and_the_state_goes(drawn: list[Arrival]) -> None:
+def test_on_arrival_in_any_order_no_event_is_lost_and_the_state_goes(drawn: list[PaymentEvent]) -> None:
     # The choices are unordered in time, so they arrive as they were drawn.
     limits = Limits(1000, 1000, eager=True)
     kept, rows = AccountState(), list[tuple[Any, ...]]()
     for one in drawn:
-        turn = advance(MACHINE, "acc", kept, [one.event], watermark_ms=0, limits=limits)
+        turn = advance(MACHINE, "acc", kept, [one], watermark_ms=0, limits=limits)
         kept = turn.kept
         rows += turn.rows
         assert kept.state is None or len(kept.state.window) < MACHINE.velocity_count
@@ -411,9 +379,7 @@ def test_on_arrival_in_any_order_no_event_is_lost_and_the_state_goes(drawn: list
     assert turn.kept.is_empty
     summaries = [row for row in rows if isinstance(row, FraudSummary)]
     alerts = [row for row in rows if isinstance(row, FraudAlert)]
-    assert sum(row.transaction_count for row in summaries) == sum(
-        one.event.kind == "transaction" for one in drawn
-    )
+    assert sum(row.transaction_count for row in summaries) == sum(one.kind == "transaction" for one in drawn)
     assert sum(row.alert_count for row in summaries) == len(alerts)
     assert all(row.opened_ms <= row.closed_ms for row in summaries)
     assert len({row[0] for row in rows}) == len(rows)

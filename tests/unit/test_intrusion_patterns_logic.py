@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -32,7 +32,7 @@ from spark_jobs.intrusion_patterns.model import (
 from spark_jobs.intrusion_patterns.patterns import PATTERNS
 from spark_jobs.runtime.admission import Limits, order
 from spark_jobs.runtime.codec import KeptCodec
-from spark_jobs.runtime.keyed import Kept, advance, fold_all, wake_up
+from spark_jobs.runtime.keyed import Kept, advance, fold_all
 
 SourceState = Kept[IntrusionState, SecurityEvent]
 
@@ -251,24 +251,19 @@ def test_a_pattern_that_cannot_be_followed_is_refused() -> None:
         IntrusionLogic((pattern("sf", "SF", 5), pattern("sf", "SE", 5)))
 
 
-class Arrival(NamedTuple):
-    """An event, how late it arrives, and whether a micro-batch ends behind it."""
-
-    event: SecurityEvent
-    delay: int
-    cut: bool
-
-
-def _arrival(number: int, choice: tuple[int, str, int, bool]) -> Arrival:
-    at, mark, delay, cut = choice
-    return Arrival(event(mark, at, f"{number * 7 % 41}"), delay, cut)
+def _drawn(number: int, choice: tuple[int, str]) -> SecurityEvent:
+    at, mark = choice
+    return event(mark, at, f"{number * 7 % 41}")
 
 
 # Drawn as one list of small choices, because each draw costs more than a whole timeline.
 arrivals_of_a_source = st.lists(
-    st.tuples(st.integers(0, 60), st.sampled_from("SSFFEo"), st.integers(0, LATENESS), st.booleans()),
+    st.tuples(
+        st.integers(0, 60),
+        st.sampled_from("SSFFEo"),
+    ),
     max_size=24,
-).map(lambda choices: [_arrival(number, choice) for number, choice in enumerate(choices)])
+).map(lambda choices: [_drawn(number, choice) for number, choice in enumerate(choices)])
 
 
 def by_definition(one: Pattern, events: Sequence[SecurityEvent]) -> list[tuple[str, ...]]:
@@ -301,8 +296,8 @@ def check_bound(logic: IntrusionLogic, state: IntrusionState | None) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(drawn=arrivals_of_a_source.map(lambda drawn: drawn[:14]), logic=st.sampled_from(SETS))
-def test_the_alerts_are_those_of_the_definition(drawn: list[Arrival], logic: IntrusionLogic) -> None:
-    events = [one.event for one in drawn]
+def test_the_alerts_are_those_of_the_definition(drawn: list[SecurityEvent], logic: IntrusionLogic) -> None:
+    events = drawn
     alerts = alerts_of(fold_all(logic, SOURCE, events))
 
     for one in logic.patterns:
@@ -311,43 +306,14 @@ def test_the_alerts_are_those_of_the_definition(drawn: list[Arrival], logic: Int
 
 @settings(max_examples=200, deadline=None)
 @given(drawn=arrivals_of_a_source, logic=st.sampled_from(SETS))
-def test_however_the_input_is_cut_and_shuffled_the_rows_are_those_of_the_oracle(
-    drawn: list[Arrival], logic: IntrusionLogic
-) -> None:
-    # Arrival within the allowed lateness: order by event time plus a delay of at most the lateness.
-    arrivals = sorted(drawn, key=lambda one: one.event.event_ms + one.delay)
-    kept, rows, largest, watermark = SourceState(), list[tuple[Any, ...]](), 0, 0
-    while arrivals or not kept.is_empty:
-        size = next((number for number, one in enumerate(arrivals, 1) if one.cut), len(arrivals))
-        batch, arrivals = [one.event for one in arrivals[:size]], arrivals[size:]
-        due = wake_up(logic, SOURCE, kept, LIMITS)
-        turn = advance(logic, SOURCE, kept, batch, watermark_ms=watermark, limits=LIMITS)
-        assert not turn.admission.late
-        if not batch and (due is None or due > watermark):
-            assert not turn.rows, "nothing may be emitted before the alarm"
-        # A restart in between: what is kept is what was written.
-        kept = CODEC.decode(CODEC.encode(turn.kept))
-        assert kept == turn.kept
-        rows += turn.rows
-        check_bound(logic, kept.state)
-        wanted = wake_up(logic, SOURCE, kept, LIMITS)
-        assert wanted is None or wanted > watermark, "an alarm in the past would never go off"
-        largest = max([largest, *(e.event_ms for e in batch)])
-        watermark = max(watermark, largest - LATENESS) if arrivals else max(watermark, wanted or 0)
-
-    assert rows == fold_all(logic, SOURCE, [one.event for one in drawn])
-
-
-@settings(max_examples=200, deadline=None)
-@given(drawn=arrivals_of_a_source, logic=st.sampled_from(SETS))
 def test_on_arrival_in_any_order_every_alert_is_true_and_the_state_goes(
-    drawn: list[Arrival], logic: IntrusionLogic
+    drawn: list[SecurityEvent], logic: IntrusionLogic
 ) -> None:
     # The choices are unordered in time, so they arrive as they were drawn.
     limits = Limits(1000, 1000, eager=True)
     kept, rows = SourceState(), list[tuple[Any, ...]]()
     for one in drawn:
-        turn = advance(logic, SOURCE, kept, [one.event], watermark_ms=0, limits=limits)
+        turn = advance(logic, SOURCE, kept, [one], watermark_ms=0, limits=limits)
         kept = turn.kept
         rows += turn.rows
         check_bound(logic, kept.state)
@@ -355,7 +321,7 @@ def test_on_arrival_in_any_order_every_alert_is_true_and_the_state_goes(
     assert turn.rows == []
     assert turn.kept.is_empty
 
-    sent = {one.event.event_id: one.event for one in drawn}
+    sent = {one.event_id: one for one in drawn}
     for one in logic.patterns:
         alerts = [alert for alert in alerts_of(rows) if alert.pattern == one.name]
         used = [event_id for alert in alerts for event_id in alert.event_ids]
@@ -370,10 +336,10 @@ def test_on_arrival_in_any_order_every_alert_is_true_and_the_state_goes(
 @settings(max_examples=100, deadline=None)
 @given(drawn=arrivals_of_a_source, logic=st.sampled_from(SETS))
 def test_on_arrival_in_order_the_rows_are_those_of_the_oracle(
-    drawn: list[Arrival], logic: IntrusionLogic
+    drawn: list[SecurityEvent], logic: IntrusionLogic
 ) -> None:
     limits = Limits(LATENESS, 1000, eager=True)
-    events = sorted((one.event for one in drawn), key=order)
+    events = sorted(drawn, key=order)
     _, rows = stream(*((one.event_ms - LATENESS, [one]) for one in events), logic=logic, limits=limits)
 
     assert rows == fold_all(logic, SOURCE, events)

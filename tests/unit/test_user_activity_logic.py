@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -239,17 +239,9 @@ def test_identities_are_the_same_on_every_run_and_differ_between_rows_and_users(
     assert len({*ids("u"), *ids("v")}) == 2 * len(ids("u")) == 10
 
 
-class Arrival(NamedTuple):
-    """An event, how late it arrives, and whether a micro-batch ends behind it."""
-
-    event: ActivityEvent
-    delay: int
-    cut: bool
-
-
-def _arrival(number: int, choice: tuple[int, str, int, bool]) -> Arrival:
-    at, mark, delay, cut = choice
-    return Arrival(event(mark, at, f"{number * 7 % 41}"), delay, cut)
+def _drawn(number: int, choice: tuple[int, str]) -> ActivityEvent:
+    at, mark = choice
+    return event(mark, at, f"{number * 7 % 41}")
 
 
 # Drawn as one list of small choices, because each draw costs more than a whole timeline.
@@ -257,35 +249,9 @@ arrivals_of_a_user = st.lists(
     st.tuples(
         st.integers(0, 150),
         st.sampled_from("iiiooo?"),
-        st.integers(0, LATENESS),
-        st.booleans(),
     ),
     max_size=40,
-).map(lambda choices: [_arrival(number, choice) for number, choice in enumerate(choices)])
-
-
-@settings(max_examples=200, deadline=None)
-@given(drawn=arrivals_of_a_user)
-def test_however_the_input_is_cut_and_shuffled_the_rows_are_those_of_the_oracle(drawn: list[Arrival]) -> None:
-    # Arrival within the allowed lateness: order by event time plus a delay of at most the lateness.
-    arrivals = sorted(drawn, key=lambda one: one.event.event_ms + one.delay)
-    kept, rows, largest, watermark = NOTHING, list[tuple[Any, ...]](), 0, 0
-    while arrivals or not kept.is_empty:
-        size = next((number for number, one in enumerate(arrivals, 1) if one.cut), len(arrivals))
-        batch, arrivals = [one.event for one in arrivals[:size]], arrivals[size:]
-        due = wake_up(LOGIC, "u", kept, LIMITS)
-        turn = advance(LOGIC, "u", kept, batch, watermark_ms=watermark, limits=LIMITS)
-        assert not turn.admission.late
-        if not batch and (due is None or due > watermark):
-            assert not turn.rows, "nothing may be emitted before the alarm"
-        kept = turn.kept
-        rows += turn.rows
-        wanted = wake_up(LOGIC, "u", kept, LIMITS)
-        assert wanted is None or wanted > watermark, "an alarm in the past would never go off"
-        largest = max([largest, *(e.event_ms for e in batch)])
-        watermark = max(watermark, largest - LATENESS) if arrivals else max(watermark, wanted or 0)
-
-    assert rows == fold_all(LOGIC, "u", [one.event for one in drawn])
+).map(lambda choices: [_drawn(number, choice) for number, choice in enumerate(choices)])
 
 
 def defined_rows(events: list[ActivityEvent]) -> set[str]:
@@ -322,8 +288,8 @@ def _end(login: ActivityEvent, after: ActivityEvent | None) -> str:
 
 @settings(max_examples=200, deadline=None)
 @given(drawn=arrivals_of_a_user)
-def test_the_rows_are_those_of_the_definition(drawn: list[Arrival]) -> None:
-    events = [one.event for one in drawn]
+def test_the_rows_are_those_of_the_definition(drawn: list[ActivityEvent]) -> None:
+    events = drawn
     rows = fold_all(LOGIC, "u", events)
 
     assert set(shown(rows)) == defined_rows(events)
@@ -346,18 +312,18 @@ def every_event_is_accounted_for(events: list[ActivityEvent], rows: list[tuple[A
 
 @settings(max_examples=200, deadline=None)
 @given(drawn=arrivals_of_a_user)
-def test_on_arrival_in_any_order_no_event_is_lost_and_the_state_goes(drawn: list[Arrival]) -> None:
+def test_on_arrival_in_any_order_no_event_is_lost_and_the_state_goes(drawn: list[ActivityEvent]) -> None:
     # The choices are unordered in time, so they arrive as they were drawn.
     kept, rows = NOTHING, list[tuple[Any, ...]]()
     for one in drawn:
-        turn = advance(LOGIC, "u", kept, [one.event], watermark_ms=0, limits=EAGER)
+        turn = advance(LOGIC, "u", kept, [one], watermark_ms=0, limits=EAGER)
         kept = turn.kept
         rows += turn.rows
         assert kept.state is None or LOGIC.deadline(kept.state) > 0
     turn = advance(LOGIC, "u", kept, [], watermark_ms=END, limits=EAGER)
 
     assert turn.kept.is_empty
-    every_event_is_accounted_for([one.event for one in drawn], [*rows, *turn.rows])
+    every_event_is_accounted_for(drawn, [*rows, *turn.rows])
 
 
 @pytest.mark.parametrize(
@@ -391,14 +357,14 @@ def test_on_arrival_an_older_event_does_not_shorten_the_life_of_a_count() -> Non
 
 @settings(max_examples=200, deadline=None)
 @given(drawn=arrivals_of_a_user)
-def test_a_full_buffer_neither_loses_an_event_nor_grows(drawn: list[Arrival]) -> None:
+def test_a_full_buffer_neither_loses_an_event_nor_grows(drawn: list[ActivityEvent]) -> None:
     limits = Limits(LATENESS, 3)
     kept, rows, accepted = NOTHING, list[tuple[Any, ...]](), list[ActivityEvent]()
     for one in drawn:
-        turn = advance(LOGIC, "u", kept, [one.event], watermark_ms=0, limits=limits)
+        turn = advance(LOGIC, "u", kept, [one], watermark_ms=0, limits=limits)
         kept = turn.kept
         rows += turn.rows
-        accepted += [one.event] * turn.admission.accepted
+        accepted += [one] * turn.admission.accepted
         assert len(kept.held) <= 3
         assert len(kept.recent) <= 3
     turn = advance(LOGIC, "u", kept, [], watermark_ms=END, limits=limits)

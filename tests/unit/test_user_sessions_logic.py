@@ -158,34 +158,6 @@ events_of_a_user = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
-@given(events=events_of_a_user, data=st.data())
-def test_however_the_input_is_cut_and_shuffled_the_sessions_are_those_of_the_oracle(
-    events: list[SessionEvent], data: st.DataObject
-) -> None:
-    # Arrival within the allowed lateness: order by event time plus a delay of at most the lateness.
-    delays = [data.draw(st.integers(0, LATENESS)) for _ in events]
-    arrivals = [e for _, e in sorted(zip(delays, events, strict=True), key=lambda p: p[0] + p[1].event_ms)]
-    state, closed, largest, watermark = UserState(), list[ClosedSession](), 0, 0
-    while arrivals or not state.is_empty:
-        size = data.draw(st.integers(0, len(arrivals))) if arrivals else 0
-        batch, arrivals = arrivals[:size], arrivals[size:]
-        due = wake_up(state)
-        step = advance(LOGIC, "u", state, batch, watermark_ms=watermark, limits=LIMITS)
-        assert not step.admission.late
-        if not batch and (due is None or due > watermark):
-            assert not step.rows, "nothing may be emitted before the alarm"
-        state = step.kept
-        closed += sessions_of(step.rows)
-        wanted = wake_up(state)
-        assert wanted is None or wanted > watermark, "an alarm in the past would never go off"
-        largest = max([largest, *(e.event_ms for e in batch)])
-        # As the engine does: the next batch runs at the largest time seen, less the lateness.
-        watermark = max(watermark, largest - LATENESS) if arrivals else max(watermark, wanted or 0)
-
-    assert closed == fold_all("u", events, GAP)
-
-
 @settings(max_examples=100, deadline=None)
 @given(events=events_of_a_user, repeats=st.lists(st.integers(0, 39), max_size=20))
 def test_repeated_records_change_nothing(events: list[SessionEvent], repeats: list[int]) -> None:

@@ -1,0 +1,52 @@
+"""A key may be left alone until its alarm goes off.
+
+A look before it finds nothing to do, an alarm is never in the past, and what is kept reads back as it was
+written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.runtime.admission import Limits
+from spark_jobs.runtime.codec import KeptCodec
+from spark_jobs.runtime.keyed import Kept, advance, fold_all, wake_up
+from tests.processors.cases import CASES, arrivals, out_of_order
+
+LATENESS = 100
+KEY = "k"
+
+
+@pytest.mark.parametrize("name", CASES)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_nothing_happens_before_the_alarm_and_all_is_done_by_the_last(name: str, data: st.DataObject) -> None:
+    case = CASES[name]
+    events = data.draw(arrivals(case))
+    waiting = [event for _, event in out_of_order(events, data, LATENESS)]
+    limits = Limits(LATENESS, max_held=100)
+    codec: KeptCodec[Any, Any] = KeptCodec(case.job.state_type, case.job.event_type)
+    kept, rows, largest, watermark = Kept[Any, Any](), list[tuple[Any, ...]](), 0, 0
+    while waiting or not kept.is_empty:
+        size = data.draw(st.integers(1, len(waiting))) if waiting else 0
+        batch, waiting = waiting[:size], waiting[size:]
+        for arrivals_now in (batch, []):  # the second look has nothing but the watermark
+            due = wake_up(case.logic, KEY, kept, limits)
+            turn = advance(case.logic, KEY, kept, arrivals_now, watermark_ms=watermark, limits=limits)
+            assert not turn.admission.late
+            assert arrivals_now or (due is not None and due <= watermark) or not turn.rows, "before the alarm"
+            # A restart in between: what is kept is what was written.
+            kept = codec.decode(codec.encode(turn.kept))
+            assert kept == turn.kept
+            rows += turn.rows
+        wanted = wake_up(case.logic, KEY, kept, limits)
+        assert wanted is None or wanted > watermark, "an alarm in the past would never go off"
+        largest = max([largest, *(event.event_ms for event in batch)])
+        # As the engine does: the next batch runs at the largest time seen, less the lateness.
+        watermark = max(watermark, largest - LATENESS) if waiting else max(watermark, wanted or 0)
+
+    assert rows == fold_all(case.logic, KEY, [event for _, event in events])
