@@ -5,7 +5,7 @@ for the keys that it changed, so what is written is proportional to what has cha
 A chunk is one JSON text, states and all: as a map of Spark's each of its keys took the JVM 20 microseconds.
 It is kept as bytes, UTF-8: a string is decoded and encoded several times on its way through the JVM.
 Chunks at the old end are cleaned a few at a time: what is still the newest state of its key moves to the new
-chunk. The log is at most about twice the live states.
+chunk. The log is at most about three times the live states.
 
 Two state variables, both readable through Spark's ``statestore`` source: the map `LOG_NAME` from ``seq`` to
 ``entries``, the chunk, and the value `HEAD_NAME`.

@@ -29,6 +29,7 @@ def main(arguments: list[str]) -> int:
     """Measure, and print a line of JSON."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.idle", description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=int, default=90, help="of silence (%(default)s)")
+    parser.add_argument("--warm-up", type=int, default=90, help="batches that do not count (%(default)s)")
     given = parser.parse_args(arguments)
     folder = Settings().home / "bench" / "idle"
     shutil.rmtree(folder, ignore_errors=True)
@@ -41,10 +42,10 @@ def main(arguments: list[str]) -> int:
         driver = launch.start(trigger_interval_ms=1000, tick={"mode": "auto", "interval_ms": 5000})
         try:
             launch.wait_for("the sessions are open", consumed=_SESSIONS)
-            # The JVM compiles for a while after the first batches.
-            _trickle(launch, _SESSIONS, _RECORDS // 2)
+            # The JVM compiles for a while after the first batches; a stream that is idle has run for long.
+            _trickle(launch, _SESSIONS, given.warm_up)
             result = _silence(launch, given.seconds, driver.pid, broker.process.pid)
-            durations = _trickle(launch, _SESSIONS + _RECORDS // 2, _RECORDS)
+            durations = _trickle(launch, _SESSIONS + given.warm_up, _RECORDS)
         finally:
             launch.kill_all()
     result["batches"] = len(durations)
