@@ -32,7 +32,9 @@ class Logic(Part):
 
 
 class FreeLogic(Logic):
-    """Settings of a stream that has no model of its own."""
+    """Settings of a stream that has no model of its own; the bound is one that every keyed stream has."""
+
+    max_held_events: Count = 10_000
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, timedelta | bool | int | float | str]

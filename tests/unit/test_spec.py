@@ -67,6 +67,7 @@ def test_a_stream_without_a_model_has_settings_of_any_name(tmp_path: Path) -> No
         "strict": True,
         "mode": "fast",
         "ratio": 0.5,
+        "max_held_events": 10_000,
     }
     assert spec.longest_timeout == timedelta(minutes=20)
 
@@ -84,7 +85,7 @@ def test_only_what_has_no_default_is_required(tmp_path: Path) -> None:
     spec = load_spec("small", tmp_path)
     assert (spec.trigger_interval, spec.lease.ttl) == (timedelta(seconds=1), timedelta(seconds=20))
     assert (spec.state.buckets, spec.state.cache) == (64, None)
-    assert spec.logic.config() == {}
+    assert spec.logic.config() == {"max_held_events": 10_000}
     assert spec.quality is None
 
 
