@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -75,9 +76,15 @@ def test_two_ups_at_once_leave_one_platform(platform: Installation) -> None:
 def test_status_finds_the_platform_by_its_home_alone(platform: Installation) -> None:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("STATEWARD_")}
     environ[HOME_VARIABLE] = str(platform.settings.home)
-    run = subprocess.run([STATEWARD, "status", "--json"], env=environ, capture_output=True, check=True)
-    found = {part["name"]: part for part in json.loads(run.stdout)["parts"]}
-    assert {part["state"] for part in found.values()} == {"ready"}
+    found: dict[str, dict[str, Any]] = {}
+
+    def all_are_ready() -> bool:
+        run = subprocess.run([STATEWARD, "status", "--json"], env=environ, capture_output=True, check=True)
+        found.update({part["name"]: part for part in json.loads(run.stdout)["parts"]})
+        # A part that is busy for a moment may not answer in time.
+        return {part["state"] for part in found.values()} == {"ready"}
+
+    wait_until(all_are_ready, 60, lambda: f"every part is ready: {found}", poll_s=1)
     assert found["kafka"]["address"] == f"127.0.0.1:{platform.settings.kafka_port}"
 
 
