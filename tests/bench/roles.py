@@ -44,4 +44,4 @@ def _role(process: psutil.Process) -> str:
         return JVM
     command = process.cmdline()
     # The daemon forks the workers, which keep its command line.
-    return WORKERS if "pyspark.daemon" in command or "stateward_worker" in command else DRIVER
+    return WORKERS if "spark_jobs.runtime.worker_daemon" in command else DRIVER
