@@ -36,11 +36,12 @@ _SCHEMA = pa.schema(
     ]
 )
 # Renewed every few seconds for years: keep an hour of history, and drop what is older every few hundred
-# commits.
+# commits. It is read before every write of a batch, from the last checkpoint of its log on: 98 commits beyond
+# that took 16 ms to open, eight take 7.
 _TABLE_CONFIGURATION = {
     "delta.logRetentionDuration": "interval 1 hours",
     "delta.deletedFileRetentionDuration": "interval 1 hours",
-    "delta.checkpointInterval": "100",
+    "delta.checkpointInterval": "10",
 }
 _COMMITS_BETWEEN_CLEAN_UPS = 400
 
