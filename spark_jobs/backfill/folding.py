@@ -15,13 +15,12 @@ from spark_jobs.backfill.reach import Span, anchor
 from spark_jobs.backfill.reading import COUNTS_BUCKET
 from spark_jobs.runtime.keyed import KeyLogic, fold_all
 from spark_jobs.runtime.lanes import OUTPUT_DDL
-from spark_jobs.runtime.rows import KIND_COUNTS, encode_rows
+from spark_jobs.runtime.rows import KIND_COUNTS, OUTPUT_SCHEMA, encode_rows
 from spark_jobs.runtime.stream_job import Output
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_SCHEMA = pa.schema([("kind", pa.string()), ("rows", pa.int64()), ("data", pa.binary())])
 _SHOWN_KEYS = 5
 _PLACE_FIELDS = 2  # partition and offset, before the event
 
@@ -144,5 +143,6 @@ def folded(packed: DataFrame, how: Folding) -> DataFrame:
 def _table(rows: Iterable[tuple[str, int, bytes]]) -> pa.Table:
     columns = zip(*rows, strict=True)
     return pa.table(
-        [pa.array(column, one.type) for column, one in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA
+        [pa.array(column, one.type) for column, one in zip(columns, OUTPUT_SCHEMA, strict=True)],
+        schema=OUTPUT_SCHEMA,
     )

@@ -84,5 +84,4 @@ class Reading:
 def reading(request: Request, job: StreamJob, buckets: int, since_ms: int | None, until_ms: int) -> Reading:
     """How the stream reads its records."""
     config = request.config
-    bounds = Bounds(int(config.not_before.timestamp() * 1000), config.max_ahead_ms, config.max_record_bytes)
-    return Reading(job.key.name, job.fields(config), bounds, job.event, buckets, since_ms, until_ms)
+    return Reading(job.key.name, job.fields(config), config.bounds, job.event, buckets, since_ms, until_ms)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from spark_jobs.runtime import storage
+from spark_jobs.runtime.validation import Bounds
 
 CONFIG_VERSION = 1
 
@@ -75,6 +76,12 @@ class Config:
     def topic(self) -> str:
         """The data topic of a stream that reads one; of several the first."""
         return self.topics[0]
+
+    @property
+    def bounds(self) -> Bounds:
+        """Limits of a record and of its time."""
+        not_before_ms = int(self.not_before.timestamp() * 1000)
+        return Bounds(not_before_ms, self.max_ahead_ms, self.max_record_bytes)
 
     @property
     def watermark_delay_ms(self) -> int:

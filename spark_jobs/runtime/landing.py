@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spark_jobs.runtime.kafka_source import Scan, source_of
 from spark_jobs.runtime.lanes import OUTPUT_DDL
-from spark_jobs.runtime.rows import KIND_COUNTS, encode_rows
+from spark_jobs.runtime.rows import KIND_COUNTS, OUTPUT_SCHEMA, encode_rows
 from spark_jobs.runtime.tables import Table
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from spark_jobs.runtime.config import Config
     from spark_jobs.runtime.landing_job import LandingJob
 
-_SCHEMA = pa.schema([("kind", pa.string()), ("rows", pa.int64()), ("data", pa.binary())])
 # Bytes of values in one packed row. Spark moves a row as a whole, and a row of Spark holds at most 2 GB.
 _PACK_BYTES = 8_000_000
 
@@ -109,9 +108,9 @@ class LandingLoad:
         if landed:
             self._parts.append((KIND_COUNTS, 1, json.dumps({"accepted": landed}).encode()))
         for part in self._parts:
-            columns = zip(part, _SCHEMA, strict=True)
+            columns = zip(part, OUTPUT_SCHEMA, strict=True)
             arrays = [pa.array([value], field.type) for value, field in columns]
-            yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+            yield pa.RecordBatch.from_arrays(arrays, schema=OUTPUT_SCHEMA)
 
     def _pack(self) -> None:
         if self._rows:

@@ -23,7 +23,7 @@ from spark_jobs.runtime import source
 from spark_jobs.runtime.event_rows import EventRows
 from spark_jobs.runtime.lanes import OUTPUT_DDL
 from spark_jobs.runtime.rounds import new_rounds
-from spark_jobs.runtime.rows import KIND_COUNTS, encode_table
+from spark_jobs.runtime.rows import KIND_COUNTS, OUTPUT_SCHEMA, encode_table
 from spark_jobs.runtime.tables import Table
 from spark_jobs.runtime.validation import EVENT_TIME
 
@@ -43,7 +43,6 @@ NATIVE_CONF = {
 
 # EventTimeWatermark.delayKey: what makes a column one that operators compare with the watermark.
 _WATERMARK_KEY = "spark.watermarkDelayMs"
-_OUTPUT = pa.schema([("kind", pa.string()), ("rows", pa.int64()), ("data", pa.binary())])
 
 
 def native_rows(
@@ -69,7 +68,7 @@ def native_rows(
     sorter = EventRows(
         key=job.key.name,
         fields=job.fields(config),
-        bounds=source.bounds_of(config),
+        bounds=config.bounds,
         topic=config.topic,
         checkpoint_uri=config.checkpoint_uri,
     )
@@ -135,7 +134,7 @@ def _encoder(table: Table) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.R
 
 
 def _output(kind: str, rows: int, data: bytes) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([{"kind": kind, "rows": rows, "data": data}], schema=_OUTPUT)
+    return pa.RecordBatch.from_pylist([{"kind": kind, "rows": rows, "data": data}], schema=OUTPUT_SCHEMA)
 
 
 def row_id(*columns: Column | str) -> Column:

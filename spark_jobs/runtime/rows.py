@@ -16,6 +16,8 @@ import pyarrow as pa
 from spark_jobs.runtime.tables import Table, arrow_schema
 
 KIND_COUNTS = "counts"
+# The packed rows; `lanes.OUTPUT_DDL` for Spark.
+OUTPUT_SCHEMA = pa.schema([("kind", pa.string()), ("rows", pa.int64()), ("data", pa.binary())])
 COUNT_NAMES = ("accepted", "dead", "late", "duplicates", "tick_records")
 
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")

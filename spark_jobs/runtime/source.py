@@ -9,7 +9,6 @@ from pyspark.sql import functions as F
 
 from spark_jobs.runtime.kafka_source import Scan, source_of
 from spark_jobs.runtime.pack import Packer
-from spark_jobs.runtime.validation import Bounds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData, SparkSession
@@ -55,18 +54,13 @@ def packer_of(config: Config, job: StreamJob) -> Packer:
     return Packer(
         key=job.key.name,
         fields=job.fields(config),
-        bounds=bounds_of(config),
+        bounds=config.bounds,
         event=job.event,
         buckets=config.state_buckets,
         topic=config.topic,
         checkpoint_uri=config.checkpoint_uri,
         on_arrival=config.in_processing_time,
     )
-
-
-def bounds_of(config: Config) -> Bounds:
-    """Limits of a record and of its time."""
-    return Bounds(int(config.not_before.timestamp() * 1000), config.max_ahead_ms, config.max_record_bytes)
 
 
 def keyed(packed: DataFrame, lateness_ms: int, partitions: int) -> GroupedData:

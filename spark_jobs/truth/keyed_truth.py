@@ -17,7 +17,6 @@ from spark_jobs.runtime.native_job import NativeJob
 from spark_jobs.runtime.parse import Parsed, Parser
 from spark_jobs.runtime.rows import decode_rows, encode_rows
 from spark_jobs.runtime.stream_job import Output, StreamJob
-from spark_jobs.runtime.validation import Bounds
 from spark_jobs.truth.expected import DEAD, DUPLICATE, EVENT, LATE, Expected, Rows, Sent, TruthError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -47,10 +46,7 @@ class KeyedTruth:
         self._config = config
         self._recorded_ms = recorded_ms
         self._names = frozenset(field.name for field in fields)
-        self._parser = Parser(
-            fields,
-            Bounds(int(config.not_before.timestamp() * 1000), config.max_ahead_ms, config.max_record_bytes),
-        )
+        self._parser = Parser(fields, config.bounds)
         self._events: dict[str, list[Any]] = defaultdict(list)
         self._counts: Counter[str] = Counter()
         self._dead: Rows = []
