@@ -47,6 +47,12 @@ def write_json(uri: str, document: dict[str, Any]) -> None:
     os.replace(temporary, path)  # noqa: PTH105
 
 
+def exists(uri: str) -> bool:
+    """Whether there is a file or an object at ``uri``."""
+    filesystem, path = fsspec.core.url_to_fs(uri)
+    return bool(filesystem.exists(path))
+
+
 def list_names(uri: str) -> list[str]:
     """The last parts of the paths in the folder ``uri``; empty if there is no such folder."""
     filesystem, path = fsspec.core.url_to_fs(uri)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -85,6 +86,33 @@ def test_a_renewal_prolongs(tmp_path: Path) -> None:
     with pytest.raises(LeaseHeldError):
         lease(tmp_path, "second", clock=clock).acquire()
     assert not first.has_expired(clock.now)
+
+
+def test_a_table_that_is_gone_is_a_lease_that_is_lost(tmp_path: Path) -> None:
+    first = lease(tmp_path, "first")
+    first.acquire()
+    first.check()
+    shutil.rmtree(tmp_path / "lease")
+
+    with pytest.raises(LeaseLostError, match="is gone"):
+        first.check()
+
+
+def test_a_holder_that_slept_notices_a_successor_whose_first_commits_are_cleaned_away(tmp_path: Path) -> None:
+    clock = Clock()
+    first, second = lease(tmp_path, "first", clock=clock), lease(tmp_path, "second", clock=clock)
+    first.acquire()
+    clock.now = START + timedelta(hours=2)
+    second.acquire()
+    for _ in range(20):
+        second.renew()
+    log = tmp_path / "lease" / "_delta_log"
+    for number in range(10):
+        (log / f"{number:020d}.json").unlink()
+
+    with pytest.raises(LeaseLostError, match="epoch 2 of run second"):
+        first.check()
+    second.check()
 
 
 def test_a_released_lease_is_free_at_once(tmp_path: Path) -> None:
