@@ -32,6 +32,10 @@ check: setup ## Lint, types, and the fast tests (under a minute)
 test: setup ## Run every test, fastest tier first, with real Kafka, Spark and Airflow
 	$(BIN)/python -m pytest tests/unit tests/processors tests/spark tests/airflow tests/e2e
 
+.PHONY: examples
+examples: setup ## Ten inputs at random for each stream on real Spark, cut and interrupted at random; EXAMPLES=3 for less
+	SPARK_EXAMPLES=$(or $(EXAMPLES),10) $(BIN)/python -m pytest -q --timeout 7200 tests/spark/test_any_cut.py
+
 .PHONY: soak
 soak: setup ## Watch sockets, descriptors and memory under steady batches for SOAK_MINUTES (15)
 	$(BIN)/python -m pytest -s --timeout 7200 tests/soak

@@ -14,16 +14,20 @@ from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.lease import Lease, utc_now
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
 from spark_jobs.runtime.monitor import TopicMonitor
+from spark_jobs.runtime.native_query import NATIVE_CONF
 from spark_jobs.runtime.progress import Progress
-from spark_jobs.runtime.stream_query import StreamQuery
+from spark_jobs.runtime.session import STREAM_CONF
+from spark_jobs.runtime.stream_query import StreamQuery, session_conf
 from tests.spark.launches import Launch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
 
 _NO_TICKS = {"mode": "off", "interval_ms": 1000}
+# What some stream changes of a session's settings, as it is without.
+_UNCHANGED = {name: STREAM_CONF.get(name, "true") for name in NATIVE_CONF}
 COUNTS = ("accepted", "dead", "late", "duplicates")
 
 
@@ -34,11 +38,20 @@ class Running:
         launch: Where it reads and writes.
         spark: The session.
         run_id: Name of this start.
+        clock: What a tick of the wall clock says, and when one is due; only with ``tick`` among the changes.
         changes: Changes to the launch's configuration.
     """
 
-    def __init__(self, launch: Launch, spark: SparkSession, run_id: str = "run-1", **changes: Any) -> None:
-        config = parse_config(launch.document(run_id, tick=_NO_TICKS, **changes), "test")
+    def __init__(
+        self,
+        launch: Launch,
+        spark: SparkSession,
+        run_id: str = "run-1",
+        *,
+        clock: Callable[[], datetime] = utc_now,
+        **changes: Any,
+    ) -> None:
+        config = parse_config(launch.document(run_id, **{"tick": _NO_TICKS, **changes}), "test")
         lease = Lease(
             config.lease.uri,
             stream=config.stream,
@@ -50,6 +63,10 @@ class Running:
         self.lease = lease
         self.config = config
         self.checkpoint = Checkpoint(config.checkpoint_uri)
+        # A driver has a session of its own, which is made with these.
+        shuffle = {"spark.sql.shuffle.partitions": str(config.state_partitions)}
+        for name, value in {**_UNCHANGED, **session_conf(launch.stream.job), **shuffle}.items():
+            spark.conf.set(name, value)
         keeper = LeaseKeeper(lease, 1000, utc_now)
         partitions = dict.fromkeys(config.topics, launch.partitions)
         self.stream = StreamQuery(spark, launch.stream.job, config, partitions, keeper)
@@ -65,16 +82,20 @@ class Running:
             position=lambda: self.progress.position,
             alarms=self.stream.alarms,
             publish=lambda **fields: None,
-            clock=utc_now,
+            clock=clock,
             ticks=launch.stream.job.ticks,
         )
 
     def settle(self) -> None:
         """Process everything sent so far, then the tick that moves the watermark, if one is due."""
+        self.process()
+        self.query.processAllAvailable()
+
+    def process(self) -> None:
+        """Process everything sent so far, and send the tick that moves the watermark, if one is due."""
         self.query.processAllAvailable()
         self.progress.poll(self.query)
         self.monitor.look()
-        self.query.processAllAvailable()
 
     def tick(self, watermark: datetime) -> None:
         """Move the watermark and nothing else."""

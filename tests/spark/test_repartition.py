@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,9 +15,11 @@ from spark_jobs.runtime.state_cache import StateCache, partition_folder
 from spark_jobs.user_sessions.model import SessionEvent
 from tests.kafka_broker import RunningBroker
 from tests.spark.launches import FRAUD_WATCH, USER_SESSIONS, Launch, Stream, real_events
-from tests.spark.oracle import difference, expected_rows, found_rows
+from tests.spark.native import LATENESS_MS, NATIVES, Native, send
+from tests.spark.oracle import Rows, difference, expected_rows, found_rows, of_tables
 from tests.spark.payments import QUIET, payments
 from tests.spark.running import COUNTS, running
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,22 +32,12 @@ Copies = dict[tuple[int, int], str]  # by partition and bucket
 
 
 class Input(NamedTuple):
-    """Records as they are sent, the events among them, and how many of them are dead or duplicates."""
+    """Records as they are sent, what they are, and what comes of them."""
 
     records: list[Any]
-    events: list[tuple[str, Any]]
-    dead: int
-    duplicates: int
+    counts: dict[str, int]
     last: datetime
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return {
-            "accepted": len(self.events),
-            "dead": self.dead,
-            "late": 0,
-            "duplicates": self.duplicates,
-        }
+    rows: Callable[[Launch], dict[str, Rows]]
 
 
 def page_views() -> Input:
@@ -56,12 +48,28 @@ def page_views() -> Input:
         (view["user_id"], SessionEvent(view["event_id"], int(at.timestamp() * 1000), view["event_type"]))
         for view, at in zip(fields, times, strict=True)
     ]
-    return Input(records, events, 0, 0, max(times))
+    counts = counts_of(len(events), 0, 0)
+    return Input(records, counts, max(times), lambda launch: expected_rows(launch, events))
 
 
 def some_payments() -> Input:
     made = payments(seed=3, accounts=300)
-    return Input(made.records, made.events, made.dead, made.duplicates, made.last)
+    counts = counts_of(len(made.events), made.dead, made.duplicates)
+    return Input(made.records, counts, made.last, lambda launch: expected_rows(launch, made.events))
+
+
+def native_events(native: Native) -> Input:
+    made = send(native, seed=3, keys=20, events_per_key=10)
+    counts = counts_of(len(made.events), made.dead, made.duplicates)
+
+    def rows(launch: Launch) -> dict[str, Rows]:
+        return of_tables(launch, native.oracle(made.events, launch.stream.logic))
+
+    return Input(made.records, counts, made.last, rows)
+
+
+def counts_of(accepted: int, dead: int, duplicates: int) -> dict[str, int]:
+    return {"accepted": accepted, "dead": dead, "late": 0, "duplicates": duplicates}
 
 
 @pytest.mark.parametrize(
@@ -74,38 +82,57 @@ def some_payments() -> Input:
 def test_repartitioned_twice_the_answer_is_exact(
     stream: Stream, make: Callable[[], Input], tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:
-    """A third of the input, 2 to 5 partitions, another third, 5 to 3, the rest.
+    """Within one session, so that Python workers live on with their copies of the states open.
 
-    Within one session, so that Python workers live on with their copies of the states open: after a
-    repartition a copy is of other buckets, or of older ones, than its partition has now.
+    After a repartition a copy is of other buckets, or of older ones, than its partition has now.
     """
-    launch = Launch(tmp_path, broker, f"repartition-{stream.name}", partitions=2, stream=stream)
+    launch = new_launch(stream, tmp_path, broker)
+    copies = [stamps(launch) for _ in runs(launch, spark, make())]
+    assert came_back(*copies), "no copy was out of date, so that none had to be noticed"
+
+
+@pytest.mark.parametrize("native", NATIVES, ids=lambda native: native.stream.name)
+def test_so_is_that_of_sparks_own_operators(
+    native: Native, tmp_path: Path, broker: RunningBroker, spark: SparkSession
+) -> None:
+    """Windows, a join and known ids, each with a state of its own in every branch of the plan."""
+    launch = new_launch(native.stream, tmp_path, broker)
+    for _ in runs(launch, spark, native_events(native), allowed_lateness_ms=LATENESS_MS):
+        pass
+
+
+def new_launch(stream: Stream, folder: Path, broker: RunningBroker) -> Launch:
+    launch = Launch(folder, broker, f"repartition-{stream.name}", partitions=2, stream=stream)
     broker.create_topic(launch.topic, launch.partitions)
     broker.create_topic(launch.document()["tick_topic"], 1)
-    sent = make()
+    return launch
+
+
+def runs(launch: Launch, spark: SparkSession, sent: Input, **changes: Any) -> Iterator[int]:
+    """A third of the input, 2 to 5 partitions, another third, 5 to 3, the rest; yields after each."""
     third = len(sent.records) // 3
     parts = (sent.records[:third], sent.records[third : 2 * third], sent.records[2 * third :])
-
-    copies: list[Copies] = []
     for partitions, part in zip(PARTITIONS, parts, strict=True):
-        if copies:
+        if part is not parts[0]:
             repartition(spark, launch, partitions)
         launch.send(part)
-        with running(launch, spark, f"run-{partitions}", state_partitions=partitions) as query:
+        with running(launch, spark, f"run-{partitions}", state_partitions=partitions, **changes) as query:
             query.settle()
             if part is parts[-1]:
                 query.tick(sent.last + QUIET)
+                wait_until(lambda: query.state_rows() == 0, 60, lambda: f"left: {query.query.lastProgress}")
             else:
                 assert query.state_rows() > 0, "nothing is in the state, so that moving it shows nothing"
             query.drain()
             counted = query.counted()
         assert sum(counted[name] for name in COUNTS) == counted["consumed"]
-        copies.append(stamps(launch))
+        yield partitions
 
     assert counted["consumed"] == len(sent.records)
     assert {name: counted[name] for name in COUNTS} == sent.counts
-    assert difference(found_rows(launch), expected_rows(launch, sent.events)) == {}
-    assert came_back(*copies), "no copy was out of date, so that none had to be noticed"
+    expected = sent.rows(launch)
+    assert all(expected.values()), f"a table without a row shows nothing: {expected}"
+    assert difference(found_rows(launch), expected) == {}
 
 
 def repartition(spark: SparkSession, launch: Launch, partitions: int) -> None:
