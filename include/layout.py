@@ -33,7 +33,7 @@ class Layout:
         return f"{self.data}/tables/{name}"
 
     def checkpoint_uri(self, stream: str) -> str:
-        """Return the URI of the streaming query's checkpoint."""
+        """Return the URI of the folder with the stream's checkpoints, one for each generation."""
         return f"{self.data}/checkpoints/{stream}"
 
     def lease_uri(self, stream: str) -> str:
