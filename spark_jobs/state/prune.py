@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -10,9 +10,8 @@ from spark_jobs.runtime import storage
 from spark_jobs.state import copying
 from spark_jobs.state.manifest import NAME
 from spark_jobs.state.shelf import Savepoint, Shelf
+from spark_jobs.state.steps import READY, Report
 
-Report = Callable[[str, str], None]
-READY = "ready"
 # A savepoint without a manifest may be in the making.
 _LONGEST_MAKING = timedelta(days=1)
 

@@ -29,10 +29,9 @@ from spark_jobs.state.manifest import CHECKPOINT, Manifest, TableAt
 from spark_jobs.state.outputs import why_not_back
 from spark_jobs.state.reach import Kafka, landed_since, out_of_reach, records_since
 from spark_jobs.state.shelf import Shelf
+from spark_jobs.state.steps import READY, Report
 from spark_jobs.state.tables_back import take_back
 
-Report = Callable[[str, str], None]
-READY = "ready"
 VERB = "restore"
 
 

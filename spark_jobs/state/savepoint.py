@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -21,9 +21,7 @@ from spark_jobs.state.errors import StateError
 from spark_jobs.state.manifest import CHECKPOINT, Manifest
 from spark_jobs.state.outputs import tables_at
 from spark_jobs.state.shelf import Shelf
-
-Report = Callable[[str, str], None]
-READY = "ready"
+from spark_jobs.state.steps import READY, Report
 
 
 @dataclass(frozen=True)

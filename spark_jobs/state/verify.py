@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.shelf import Savepoint, Shelf
-
-Report = Callable[[str, str], None]
-READY = "ready"
+from spark_jobs.state.steps import READY, Report
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, WriterProperties, write_deltalake
 
 from include.control.launch import resolved_configuration
 from include.settings import Settings
@@ -23,7 +23,6 @@ from spark_jobs.runtime.config import Config, parse_config
 from spark_jobs.runtime.current_rows import upsert
 from spark_jobs.runtime.ledger import BatchCounts, Ledger
 from spark_jobs.runtime.rows import COUNT_NAMES
-from spark_jobs.runtime.sink import _WRITER
 from spark_jobs.runtime.tables import DEAD_LETTERS, LATE_EVENTS, SHARED_TABLES, Table, arrow_schema
 from spark_jobs.state.journal import Journal
 from spark_jobs.state.restore import Restore, Restored
@@ -130,7 +129,8 @@ class Installed:
         query_id = str(self.checkpoint.query_id())
         self.append(ALERTS, {"device_id": f"d{batch}"})
         row = self.rows_of(STATUS, {"device_id": "d", "runtime_ms": batch})
-        upsert(DeltaTable(self.uri(STATUS)), row, STATUS.current_by, _WRITER, None)  # type: ignore[arg-type]
+        table = DeltaTable(self.uri(STATUS))
+        upsert(table, row, STATUS.current_by, WriterProperties(), CommitProperties())
         marks = {"stream": stream, "generation": query_id, "batch_id": batch}
         self.append(DEAD_LETTERS, {**marks, "topic": "device_readings", "offset": batch})
         self.append(LATE_EVENTS, {**marks, "event_id": f"late {batch}"})
