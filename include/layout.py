@@ -33,8 +33,16 @@ class Layout:
         return f"{self.data}/tables/{name}"
 
     def checkpoint_uri(self, stream: str) -> str:
-        """Return the URI of the streaming query's checkpoint."""
+        """Return the URI of the folder with the stream's checkpoints, one for each generation."""
         return f"{self.data}/checkpoints/{stream}"
+
+    def savepoints_uri(self, stream: str) -> str:
+        """Return the URI of the folder with the stream's savepoints."""
+        return f"{self.data}/savepoints/{stream}"
+
+    def operation_uri(self, stream: str, operation: str) -> str:
+        """Return the URI of the folder of one state operation: request, journal, result and page."""
+        return f"{self.data}/operations/{stream}/{operation}"
 
     def lease_uri(self, stream: str) -> str:
         """Return the URI of the Delta table that says who may write the stream's checkpoint."""
@@ -90,6 +98,10 @@ class Layout:
     def backfill_dir(self, stream: str) -> Path:
         """Return the folder with what a recomputation of the stream writes: tables, report and log."""
         return self.home / "backfill" / stream
+
+    def operation_log(self, stream: str, operation: str) -> Path:
+        """Return the log file of one state operation."""
+        return self.home / "operations" / stream / f"{operation}.log"
 
     def cache_dir(self, stream: str) -> Path:
         """Return the folder in which the stream's driver caches state; what is in it can be rebuilt."""

@@ -1,1 +1,1 @@
-"""What `stateward backfill` asks for, and how its Spark job is run."""
+"""What `stateward backfill` asks for."""

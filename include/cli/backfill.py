@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from include.backfill import submit
+from include import batch_job
 from include.backfill.request import build_request, parse_moment
 from include.cli.steps import Steps
 from include.layout import Layout
@@ -42,10 +42,12 @@ def run(
     write_json(request_uri, request)
     console = Console()
     try:
-        command = submit.command(spec, settings, master, request_uri)
+        command = batch_job.spark_command(
+            "backfill", request_uri, name=f"backfill {stream}", spec=spec, settings=settings, master=master
+        )
         with Steps(console) as steps:
-            submit.run(command, submit.environment(settings, stream), folder / "job.log", steps.report)
-    except submit.JobError as error:
+            batch_job.run(command, batch_job.environment(settings, stream), folder / "job.log", steps.report)
+    except batch_job.JobError as error:
         # 1 says that the tables differ.
         print(f"stateward: {error}", file=sys.stderr)
         raise typer.Exit(_FAILED) from None

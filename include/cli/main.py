@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from include.cli.state import app as state
+
 PLATFORM, STREAMS, SETUP = "Platform", "Streams", "Setup"
 
 app = typer.Typer(
@@ -20,6 +22,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+app.add_typer(state, name="state", rich_help_panel=STREAMS)
 
 
 @app.command(rich_help_panel=PLATFORM)

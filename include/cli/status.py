@@ -55,7 +55,7 @@ def _parts_table(parts: list[PartReport]) -> Table:
 
 
 def _streams_table(streams: list[StreamReport]) -> Table:
-    columns = ("stream", "state", "desired", "batch", "lag", "watermark", "commit", "epoch")
+    columns = ("stream", "state", "desired", "batch", "lag", "watermark", "commit", "epoch", "generation")
     table = Table(*columns, title="Streams", title_justify="left")
     for stream in streams:
         table.add_row(
@@ -67,6 +67,7 @@ def _streams_table(streams: list[StreamReport]) -> Table:
             (stream.watermark or "")[:16].replace("T", " "),
             f"{_span(stream.last_batch_age_s)} ago" if stream.last_batch_age_s is not None else "",
             _text(stream.epoch),
+            _text(stream.generation),
         )
     return table
 

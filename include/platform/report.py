@@ -38,6 +38,8 @@ class StreamReport:
     message: str
     pid: int | None
     epoch: int | None
+    generation: int | None
+    checkpoint: str | None
     batch_id: int | None
     caught_up: bool | None
     lag_records: int | None
@@ -88,6 +90,8 @@ def _stream_report(layout: Layout, stream: str, now: datetime) -> StreamReport:
         message=problem or control_problem or status.get("message") or "",
         pid=status.get("pid"),
         epoch=status.get("epoch"),
+        generation=status.get("generation"),
+        checkpoint=status.get("checkpoint"),
         batch_id=status.get("batch_id"),
         caught_up=status.get("caught_up"),
         lag_records=status.get("lag_records"),

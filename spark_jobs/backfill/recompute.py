@@ -16,6 +16,7 @@ from spark_jobs.backfill.reach import Landed, first_look, landed_since, last_nee
 from spark_jobs.backfill.reading import reading
 from spark_jobs.backfill.request import BackfillError, Request
 from spark_jobs.backfill.tables import Difference, compare, write_table
+from spark_jobs.runtime import generations
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.rows import KIND_COUNTS
 from spark_jobs.runtime.status import iso_ms
@@ -86,7 +87,7 @@ class _Looking:
         self._job = job
         self._raw = raw
         self._landed = landed
-        checkpoint = Checkpoint(request.config.checkpoint_uri)
+        checkpoint = Checkpoint(generations.current(request.config.checkpoint_uri).uri)
         begun = checkpoint.initial_offsets().get(request.config.topic, {})
         last = checkpoint.planned(checkpoint.last_committed())
         self._committed = {} if last is None else last.offsets.get(request.config.topic, {})

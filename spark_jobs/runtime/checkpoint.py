@@ -7,11 +7,16 @@ line of JSON metadata, and one line of JSON per source.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.offsets import Offsets
+
+# Beside what Spark keeps, so that it goes with every copy.
+_EARLIER = "stateward/earlier.json"
+_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,21 @@ class Checkpoint:
         found = json.loads(metadata)
         watermark_ms, planned_ms = (int(found[name]) for name in ("batchWatermarkMs", "batchTimestampMs"))
         return PlannedBatch(batch_id, ends, watermark_ms, planned_ms)
+
+    def state_partitions(self) -> int | None:
+        """How many partitions the state has; None before the first batch was planned."""
+        text = storage.read_text(f"{self._uri}/offsets/{self.last_planned()}")
+        found = None if text is None else json.loads(text.splitlines()[1])["conf"].get(_PARTITIONS)
+        return None if found is None else int(found)
+
+    def earlier(self) -> dict[str, int]:
+        """The last batch of each generation (by query id) that this one goes on from; empty for the first."""
+        found = storage.read_json(f"{self._uri}/{_EARLIER}") or {}
+        return {query_id: int(batch) for query_id, batch in found.items()}
+
+    def write_earlier(self, generations: Mapping[str, int]) -> None:
+        """Keep which generations this one goes on from."""
+        storage.write_json(f"{self._uri}/{_EARLIER}", dict(generations))
 
     def initial_offsets(self) -> Offsets:
         """Where the first batch began; empty before it was planned."""

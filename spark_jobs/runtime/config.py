@@ -36,7 +36,11 @@ class LeaseConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """One launch of one stream. Durations in milliseconds, places as URIs."""
+    """One launch of one stream. Durations in milliseconds, places as URIs.
+
+    ``checkpoint_uri`` is the root of the stream's generations in the document; a driver puts the current
+    generation's folder in its place (`generations`).
+    """
 
     stream: str
     run_id: str

@@ -7,9 +7,10 @@ import os
 import sys
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.runtime import control, session, signals
+from spark_jobs.runtime import control, generations, session, signals
 from spark_jobs.runtime import drain as draining
 from spark_jobs.runtime.broker import Broker, BrokerAwayError
 from spark_jobs.runtime.config import Config, ConfigError, load_config
@@ -114,6 +115,7 @@ class Driver:
         return code
 
     def _serve(self) -> None:
+        self._enter_generation()
         spark = session.create_session(
             f"stateward-{self._config.stream}",
             self._config.state_partitions,
@@ -147,6 +149,13 @@ class Driver:
                 self._monitor.stop()
             if self._keeper.lost is None:
                 spark.stop()
+
+    def _enter_generation(self) -> None:
+        """Find the checkpoint that counts; under the lease, so that it stays the one."""
+        generation = generations.current(self._config.checkpoint_uri)
+        generation.require_settled(self._config.stream)
+        self._config = replace(self._config, checkpoint_uri=generation.uri)
+        self._status.update(generation=generation.number, checkpoint=generation.uri)
 
     def _ensure_topics(self) -> dict[str, int] | None:
         """Partitions of each data topic once the broker answers; None if asked to stop before that."""

@@ -55,12 +55,16 @@ class Ledger:
         uri: The table ``batch_counts``.
         stream: Name of the stream.
         generation: Id of the streaming query.
+        earlier: The generations it goes on from, and the last batch of each: their rows count too.
     """
 
-    def __init__(self, uri: str, stream: str, generation: str) -> None:
+    def __init__(
+        self, uri: str, stream: str, generation: str, earlier: Mapping[str, int] | None = None
+    ) -> None:
         self._uri = uri
         self._stream = stream
         self._generation = generation
+        self._earlier = earlier or {}
         self._app_id = f"{generation}:batch_counts"
         last_batch, totals = self._read()
         self._last_batch = last_batch
@@ -107,6 +111,13 @@ class Ledger:
             commit_properties=CommitProperties(app_transactions=[Transaction(self._app_id, batch.batch_id)]),
         )
 
+    def _counts(self) -> pc.Expression:
+        """Of rows that are in the history of this generation."""
+        wanted = pc.field("generation") == self._generation
+        for generation, last_batch in self._earlier.items():
+            wanted |= (pc.field("generation") == generation) & (pc.field("batch_id") <= last_batch)
+        return wanted
+
     def _read(self) -> tuple[int, dict[str, int]]:
         names = (*COUNT_NAMES, "rows_out")
         rows = (
@@ -114,7 +125,7 @@ class Ledger:
             .to_pyarrow_dataset()
             .to_table(
                 columns=["batch_id", *names],
-                filter=(pc.field("stream") == self._stream) & (pc.field("generation") == self._generation),
+                filter=(pc.field("stream") == self._stream) & self._counts(),
             )
         )
         totals = {name: pc.sum(rows[name]).as_py() or 0 for name in names}

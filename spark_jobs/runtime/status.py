@@ -16,6 +16,8 @@ HEARTBEAT_S = 1.0
 
 _LOG = logging.getLogger(__name__)
 _UNKNOWN = (
+    "generation",
+    "checkpoint",
     "batch_id",
     "last_batch_at",
     "batch_duration_ms",

@@ -1,4 +1,4 @@
-"""Small JSON documents at a URI: read whole, written whole."""
+"""Small documents at a URI: read whole, written whole."""
 
 from __future__ import annotations
 
@@ -36,8 +36,13 @@ def read_text(uri: str) -> str | None:
 
 def write_json(uri: str, document: dict[str, Any]) -> None:
     """Write ``document`` so that a reader sees the old or the new whole, never a part."""
+    write_text(uri, json.dumps(document, separators=(",", ":")))
+
+
+def write_text(uri: str, text: str) -> None:
+    """Write ``text`` in the same way."""
     filesystem, path = fsspec.core.url_to_fs(uri)
-    content = json.dumps(document, separators=(",", ":")).encode()
+    content = text.encode()
     if "file" not in filesystem.protocol:
         filesystem.pipe_file(path, content)  # object stores put a whole object at once
         return

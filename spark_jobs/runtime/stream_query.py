@@ -113,7 +113,12 @@ class StreamQuery:
         """The ledger of the checkpoint's generation, read once."""
         if self.ledger is None or self._generation != generation:
             self._generation = generation
-            self.ledger = Ledger(self._config.tables["batch_counts"], self._config.stream, generation)
+            self.ledger = Ledger(
+                self._config.tables["batch_counts"],
+                self._config.stream,
+                generation,
+                self.checkpoint.earlier(),
+            )
         return self.ledger
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:

@@ -25,7 +25,7 @@ def open_sessions(spark: SparkSession, checkpoint_uri: str, batch_id: int | None
 
     Args:
         spark: A session; it need not be the one that runs the stream.
-        checkpoint_uri: The stream's checkpoint.
+        checkpoint_uri: The checkpoint of one generation, such as the status names.
         batch_id: A retained batch, or None for the newest.
 
     Returns:

@@ -89,7 +89,9 @@ def _events(prefix: str, keys: int, **fields: int) -> Iterator[tuple[bytes, byte
 
 def _duration_ms(folder: Path, batch: int) -> int:
     """From a batch's plan in the checkpoint to its commit."""
-    planned, committed = (folder / "checkpoint" / name / str(batch) for name in ("offsets", "commits"))
+    planned, committed = (
+        folder / "checkpoint" / "g0001" / name / str(batch) for name in ("offsets", "commits")
+    )
     return round((committed.stat().st_mtime - planned.stat().st_mtime) * 1000)
 
 

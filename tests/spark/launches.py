@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from include.control.launch import DRIVER_CONF
+from spark_jobs.runtime import generations
 from spark_jobs.runtime.tables import SHARED_TABLES
 from spark_jobs.runtime.validation import TICK_KEY
 from tests.kafka_broker import RunningBroker
@@ -124,6 +125,11 @@ class Launch:
 
     def uri(self, *parts: str) -> str:
         return "/".join((f"file://{self.folder}", *parts))
+
+    @property
+    def checkpoint(self) -> str:
+        """The current generation's."""
+        return generations.current(self.uri("checkpoint")).uri
 
     def document(self, run_id: str = "run-1", **changes: Any) -> dict[str, Any]:
         return {

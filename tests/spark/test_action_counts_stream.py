@@ -87,7 +87,7 @@ def test_counts_follow_arrival_and_end_by_the_wall_clock_on_a_quiet_topic(launch
 
 
 def test_killed_in_mid_batch_the_rows_have_the_time_of_its_plan(launch: Launch) -> None:
-    checkpoint = Checkpoint(launch.uri("checkpoint"))
+    checkpoint = Checkpoint(launch.checkpoint)
     users = [f"user-{number}" for number in range(200)]
     for round_ in ("view", "search", "buy"):
         launch.send((action(f"{round_}-{user}", user, round_) for user in users), partition=1)
@@ -112,6 +112,6 @@ def test_killed_in_mid_batch_the_rows_have_the_time_of_its_plan(launch: Launch) 
 
 
 def _planned_at(launch: Launch, batch: int) -> datetime:
-    plan = Checkpoint(launch.uri("checkpoint")).planned(batch)
+    plan = Checkpoint(launch.checkpoint).planned(batch)
     assert plan is not None
     return datetime.fromtimestamp(plan.planned_ms / 1000, UTC)

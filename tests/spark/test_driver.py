@@ -66,7 +66,7 @@ def test_killed_and_refused_and_drained_the_answer_is_exact(launch: Launch) -> N
     third.send_signal(signal.SIGTERM)
     assert third.wait(60) == 0
     assert (launch.status()["state"], launch.status()["message"]) == ("stopped", "drained: SIGTERM")
-    assert Checkpoint(launch.uri("checkpoint")).is_clean()
+    assert Checkpoint(launch.checkpoint).is_clean()
     sessions = launch.rows("sessions")
     assert (len(sessions), sum(row["event_count"] for row in sessions)) == (3052, 10_000)
     assert len({row["session_id"] for row in sessions}) == 3052
@@ -121,7 +121,7 @@ def test_kafka_goes_away_and_comes_back(tmp_path: Path, new_broker: Callable[[],
         )
         assert driver.wait(60) == 0
         assert "asked to stop by a test" in launch.status()["message"]
-        assert Checkpoint(launch.uri("checkpoint")).is_clean()
+        assert Checkpoint(launch.checkpoint).is_clean()
     finally:
         launch.kill_all()
 

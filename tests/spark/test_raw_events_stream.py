@@ -118,7 +118,7 @@ def test_killed_in_mid_run_every_record_is_there_once(launch: Launch) -> None:
 
     assert in_table(launch) == in_kafka(launch)
     assert sum(row["accepted"] for row in launch.rows("batch_counts")) == total
-    checkpoint = Checkpoint(launch.uri("checkpoint"))
+    checkpoint = Checkpoint(launch.checkpoint)
     assert checkpoint.is_clean()
     planned = checkpoint.planned(checkpoint.last_committed())
     assert planned is not None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from include.backfill import submit
+from include import batch_job
 from include.backfill.request import RangeError, build_request, parse_moment
 from include.settings import Settings
 from include.spec import load_spec
@@ -73,7 +73,9 @@ def test_ranges_and_places_that_cannot_be_used(tmp_path: Path) -> None:
 def run(tmp_path: Path, program: str) -> tuple[bool, list[tuple[str, str]]]:
     steps: list[tuple[str, str]] = []
     log = tmp_path / "job.log"
-    done = submit.run([sys.executable, "-c", program], {}, log, lambda part, what: steps.append((part, what)))
+    done = batch_job.run(
+        [sys.executable, "-c", program], {}, log, lambda part, what: steps.append((part, what))
+    )
     return done, steps
 
 
@@ -88,9 +90,9 @@ def test_a_difference_is_no_error(tmp_path: Path) -> None:
 
 
 def test_an_error_is_the_jobs_own_or_the_end_of_its_log(tmp_path: Path) -> None:
-    with pytest.raises(submit.JobError, match=r"^nothing is landed$"):
+    with pytest.raises(batch_job.JobError, match=r"^nothing is landed$"):
         run(tmp_path, "import sys; print('@error\\tnothing is landed'); sys.exit(1)")
-    with pytest.raises(submit.JobError, match=r"ended with 1; its log .*(?s:.*)ValueError: odd"):
+    with pytest.raises(batch_job.JobError, match=r"ended with 1; its log .*(?s:.*)ValueError: odd"):
         run(tmp_path, "raise ValueError('odd')")
 
 

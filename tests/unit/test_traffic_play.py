@@ -118,6 +118,8 @@ def report(stream: str, state: str | None, watermark: str | None) -> StreamRepor
         message="",
         pid=None,
         epoch=None,
+        generation=None,
+        checkpoint=None,
         batch_id=None,
         caught_up=None,
         lag_records=None,

@@ -22,6 +22,7 @@ WALLS: dict[str, tuple[str, ...]] = {
     "include/platform": ("airflow", "pyspark"),
     "include/traffic": ("airflow", "pyspark"),
     "include/backfill": ("airflow", "pyspark"),
+    "include/state": ("airflow", "pyspark"),
     "include/cli": ("airflow", "pyspark"),
     "spark_jobs": ("airflow", "include"),
 }

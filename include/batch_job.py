@@ -1,4 +1,4 @@
-"""Runs the Spark job in the foreground: its steps are reported as they come, all else goes to its log."""
+"""Runs a batch job in the foreground: its steps are reported as they come, all else goes to its log."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from include.platform.jars import require_jars
 from include.settings import CHECKOUT, Settings
 from include.spec import StreamSpec
 
-JOB = CHECKOUT / "spark_jobs" / "backfill" / "job.py"
 DONE, DIFFERENT = 0, 2
-"""Exit codes of the job; any other says that it could not be done."""
+"""Exit codes of a job; any other says that it could not be done."""
 
 _STEP, _ERROR = "@step", "@error"
 _GRACE_S = 10
@@ -28,11 +27,26 @@ Report = Callable[[str, str], None]
 
 
 class JobError(RuntimeError):
-    """The Spark job failed; the text is its own, or the end of its log."""
+    """The job failed; the text is its own, or the end of its log."""
 
 
-def command(spec: StreamSpec, settings: Settings, master: str, request_uri: str) -> list[str]:
-    """Return the command that submits the job.
+def python_command(job: str, request_uri: str) -> list[str]:
+    """Return the command of a job that needs no Spark; `job` is its folder in `spark_jobs`."""
+    return [sys.executable, str(_script(job)), request_uri]
+
+
+def spark_command(
+    job: str, request_uri: str, *, name: str, spec: StreamSpec, settings: Settings, master: str
+) -> list[str]:
+    """Return the command that submits a job to Spark.
+
+    Args:
+        job: Its folder in `spark_jobs`.
+        request_uri: Its one argument.
+        name: What the cluster shows it as.
+        spec: The stream it is about.
+        settings: Where the JARs are.
+        master: Where Spark runs.
 
     Raises:
         JarsMissingError: Spark's JARs are not there.
@@ -42,16 +56,20 @@ def command(spec: StreamSpec, settings: Settings, master: str, request_uri: str)
     return [
         str(Path(sys.executable).parent / "spark-submit"),
         *("--master", master),
-        *("--name", f"backfill {spec.stream}"),
+        *("--name", name),
         *("--driver-memory", spec.spark.driver_memory),
         *("--jars", ",".join(jars)),
-        str(JOB),
+        str(_script(job)),
         request_uri,
     ]
 
 
+def _script(job: str) -> Path:
+    return CHECKOUT / "spark_jobs" / job / "job.py"
+
+
 def environment(settings: Settings, stream: str) -> dict[str, str]:
-    """Return the job's environment: a driver's, without the marks by which drivers are found and ended."""
+    """Return a job's environment: a driver's, without the marks by which drivers are found and ended."""
     variables = driver_environment(os.environ, settings, stream, "")
     return {name: value for name, value in variables.items() if name not in (MARK_STREAM, MARK_RUN_ID)}
 
@@ -66,7 +84,7 @@ def run(arguments: list[str], variables: dict[str, str], log: Path, report: Repo
         report: Takes each step.
 
     Returns:
-        Whether nothing was found to be different.
+        Whether nothing was found to be different, or wrong.
 
     Raises:
         JobError: It could not be done.
@@ -85,7 +103,7 @@ def run(arguments: list[str], variables: dict[str, str], log: Path, report: Repo
         code = job.wait()
     if code not in (DONE, DIFFERENT):
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-_TAIL:])
-        raise JobError(reason or f"the Spark job ended with {code}; its log {log} ends:\n{tail}")
+        raise JobError(reason or f"the job ended with {code}; its log {log} ends:\n{tail}")
     return code == DONE
 
 

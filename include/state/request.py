@@ -1,0 +1,123 @@
+"""The request that `spark_jobs/state/job.py` reads, and the command that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from include import batch_job
+from include.control.launch import resolved_configuration
+from include.layout import Layout
+from include.settings import Settings
+from include.spec import StreamSpec
+from include.state.verbs import Verb, arguments_of
+from include.storage import read_json, write_json
+
+VERSION = 1
+RAW_EVENTS = "raw_events"
+JOB = "state"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One run of a verb, written down and not begun.
+
+    Attributes:
+        id: Its name, `<UTC stamp>-<verb>`.
+        folder_uri: Its folder.
+        log: What the job says, beside its steps.
+        verb: What it does.
+    """
+
+    id: str
+    folder_uri: str
+    log: Path
+    verb: Verb
+
+    @property
+    def request_uri(self) -> str:
+        """The job's one argument."""
+        return f"{self.folder_uri}/request.json"
+
+    @property
+    def page_uri(self) -> str:
+        """Its result as a page."""
+        return f"{self.folder_uri}/index.html"
+
+    def result(self) -> dict[str, Any] | None:
+        """What came of it; None before it has ended."""
+        return read_json(f"{self.folder_uri}/result.json")
+
+    def command(self, spec: StreamSpec, settings: Settings, master: str) -> list[str]:
+        """Return the command that carries it out.
+
+        Raises:
+            JarsMissingError: It needs Spark, and Spark's JARs are not there.
+        """
+        if not self.verb.needs_spark:
+            return batch_job.python_command(JOB, self.request_uri)
+        name = f"state {self.verb.name} {spec.stream}"
+        return batch_job.spark_command(
+            JOB, self.request_uri, name=name, spec=spec, settings=settings, master=master
+        )
+
+
+def prepare(
+    verb: Verb,
+    spec: StreamSpec,
+    settings: Settings,
+    given: Mapping[str, Any],
+    *,
+    now: datetime,
+    dry_run: bool = False,
+) -> Operation:
+    """Write down the request of an operation.
+
+    Args:
+        verb: What is to be done.
+        spec: The stream.
+        settings: Where everything is.
+        given: The verb's fields.
+        now: The time, aware; it names the operation.
+        dry_run: Whether only to say what would happen.
+
+    Raises:
+        VerbError: A field is missing, unknown, or of another type.
+    """
+    arguments = arguments_of(verb, given)
+    layout = Layout.of(settings)
+    operation = _new_operation(layout, verb, spec.stream, now)
+    document = {
+        "version": VERSION,
+        "operation": operation.id,
+        "verb": verb.name,
+        "arguments": arguments,
+        "dry_run": dry_run,
+        "takes_lease": verb.takes_lease,
+        "needs_spark": verb.needs_spark,
+        "config": resolved_configuration(spec, settings, operation.id),
+        "yaml": _yaml(spec.stream, settings),
+        "launched_uri": layout.config_uri(spec.stream),
+        "savepoints_uri": layout.savepoints_uri(spec.stream),
+        "raw_uri": layout.table_uri(RAW_EVENTS),
+        "folder_uri": operation.folder_uri,
+    }
+    write_json(operation.request_uri, document)
+    operation.log.parent.mkdir(parents=True, exist_ok=True)
+    return operation
+
+
+def _new_operation(layout: Layout, verb: Verb, stream: str, now: datetime) -> Operation:
+    name = f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{verb.name}"
+    tries = 1
+    while read_json(f"{layout.operation_uri(stream, name)}/request.json") is not None:
+        tries += 1
+        name = f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{verb.name}-{tries}"
+    return Operation(name, layout.operation_uri(stream, name), layout.operation_log(stream, name), verb)
+
+
+def _yaml(stream: str, settings: Settings) -> str:
+    return (settings.streams / f"{stream}.yaml").read_text(encoding="utf-8")

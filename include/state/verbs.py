@@ -1,0 +1,139 @@
+"""The verbs of state operations: one table for the command line, the DAG's forms and the job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Kind = Literal["text", "number", "flag"]
+Value = str | int | bool | None
+
+_TYPES: dict[Kind, type] = {"text": str, "number": int, "flag": bool}
+
+
+class VerbError(ValueError):
+    """A verb that does not exist, or an argument it cannot take."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """What a verb takes.
+
+    Attributes:
+        name: As in the request; with hyphens on the command line.
+        kind: What it is.
+        help: What it means, for a person.
+        default: Without it; a field whose default is None may stay empty.
+        minimum: Of a number.
+        is_required: Whether it has to be given.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    default: Value = None
+    minimum: int | None = None
+    is_required: bool = False
+
+    @property
+    def type(self) -> type:
+        """Of its value."""
+        return _TYPES[self.kind]
+
+
+@dataclass(frozen=True)
+class Verb:
+    """An operation.
+
+    Attributes:
+        name: What it is called by.
+        summary: What it does, in one line.
+        fields: What it takes.
+        needs_spark: Whether it runs as a Spark job.
+        takes_lease: Whether the stream must not run meanwhile.
+        has_dry_run: Whether it can say what would happen.
+    """
+
+    name: str
+    summary: str
+    fields: tuple[Field, ...] = ()
+    needs_spark: bool = False
+    takes_lease: bool = False
+    has_dry_run: bool = False
+
+
+_SAVEPOINT = "A savepoint's id, as `savepoints` lists it"
+
+VERBS: dict[str, Verb] = {
+    verb.name: verb
+    for verb in (
+        Verb(
+            "savepoint",
+            "Copy the drained checkpoint, with all that is needed to go back to it.",
+            (Field("reason", "text", "Why, for whoever reads the list", default=""),),
+            takes_lease=True,
+            has_dry_run=True,
+        ),
+        Verb("savepoints", "List the savepoints; every file is read, and broken ones are shown as such."),
+        Verb(
+            "verify",
+            "Compare a savepoint's files with its manifest; exit code 1 if one differs.",
+            (Field("savepoint", "text", f"{_SAVEPOINT}; all without it"),),
+        ),
+        Verb(
+            "prune",
+            "Remove old savepoints; never the only good one.",
+            (
+                Field("keep", "number", "So many of the newest good ones stay", default=3, minimum=1),
+                Field("days", "number", "And all that are younger, in days", default=7, minimum=0),
+            ),
+            has_dry_run=True,
+        ),
+        Verb(
+            "restore",
+            "Take checkpoint and tables back to a savepoint; the stream reads again what came after it.",
+            (Field("savepoint", "text", f"{_SAVEPOINT}; the newest good one without it"),),
+            takes_lease=True,
+            has_dry_run=True,
+        ),
+    )
+}
+
+
+def verb_of(name: str) -> Verb:
+    """The verb of that name.
+
+    Raises:
+        VerbError: There is none.
+    """
+    if name not in VERBS:
+        raise VerbError(f"expected one of {', '.join(VERBS)}, found {name!r}")
+    return VERBS[name]
+
+
+def arguments_of(verb: Verb, given: Mapping[str, Any]) -> dict[str, Value]:
+    """Check what was given, and fill in what was not.
+
+    Raises:
+        VerbError: A field is missing, unknown, or of another type.
+    """
+    known = {field.name: field for field in verb.fields}
+    if unknown := sorted(given.keys() - known.keys()):
+        raise VerbError(
+            f"{verb.name}: expected {', '.join(known) or 'no fields'}, found {', '.join(unknown)}"
+        )
+    return {name: _value(verb, field, given.get(name)) for name, field in known.items()}
+
+
+def _value(verb: Verb, field: Field, given: Any) -> Value:
+    if given is None or given == "":
+        if field.is_required:
+            raise VerbError(f"{verb.name}: {field.name}: expected {field.help}, found nothing")
+        return field.default
+    is_right = isinstance(given, field.type) and (field.kind == "flag" or not isinstance(given, bool))
+    if not is_right or (field.minimum is not None and given < field.minimum):
+        least = "" if field.minimum is None else f" of at least {field.minimum}"
+        raise VerbError(f"{verb.name}: {field.name}: expected a {field.kind}{least}, found {given!r}")
+    value: Value = given
+    return value

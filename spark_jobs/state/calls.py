@@ -1,0 +1,199 @@
+"""From a request to the function of its verb, and from what that returns to an answer.
+
+A verb is one function here, and one line in `CALLS`; `include/state/verbs.py` says what it takes.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.runtime import storage
+from spark_jobs.runtime.broker import Broker
+from spark_jobs.runtime.generations import Generation
+from spark_jobs.state.answer import Answer, Listing
+from spark_jobs.state.code_version import code_version
+from spark_jobs.state.journal import Journal
+from spark_jobs.state.prune import Policy, prune
+from spark_jobs.state.request import Request
+from spark_jobs.state.restore import Restore
+from spark_jobs.state.savepoint import Origin, make_savepoint
+from spark_jobs.state.shelf import Savepoint, Shelf
+from spark_jobs.state.steps import Report
+from spark_jobs.state.verify import verify
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SHOWN_PROBLEMS = 5
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a verb works with.
+
+    Attributes:
+        request: What is to be done.
+        generation: The stream's current one.
+        shelf: The stream's savepoints.
+        journal: Of this operation.
+        report: Takes each step; raises when the lease is lost.
+        clock: The time, aware.
+        spark: Gives the session, made at the first call.
+    """
+
+    request: Request
+    generation: Generation
+    shelf: Shelf
+    journal: Journal
+    report: Report
+    clock: Callable[[], datetime]
+    spark: Callable[[], SparkSession]
+
+    @property
+    def stream(self) -> str:
+        """Its name."""
+        return self.request.config.stream
+
+
+def _savepoint(context: Context) -> Answer:
+    request = context.request
+    made = make_savepoint(
+        request.config,
+        context.generation,
+        context.shelf,
+        request.stamp,
+        origin=_origin(request),
+        reason=request.arguments["reason"],
+        now=context.clock(),
+        dry_run=request.dry_run,
+        report=context.report,
+    )
+    would = "would have" if request.dry_run else "has"
+    return Answer(
+        (
+            f"Savepoint {made.savepoint} of {made.stream} {would} generation {made.generation} up to batch "
+            f"{made.last_batch}: {made.files:,} files.",
+            f"It {'would lie' if request.dry_run else 'lies'} in {made.uri}.",
+        ),
+        (Listing("Tables", ("table", "version"), list(made.tables.items())),),
+        asdict(made),
+    )
+
+
+def _origin(request: Request) -> Origin:
+    job: Any = importlib.import_module(f"spark_jobs.{request.config.stream}.declaration").JOB
+    return Origin(
+        code=code_version(),
+        yaml=request.yaml,
+        # The YAML may have been changed since the driver wrote the state.
+        configuration=storage.read_json(request.launched_uri) or request.document,
+        state_version=getattr(job, "state_version", None),
+    )
+
+
+def _savepoints(context: Context) -> Answer:
+    found = verify(context.shelf, None, context.report).savepoints
+    good = sum(one.is_good for one in found)
+    line = f"{context.stream} has {len(found)} savepoints, of which {good} are good."
+    return Answer((line,), _listed(found), _as_data(found))
+
+
+def _verify(context: Context) -> Answer:
+    found = verify(context.shelf, context.request.arguments["savepoint"], context.report)
+    broken = [one.savepoint for one in found.savepoints if not one.is_good]
+    line = f"Broken: {', '.join(broken)}." if broken else "Every file is what it was."
+    return Answer((line,), _listed(found.savepoints), _as_data(found.savepoints), found.all_good)
+
+
+def _prune(context: Context) -> Answer:
+    arguments = context.request.arguments
+    # What was begun may need a savepoint still.
+    context.generation.require_settled(context.stream)
+    policy = Policy(arguments["keep"], timedelta(days=arguments["days"]))
+    done = prune(
+        context.shelf,
+        policy,
+        now=context.clock(),
+        dry_run=context.request.dry_run,
+        report=context.report,
+    )
+    would = "Would be removed" if context.request.dry_run else "Removed"
+    return Answer(
+        (
+            f"{would}: {', '.join(done.removed) or 'none'}.",
+            f"Kept: {', '.join(done.kept) or 'none'}.",
+        ),
+        data=asdict(done),
+    )
+
+
+def _restore(context: Context) -> Answer:
+    request = context.request
+    done = Restore(
+        config=request.config,
+        generation=context.generation,
+        shelf=context.shelf,
+        kafka=Broker(request.config.bootstrap_servers),
+        raw_uri=request.raw_uri,
+        operation=request.operation,
+        journal=context.journal,
+        clock=context.clock,
+        report=context.report,
+    ).run(request.arguments["savepoint"], dry_run=request.dry_run)
+    lines = [
+        f"{done.stream} {'would be' if request.dry_run else 'is'} back at savepoint {done.savepoint}, as "
+        f"generation {done.generation} in {done.checkpoint}.",
+        f"At its next start it reads {done.records:,} records again.",
+    ]
+    if done.finished is not None:
+        lines.append(f"This finishes what operation {done.finished} had begun.")
+    return Answer(
+        (*lines, *done.notes),
+        (Listing("Tables", ("table", "restored to version"), list(done.tables.items())),),
+        asdict(done),
+    )
+
+
+def _listed(savepoints: Sequence[Savepoint]) -> tuple[Listing, ...]:
+    columns = ("savepoint", "state", "generation", "batch", "files", "bytes", "reason")
+    return (Listing("Savepoints", columns, [_row(one) for one in savepoints]),)
+
+
+def _row(one: Savepoint) -> tuple[str | int | None, ...]:
+    shown = "; ".join(one.problems[:_SHOWN_PROBLEMS])
+    more = len(one.problems) - _SHOWN_PROBLEMS
+    state = "good" if one.is_good else f"broken: {shown}" + (f"; and {more} more" if more > 0 else "")
+    if (made := one.manifest) is None:
+        return one.savepoint, state, None, None, None, None, None
+    return one.savepoint, state, made.generation, made.last_batch, len(made.files), made.size, made.reason
+
+
+def _as_data(savepoints: Sequence[Savepoint]) -> dict[str, Any]:
+    return {
+        "savepoints": [
+            {
+                "savepoint": one.savepoint,
+                "uri": one.uri,
+                "good": one.is_good,
+                "problems": list(one.problems),
+                "made_at": None if one.manifest is None else one.manifest.made_at,
+            }
+            for one in savepoints
+        ]
+    }
+
+
+CALLS: dict[str, Callable[[Context], Answer]] = {
+    "savepoint": _savepoint,
+    "savepoints": _savepoints,
+    "verify": _verify,
+    "prune": _prune,
+    "restore": _restore,
+}
+
+FINISHES_WHAT_IS_PENDING = frozenset({"restore"})
+"""Verbs that go on with an operation of theirs that did not end; all others wait for that."""

@@ -1,0 +1,162 @@
+"""A checkpoint's folder copied file by file, and whether a copy is still what it was.
+
+A checkpoint names itself in one place: the metadata of an operator has the full paths of its schema files. In
+a copy they lead to the copy, so that it can be read when the original is gone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import fsspec
+
+from spark_jobs.runtime.generations import is_beside
+
+_CHUNK = 4 * 1024 * 1024
+# Most files of a checkpoint are small, and an object store answers slowly.
+_AT_ONCE = 8
+_NAMES_ITSELF = re.compile(r"state/\d+/_metadata/v2/\d+")
+_SCHEMA_PATH = re.compile(r".*(/state/\d+/_stateSchema/.+)")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class CopiedFile:
+    """A file of a copy: its path in the folder, its size in bytes, and its SHA-256 in hexadecimal digits."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+def paths_in(uri: str) -> list[str]:
+    """The files of a checkpoint, by their paths in its folder, sorted.
+
+    Other generations, which lie within a checkpoint from before there were any, are no part of it.
+    """
+    filesystem, root = fsspec.core.url_to_fs(uri)
+    root = root.rstrip("/")
+    try:
+        found = [str(path)[len(root) + 1 :] for path in filesystem.find(root)]
+    except FileNotFoundError:
+        return []
+    return sorted(path for path in found if not is_beside(path.partition("/")[0]))
+
+
+def names_itself(path: str) -> bool:
+    """Whether a file has the path of its checkpoint in it, so that it is another one in a copy."""
+    return _NAMES_ITSELF.fullmatch(path) is not None
+
+
+def crc_of(path: str) -> str:
+    """Where Hadoop keeps the checksum of a file; it has to go when the file is changed."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/.{name}.crc" if folder else f".{name}.crc"
+
+
+def copy_checkpoint(source_uri: str, target_uri: str) -> list[CopiedFile]:
+    """Copy a checkpoint that nobody writes; files that are in the target already are replaced.
+
+    Args:
+        source_uri: Its folder.
+        target_uri: The copy's.
+
+    Returns:
+        What was written, sorted by path.
+
+    Raises:
+        OSError: A file cannot be read or written.
+    """
+    paths = paths_in(source_uri)
+    changed = {crc_of(path) for path in paths if names_itself(path)}
+
+    def copy(path: str) -> CopiedFile:
+        return copy_file(path, source_uri, target_uri)
+
+    return _each(copy, [path for path in paths if path not in changed])
+
+
+def copy_file(path: str, source_uri: str, target_uri: str) -> CopiedFile:
+    """Copy one file; what is written is what the checksum is of."""
+    content: bytes | None = None
+    source, source_root = fsspec.core.url_to_fs(source_uri)
+    if names_itself(path):
+        content = _relocated(source.cat_file(f"{source_root}/{path}"), target_uri)
+    target, target_root = fsspec.core.url_to_fs(target_uri)
+    place = f"{target_root}/{path}"
+    if "file" in target.protocol:
+        target.makedirs(os.path.dirname(place), exist_ok=True)  # noqa: PTH120 - fsspec speaks in strings
+    digest, size = hashlib.sha256(), 0
+    with target.open(place, "wb") as written:
+        for chunk in [content] if content is not None else _chunks(source, f"{source_root}/{path}"):
+            digest.update(chunk)
+            size += len(chunk)
+            written.write(chunk)
+    return CopiedFile(path, size, digest.hexdigest())
+
+
+def problems_of(uri: str, files: Sequence[CopiedFile]) -> list[str]:
+    """What is wrong with a copy, a text for each file; empty if it is whole."""
+    expected = {file.path: file for file in files}
+    found = set(paths_in(uri))
+    problems = [f"{path} is missing" for path in sorted(expected.keys() - found)]
+    problems += [f"{path} was added" for path in sorted(found - expected.keys())]
+
+    def differs(path: str) -> str | None:
+        return _difference(uri, expected[path])
+
+    looked = _each(differs, sorted(expected.keys() & found))
+    return problems + [problem for problem in looked if problem is not None]
+
+
+def remove(uri: str) -> None:
+    """Remove a folder and all in it; nothing happens if it is not there."""
+    filesystem, root = fsspec.core.url_to_fs(uri)
+    if filesystem.exists(root):
+        filesystem.rm(root, recursive=True)
+
+
+def _difference(uri: str, file: CopiedFile) -> str | None:
+    filesystem, root = fsspec.core.url_to_fs(uri)
+    digest, size = hashlib.sha256(), 0
+    for chunk in _chunks(filesystem, f"{root}/{file.path}"):
+        digest.update(chunk)
+        size += len(chunk)
+    if size != file.size:
+        return f"{file.path} has {size} bytes, and had {file.size}"
+    return None if digest.hexdigest() == file.sha256 else f"{file.path} has another content than it had"
+
+
+def _chunks(filesystem: Any, path: str) -> Iterable[bytes]:
+    with filesystem.open(path, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk
+
+
+def _relocated(content: bytes, target_uri: str) -> bytes:
+    """An operator's metadata, its schema files those of the copy: a version line, and a line of JSON."""
+    version, _, text = content.decode().partition("\n")
+    document = json.loads(text)
+    for store in document.get("stateStoreInfo", ()):
+        if paths := store.get("stateSchemaFilePaths"):
+            store["stateSchemaFilePaths"] = [
+                _SCHEMA_PATH.sub(lambda found: target_uri + found[1], path) for path in paths
+            ]
+    return f"{version}\n{json.dumps(document, separators=(',', ':'))}".encode()
+
+
+def _each(work: Callable[[str], T], paths: Sequence[str]) -> list[T]:
+    pool = ThreadPoolExecutor(_AT_ONCE)
+    try:
+        return list(pool.map(work, paths))
+    finally:
+        # After a failure what has not begun is not worth beginning.
+        pool.shutdown(cancel_futures=True)

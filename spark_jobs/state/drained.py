@@ -1,0 +1,26 @@
+"""A checkpoint that can be copied: it exists, and its last planned batch is committed."""
+
+from __future__ import annotations
+
+from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.state.errors import StateError
+
+
+def require_drained(stream: str, checkpoint_uri: str) -> Checkpoint:
+    """The checkpoint of one generation, which nobody may write meanwhile: the caller holds the lease.
+
+    Raises:
+        StateError: There is none, or a batch of it is pending.
+    """
+    checkpoint = Checkpoint(checkpoint_uri)
+    if checkpoint.query_id() is None:
+        raise StateError(
+            f"stream {stream}: expected a checkpoint in {checkpoint_uri}, found none. Start the stream first."
+        )
+    if not checkpoint.is_clean():
+        raise StateError(
+            f"stream {stream}: expected a drained checkpoint, found batch {checkpoint.last_planned()} "
+            f"planned and not committed in {checkpoint_uri}. Start the stream, which commits that batch, and "
+            "stop it by its DAG's action `stop`, which drains it."
+        )
+    return checkpoint

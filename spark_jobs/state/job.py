@@ -1,0 +1,195 @@
+"""One operation on a stream's state.
+
+    python spark_jobs/state/job.py <URI of the request>
+    spark-submit spark_jobs/state/job.py <URI of the request>
+
+Says on standard output what it is doing, one line a step, and writes `result.json` and `index.html` beside
+the request. Exit codes: 0 done; 2 done, and something is wrong or different; 1 refused or failed.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if __name__ == "__main__":
+    # Python puts this file's folder on the path, not the checkout.
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from spark_jobs.runtime import generations, storage
+from spark_jobs.runtime.broker import BrokerAwayError
+from spark_jobs.runtime.config import ConfigError
+from spark_jobs.runtime.generations import PendingOperationError
+from spark_jobs.runtime.identity import driver_process, host_identity
+from spark_jobs.runtime.lease import Lease, LeaseHeldError, utc_now
+from spark_jobs.runtime.lease_keeper import LeaseKeeper
+from spark_jobs.runtime.status import iso
+from spark_jobs.state.answer import Answer
+from spark_jobs.state.calls import CALLS, FINISHES_WHAT_IS_PENDING, Context
+from spark_jobs.state.errors import StateError
+from spark_jobs.state.journal import Journal
+from spark_jobs.state.page import render
+from spark_jobs.state.request import Request, load_request
+from spark_jobs.state.shelf import Shelf
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DONE, ERROR, WRONG = 0, 1, 2
+STEP = "@step"
+"""Begins a line of progress: the part and what happens to it follow, separated by tabs."""
+
+_REFUSALS = (StateError, LeaseHeldError, PendingOperationError, BrokerAwayError, ConfigError)
+_TERMINATED = 143
+
+log = logging.getLogger("stateward.state")
+
+
+def say(part: str, what: str) -> None:
+    """Report progress to whoever reads standard output."""
+    print(STEP, part, what, sep="\t", flush=True)  # noqa: T201
+
+
+def main(arguments: list[str]) -> int:
+    """Carry the operation out and return its exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    if len(arguments) != 1:
+        log.error("usage: job.py <URI of the request>")
+        return ERROR
+    try:
+        request = load_request(arguments[0])
+    except (StateError, ConfigError) as error:
+        return _tell(error)
+    began = utc_now()
+    try:
+        answer = perform(request)
+    except _REFUSALS as error:
+        write_result(request, began, "refused", str(error), None)
+        return _tell(error)
+    except Exception as error:
+        log.exception("stream %s: %s could not be done", request.config.stream, request.operation)
+        write_result(request, began, "failed", f"{type(error).__name__}: {error}", None)
+        return ERROR
+    write_result(request, began, "done", "", answer)
+    return DONE if answer.is_good else WRONG
+
+
+def perform(request: Request) -> Answer:
+    """Do what is asked for, under the stream's lease if the verb takes it.
+
+    Raises:
+        StateError: It cannot be done.
+        LeaseHeldError: The stream runs, or another operation does.
+        LeaseLostError: Somebody else took the lease.
+        PendingOperationError: Another operation has begun and did not end.
+    """
+    config = request.config
+    with _leased(request) as check:
+
+        def report(part: str, what: str) -> None:
+            check()
+            say(part, what)
+
+        generation = generations.current(config.checkpoint_uri)
+        if request.takes_lease and request.verb not in FINISHES_WHAT_IS_PENDING:
+            generation.require_settled(config.stream)
+        context = Context(
+            request=request,
+            generation=generation,
+            shelf=Shelf(config.stream, request.savepoints_uri),
+            journal=Journal(f"{request.folder_uri}/journal.json", utc_now),
+            report=report,
+            clock=utc_now,
+            spark=cache(lambda: _session(request, generation.uri)),
+        )
+        return CALLS[request.verb](context)
+
+
+@contextmanager
+def _leased(request: Request) -> Iterator[Callable[[], object]]:
+    """Hold the lease for as long as it takes; gives what raises when it is lost."""
+    config = request.config
+    lease = Lease(
+        config.lease.uri,
+        stream=config.stream,
+        run_id=request.operation,
+        holder=driver_process(),
+        ttl_ms=config.lease.ttl_ms,
+    )
+    if not request.takes_lease or request.dry_run:
+        held = lease.read() if request.takes_lease else None
+        if held is not None and held.holds(utc_now(), host_identity()):
+            raise LeaseHeldError(held)
+        yield lambda: None
+        return
+    lease.acquire()
+    keeper = LeaseKeeper(lease, config.lease.renew_ms, utc_now)
+    keeper.start()
+    try:
+        yield keeper.check
+    finally:
+        keeper.stop()
+        if keeper.lost is None:
+            lease.release()
+
+
+def _session(request: Request, checkpoint_uri: str) -> SparkSession:
+    from spark_jobs.runtime.session import checkpoint_conf, create_session
+
+    config = request.config
+    return create_session(
+        f"state {request.verb} {config.stream}",
+        config.state_partitions,
+        {**checkpoint_conf(checkpoint_uri), **config.spark_conf},
+    )
+
+
+def write_result(request: Request, began: datetime, state: str, message: str, answer: Answer | None) -> None:
+    """Write what came of an operation, for programs and for people.
+
+    Args:
+        request: The operation.
+        began: When it began.
+        state: ``done``, ``refused`` or ``failed``.
+        message: Why it was not done.
+        answer: What it found, if it was done.
+    """
+    told = Answer(()) if answer is None else answer
+    result: dict[str, Any] = {
+        "version": 1,
+        "operation": request.operation,
+        "verb": request.verb,
+        "stream": request.config.stream,
+        "arguments": dict(request.arguments),
+        "dry_run": request.dry_run,
+        "state": state,
+        "message": message,
+        "good": answer is not None and told.is_good,
+        "began_at": iso(began),
+        "ended_at": iso(utc_now()),
+        "lines": list(told.lines),
+        "listings": [asdict(listing) for listing in told.listings],
+        "data": dict(told.data),
+    }
+    storage.write_json(f"{request.folder_uri}/result.json", result)
+    storage.write_text(f"{request.folder_uri}/index.html", render(result, told.page))
+
+
+def _tell(error: Exception) -> int:
+    print("@error", " ".join(str(error).split("\n")), sep="\t", flush=True)  # noqa: T201
+    return ERROR
+
+
+if __name__ == "__main__":
+    # So that a lease is given back.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(_TERMINATED))
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,69 @@
+"""A savepoint's copy made into a checkpoint of its own: another query, which goes on where the first was."""
+
+from __future__ import annotations
+
+import json
+
+from spark_jobs.runtime import storage
+from spark_jobs.runtime.checkpoint import Checkpoint, offset_json, parse_offsets
+from spark_jobs.state import copying
+from spark_jobs.state.errors import StateError
+from spark_jobs.state.manifest import Manifest
+
+
+def build(
+    manifest: Manifest, copy_uri: str, target_uri: str, *, query_id: str, tick_topic: str, ticks_end: int
+) -> None:
+    """Build the next generation; what an interrupted attempt has left there is removed.
+
+    Args:
+        manifest: The savepoint.
+        copy_uri: Its checkpoint.
+        target_uri: The folder of the new generation.
+        query_id: The new query's. Delta remembers the old one's batches, and would take those that come
+            now for batches it has.
+        tick_topic: The stream's own.
+        ticks_end: The next offset of that topic. Ticks that were sent after the savepoint followed a reading
+            that is undone: they would make late what is read again. The driver sends them anew.
+
+    Raises:
+        StateError: The copy is not what the manifest says.
+        OSError: A file cannot be read or written.
+    """
+    copying.remove(target_uri)
+    copied = {file.path: file.sha256 for file in copying.copy_checkpoint(copy_uri, target_uri)}
+    for file in manifest.files:
+        if not copying.names_itself(file.path) and copied.get(file.path, file.sha256) != file.sha256:
+            raise StateError(
+                f"stream {manifest.stream}: {file.path} of savepoint {manifest.savepoint} changed while it "
+                "was copied. Nothing was changed; verify the savepoint."
+            )
+    storage.write_text(f"{target_uri}/metadata", json.dumps({"id": query_id}, separators=(",", ":")))
+    copying.remove(f"{target_uri}/{copying.crc_of('metadata')}")
+    place = f"offsets/{manifest.last_batch}" if manifest.last_batch >= 0 else "sources/0/0"
+    _move_ticks(target_uri, place, tick_topic, ticks_end)
+    checkpoint = Checkpoint(target_uri)
+    checkpoint.write_earlier({**checkpoint.earlier(), manifest.query_id: manifest.last_batch})
+
+
+def _move_ticks(target_uri: str, place: str, topic: str, end: int) -> None:
+    """Let a checkpoint go on at the end of its tick topic; every scan of the query has a line of its own."""
+    text = storage.read_text(f"{target_uri}/{place}")
+    if text is None:
+        return
+    storage.write_text(
+        f"{target_uri}/{place}", "\n".join(_at_end(line, topic, end) for line in text.split("\n"))
+    )
+    copying.remove(f"{target_uri}/{copying.crc_of(place)}")
+
+
+def _at_end(line: str, topic: str, end: int) -> str:
+    try:
+        document = json.loads(line)
+    except ValueError:
+        return line  # the line with the version
+    if topic not in document:
+        return line
+    offsets = parse_offsets(line)
+    offsets[topic] = dict.fromkeys(offsets[topic], end)
+    return json.dumps(offset_json(offsets))

@@ -1,0 +1,70 @@
+"""What is to be done: one JSON document, which the control plane writes and the job reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_jobs.runtime import storage
+from spark_jobs.runtime.config import Config, parse_config
+from spark_jobs.state.errors import StateError
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Request:
+    """One operation.
+
+    Attributes:
+        operation: Its id, which begins with a UTC stamp.
+        verb: What is to be done.
+        arguments: The verb's fields, all of them.
+        dry_run: Whether only to say what would happen.
+        takes_lease: Whether the stream must not run meanwhile.
+        needs_spark: Whether there is a Spark to work with.
+        config: The stream, as a driver would be started now.
+        document: That configuration as it was read.
+        yaml: The stream's YAML.
+        launched_uri: The configuration of the stream's last driver.
+        savepoints_uri: Folder of the stream's savepoints.
+        raw_uri: The table ``raw_events``.
+        folder_uri: Folder of the operation.
+    """
+
+    operation: str
+    verb: str
+    arguments: Mapping[str, Any]
+    dry_run: bool
+    takes_lease: bool
+    needs_spark: bool
+    config: Config
+    document: Mapping[str, Any]
+    yaml: str
+    launched_uri: str
+    savepoints_uri: str
+    raw_uri: str
+    folder_uri: str
+
+    @property
+    def stamp(self) -> str:
+        """When it was asked for, as part of an id."""
+        return self.operation.partition("-")[0]
+
+
+def load_request(uri: str) -> Request:
+    """Read the document at ``uri``.
+
+    Raises:
+        StateError: It is not there, or of another version.
+        ConfigError: The stream's configuration in it is not sound.
+    """
+    document = storage.read_json(uri)
+    if document is None or document.get("version") != VERSION:
+        found = "nothing" if document is None else f"version {document.get('version')!r}"
+        raise StateError(
+            f"{uri}: expected a request of version {VERSION}, found {found}; `stateward state` writes it"
+        )
+    plain = {name: value for name, value in document.items() if name not in ("version", "config")}
+    return Request(**plain, config=parse_config(document["config"], uri), document=document["config"])

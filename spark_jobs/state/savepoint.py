@@ -1,0 +1,179 @@
+"""A complete copy of a drained checkpoint, with all that is needed to go back to it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import fsspec
+
+from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.runtime.config import Config
+from spark_jobs.runtime.generations import Generation
+from spark_jobs.runtime.status import iso
+from spark_jobs.state import copying, manifest
+from spark_jobs.state.copying import CopiedFile
+from spark_jobs.state.drained import require_drained
+from spark_jobs.state.errors import StateError
+from spark_jobs.state.manifest import CHECKPOINT, Manifest
+from spark_jobs.state.outputs import tables_at
+from spark_jobs.state.shelf import Shelf
+from spark_jobs.state.steps import READY, Report
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a checkpoint comes of, besides its own files.
+
+    Attributes:
+        code: Versions of the code.
+        yaml: The stream's YAML.
+        configuration: The resolved configuration of its last driver.
+        state_version: Of the stream's declaration.
+    """
+
+    code: Mapping[str, str | None]
+    yaml: str
+    configuration: Mapping[str, Any]
+    state_version: int | None
+
+
+@dataclass(frozen=True)
+class SavepointMade:
+    """What came of it; with a dry run, what would.
+
+    Attributes:
+        stream: The stream.
+        savepoint: Its id.
+        uri: Its folder.
+        generation: Number of the generation that was copied.
+        last_batch: The last batch in it.
+        files: How many.
+        size: Their bytes.
+        tables: Version of each table.
+    """
+
+    stream: str
+    savepoint: str
+    uri: str
+    generation: int
+    last_batch: int
+    files: int
+    size: int
+    tables: Mapping[str, int | None]
+
+
+def make_savepoint(
+    config: Config,
+    generation: Generation,
+    shelf: Shelf,
+    savepoint: str,
+    *,
+    origin: Origin,
+    reason: str,
+    now: datetime,
+    dry_run: bool,
+    report: Report,
+) -> SavepointMade:
+    """Copy the current generation, and write the manifest last.
+
+    The caller holds the stream's lease, so that neither the checkpoint nor the stream's rows change.
+
+    Args:
+        config: The stream.
+        generation: Its current one.
+        shelf: Takes the savepoint.
+        savepoint: Its id.
+        origin: Goes into the manifest.
+        reason: Why; for people.
+        now: The time, aware.
+        dry_run: Whether only to look.
+        report: Takes each step.
+
+    Raises:
+        StateError: There is no checkpoint, a batch of it is pending, or the id is taken.
+        OSError: A file cannot be read or written; the savepoint stays without a manifest.
+    """
+    checkpoint = require_drained(config.stream, generation.uri)
+    if savepoint in shelf.ids():
+        raise StateError(
+            f"stream {config.stream}: expected no savepoint {savepoint}, found one. Try again in a second."
+        )
+    folder = shelf.folder(savepoint)
+    tables = tables_at(config.stream, config.tables)
+    files: list[CopiedFile] = []
+    if not dry_run:
+        report("checkpoint", f"copying {generation.uri}")
+        files = copying.copy_checkpoint(generation.uri, f"{folder}/{CHECKPOINT}")
+        report("checkpoint", READY)
+        report("manifest", "writing")
+        found = _found(checkpoint, generation)
+        manifest.write(
+            Manifest(
+                stream=config.stream,
+                savepoint=savepoint,
+                made_at=iso(now),
+                reason=reason,
+                **asdict(origin),
+                **found,
+                tables=tables,
+                files=files,
+            ),
+            folder,
+        )
+        report("manifest", READY)
+    return SavepointMade(
+        stream=config.stream,
+        savepoint=savepoint,
+        uri=folder,
+        generation=generation.number,
+        last_batch=checkpoint.last_committed(),
+        files=len(files) or len(copying.paths_in(generation.uri)),
+        size=sum(file.size for file in files),
+        tables={name: table.version for name, table in tables.items()},
+    )
+
+
+def _found(checkpoint: Checkpoint, generation: Generation) -> dict[str, Any]:
+    """What the checkpoint says about itself, as fields of the manifest."""
+    last_batch = checkpoint.last_committed()
+    planned, initial = checkpoint.planned(last_batch), checkpoint.initial_offsets()
+    return {
+        "generation": generation.number,
+        "query_id": str(checkpoint.query_id()),
+        "last_batch": last_batch,
+        "watermark_ms": 0 if planned is None else planned.watermark_ms,
+        "initial": initial,
+        "next": initial if planned is None else planned.offsets,
+        "partitions": checkpoint.state_partitions(),
+        "schemas": _schemas(generation.uri),
+    }
+
+
+def _schemas(checkpoint_uri: str) -> list[dict[str, str]]:
+    """The schema files of the state and the metadata of its operators, as Spark wrote them."""
+    return [
+        {"path": path, **_content(f"{checkpoint_uri}/{path}")}
+        for path in copying.paths_in(checkpoint_uri)
+        if path.startswith("state/") and _is_schema(path.split("/"))
+    ]
+
+
+def _is_schema(parts: list[str]) -> bool:
+    return bool({"_stateSchema", "_metadata"} & set(parts)) and not parts[-1].endswith(".crc")
+
+
+def _content(uri: str) -> dict[str, str]:
+    filesystem, path = fsspec.core.url_to_fs(uri)
+    content: bytes = filesystem.cat_file(path)
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    # Some of these files are texts, others texts with their lengths in bytes before them.
+    if text.replace("\n", "").isprintable():
+        return {"text": text}
+    return {"base64": base64.b64encode(content).decode()}

@@ -1,0 +1,214 @@
+"""The frame of state operations: verbs, request, lease, result, command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from include import batch_job
+from include.cli.main import app
+from include.settings import Settings
+from include.spec import load_spec
+from include.state.request import Operation, prepare
+from include.state.verbs import VERBS, VerbError, arguments_of, verb_of
+from spark_jobs.runtime import generations
+from spark_jobs.runtime.generations import Pending
+from spark_jobs.runtime.identity import driver_process
+from spark_jobs.runtime.lease import Lease
+from spark_jobs.state import calls, job
+from spark_jobs.state.calls import CALLS
+from spark_jobs.state.page import render
+from tests.unit.installed_stream import (
+    NOW,
+    STREAM,
+    FakeKafka,
+    Installed,
+    Stage,
+    two_batches_and_one_after_a_savepoint,
+)
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    return Stage(tmp_path_factory.mktemp("operations"), two_batches_and_one_after_a_savepoint)
+
+
+@pytest.fixture
+def installed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Installed:
+    made = stage.fresh()
+    monkeypatch.setenv("STATEWARD_HOME", str(made.folder))
+    monkeypatch.setattr(calls, "Broker", lambda bootstrap: FakeKafka())
+    monkeypatch.setattr(calls, "code_version", dict)
+    return made
+
+
+def operation(installed: Installed, verb: str, *, dry_run: bool = False, **given: Any) -> Operation:
+    settings = Settings(home=installed.folder, data=f"file://{installed.folder}/data")
+    later = NOW + timedelta(hours=1)
+    return prepare(verb_of(verb), load_spec(STREAM), settings, given, now=later, dry_run=dry_run)
+
+
+def perform(installed: Installed, verb: str, **given: Any) -> tuple[int, dict[str, Any]]:
+    asked = operation(installed, verb, **given)
+    code = job.main([asked.request_uri])
+    return code, asked.result() or {}
+
+
+def lease(installed: Installed) -> Lease:
+    uri = installed.config.lease.uri
+    return Lease(uri, stream=STREAM, run_id="run-9", holder=driver_process(), ttl_ms=20_000)
+
+
+def test_every_verb_has_a_function_and_every_function_a_verb() -> None:
+    assert CALLS.keys() == VERBS.keys()
+
+
+def test_arguments_are_checked_and_filled_in() -> None:
+    prune = verb_of("prune")
+    assert arguments_of(prune, {"days": 0}) == {"keep": 3, "days": 0}
+    for given, words in (
+        ({"keep": 0}, "keep: expected a number of at least 1, found 0"),
+        ({"keep": "3"}, "keep: expected a number of at least 1, found '3'"),
+        ({"days": True}, "days: expected a number"),
+        ({"until": 3}, "expected keep, days, found until"),
+    ):
+        with pytest.raises(VerbError, match=words):
+            arguments_of(prune, given)
+    with pytest.raises(VerbError, match=r"expected one of savepoint, .* found 'vanish'"):
+        verb_of("vanish")
+
+
+def test_operations_of_the_same_second_have_folders_of_their_own(installed: Installed) -> None:
+    ids = [operation(installed, "savepoints").id for _ in range(3)]
+    assert ids == [f"20261122T034500Z-savepoints{suffix}" for suffix in ("", "-2", "-3")]
+
+
+def test_a_savepoint_and_a_restore_by_request(installed: Installed) -> None:
+    code, result = perform(installed, "savepoint", reason="before <b>")
+    assert (code, result["state"], result["data"]["savepoint"]) == (0, "done", "20261122T034500Z")
+    manifest = installed.shelf.require_good("20261122T034500Z")
+    assert manifest.yaml.startswith("# yaml-language-server")
+    assert manifest.state_version == 1
+
+    code, result = perform(installed, "restore", savepoint="20261122T024500Z")
+    assert (code, result["data"]["generation"]) == (0, 2)
+    assert installed.generation.number == 2
+    page = Path(result_folder(installed, "restore"), "index.html").read_text()
+    assert "back at savepoint 20261122T024500Z" in page
+    assert lease(installed).acquire().epoch == 3, "the lease was given back"
+
+
+def result_folder(installed: Installed, verb: str) -> Path:
+    return installed.folder / "data" / "operations" / STREAM / f"20261122T034500Z-{verb}"
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize("verb", ["savepoint", "restore"])
+def test_a_stream_that_runs_is_left_alone(
+    installed: Installed, verb: str, dry_run: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = installed.rows()
+    holder = lease(installed)
+    holder.acquire()
+    code, result = perform(installed, verb, dry_run=dry_run)
+    assert (code, result["state"]) == (1, "refused")
+    assert "the lease is held by run run-9" in result["message"]
+    assert "@error\tstream device_lifecycle: the lease is held" in capsys.readouterr().out
+    holder.check()
+    assert installed.rows() == before
+    assert installed.shelf.ids() == ["20261122T024500Z"]
+
+
+def test_savepoints_can_be_looked_at_and_pruned_while_the_stream_runs(installed: Installed) -> None:
+    lease(installed).acquire()
+    assert perform(installed, "savepoints")[1]["data"]["savepoints"][0]["good"]
+    assert perform(installed, "prune")[0] == 0
+
+
+def test_a_broken_savepoint_is_an_answer_and_no_error(installed: Installed) -> None:
+    copy = installed.folder / "data" / "savepoints" / STREAM / "20261122T024500Z" / "checkpoint"
+    (copy / "commits/1").write_text("v2")
+    code, result = perform(installed, "verify")
+    assert (code, result["state"], result["good"]) == (2, "done", False)
+    [row] = result["listings"][0]["rows"]
+    assert row[1].startswith("broken: commits/1 has 2 bytes, and had")
+
+
+def test_nothing_else_is_done_while_an_operation_has_not_ended(installed: Installed) -> None:
+    pending = Pending("op-0", "restore", f"file://{installed.folder}/journal.json")
+    generations.announce(installed.generation, pending, NOW)
+    for verb in ("savepoint", "prune"):
+        code, result = perform(installed, verb)
+        assert (code, result["state"]) == (1, "refused")
+        assert "operation op-0 began to change them and did not end" in result["message"]
+
+
+def test_a_dry_run_of_a_restore_says_so_and_changes_nothing(installed: Installed) -> None:
+    before = installed.rows()
+    code, result = perform(installed, "restore", dry_run=True)
+    assert (code, result["dry_run"]) == (0, True)
+    assert "would be back at savepoint 20261122T024500Z" in result["lines"][0]
+    assert installed.rows() == before
+    assert installed.generation.number == 1
+
+
+def test_a_failure_is_written_down(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(context: object) -> None:
+        raise OSError("disk on fire")
+
+    monkeypatch.setitem(CALLS, "savepoints", broken)
+    code, result = perform(installed, "savepoints")
+    assert (code, result["state"], result["message"]) == (1, "failed", "OSError: disk on fire")
+
+
+def test_a_page_shows_text_as_text() -> None:
+    result = {
+        "verb": "verify",
+        "stream": "s",
+        "operation": "o",
+        "state": "done",
+        "good": False,
+        "dry_run": True,
+        "message": "",
+        "began_at": "a",
+        "ended_at": "b",
+        "lines": ["1 < 2"],
+        "listings": [{"title": "T", "columns": ["c"], "rows": [["<script>"], [1234567], [None]]}],
+    }
+    page = render(result, "<svg></svg>")
+    assert "<script>" not in page
+    for expected in ("1 &lt; 2", "1,234,567", "something is wrong", "A dry run", "<svg></svg>"):
+        assert expected in page
+
+
+def run_here(command: list[str], variables: dict[str, str], log: Path, report: Callable[..., None]) -> bool:
+    """In the place of a process."""
+    code = job.main(command[-1:])
+    if code == 1:
+        raise batch_job.JobError("said no")
+    return code == 0
+
+
+def test_the_command_line_has_every_verb(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_job, "run", run_here)
+    monkeypatch.setenv("COLUMNS", "200")
+    cli = CliRunner()
+    shown = cli.invoke(app, ["state", "savepoints", STREAM])
+    assert shown.exit_code == 0, shown.output
+    assert "of which 1 are good" in shown.output
+    assert "before an upgrade" in shown.output
+
+    would = cli.invoke(app, ["state", "savepoint", STREAM, "--reason", "now", "--dry-run"])
+    assert would.exit_code == 0, would.output
+    assert "would have generation 1" in would.output
+    lease(installed).acquire()
+    assert cli.invoke(app, ["state", "restore", STREAM]).exit_code == 2
+    assert cli.invoke(app, ["state", "prune", STREAM, "--keep", "0"]).exit_code == 2
+    [request] = installed.folder.glob("data/operations/*/*-savepoint/request.json")
+    assert json.loads(request.read_text())["arguments"] == {"reason": "now"}
