@@ -34,6 +34,7 @@ PURE = (
     "spark_jobs/runtime/admission.py",
     "spark_jobs/runtime/offsets.py",
     "spark_jobs/runtime/keyed.py",
+    "spark_jobs/runtime/state_step.py",
     "spark_jobs/backfill/reach.py",
     "spark_jobs/*/logic.py",
     "spark_jobs/*/machine.py",
