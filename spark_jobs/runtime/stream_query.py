@@ -144,6 +144,7 @@ def _processor(job: StreamJob, config: Config) -> BucketProcessor:
         ),
         topic=config.topic,
         state_version=job.state_version,
+        state_steps=job.state_steps,
         cache_root=_cache_root(config),
         checkpoint_uri=config.checkpoint_uri,
     )
