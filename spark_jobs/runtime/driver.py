@@ -23,6 +23,7 @@ from spark_jobs.runtime.progress import Position, Progress
 from spark_jobs.runtime.refusal import record_refusal
 from spark_jobs.runtime.status import StatusFile
 from spark_jobs.runtime.stream_query import StreamQuery, session_conf
+from spark_jobs.state.start import StateRefusedError, require_start
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -101,10 +102,14 @@ class Driver:
         self._keeper.start()
         self._status.start_heartbeat()
         try:
+            require_start(self._job, self._config)
             self._serve()
             code, state, message = EXIT_DRAINED, "stopped", self._reason
         except LeaseLostError as error:
             code, state, message = EXIT_LEASE_LOST, "failed", str(error)
+        except StateRefusedError as error:
+            _LOG.error("%s", error)
+            code, state, message = EXIT_REFUSED, "refused", str(error)
         except Exception as error:
             _LOG.exception("stream %s failed", self._config.stream)
             code, state, message = EXIT_FAILED, "failed", explain(error)
