@@ -75,7 +75,8 @@ def _identity(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
 
 
 def _sources(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
-    gone, come = (sorted(set(a) - set(b)) for a, b in _both(before, now, "topics"))
+    olds, news = set(before["topics"]), set(now["topics"])
+    gone, come = sorted(olds - news), sorted(news - olds)
     if gone:
         yield Finding(
             Level.INCOMPATIBLE,
@@ -103,11 +104,6 @@ def _sources(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
             "state, never the key",
             (_BACK, _ANEW, "give the new key a stream of its own"),
         )
-
-
-def _both(before: Descriptor, now: Descriptor, name: str) -> list[tuple[Any, Any]]:
-    """The pair in both orders."""
-    return [(before[name], now[name]), (now[name], before[name])]
 
 
 def _outputs(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
