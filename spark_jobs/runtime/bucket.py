@@ -27,6 +27,7 @@ class Bucket:
         log: The record.
         cache: The copy of the partition.
         alarm: From a key and its state's text to its alarm (ms); used when the copy is made anew.
+        upgrade: From the version of a state, its key and its text to the text of the present version.
         schema_version: Version of the states written now.
         watermark_ms: The watermark of the batch.
     """
@@ -38,6 +39,7 @@ class Bucket:
         cache: StateCache,
         alarm: Callable[[str, bytes], int],
         *,
+        upgrade: Callable[[int, str, bytes], bytes],
         schema_version: int,
         watermark_ms: int,
     ) -> None:
@@ -49,7 +51,9 @@ class Bucket:
         self._chunk: Chunk = {}
         self._live = self._head.live
         self._chunks = self._copy.chunks()
-        if self._head.stamp != self._chunks.stamp:
+        if self._head.stamp and self._head.schema_version != schema_version:
+            self._upgrade(upgrade, alarm)
+        elif self._head.stamp != self._chunks.stamp:
             self._load(alarm)
 
     def get(self, key: str) -> Cached | None:
@@ -169,7 +173,36 @@ class Bucket:
 
     def _load(self, alarm: Callable[[str, bytes], int]) -> None:
         """Make the copy anew from the record."""
+        newest, entries = self._newest()
+        live = Counter(seq for seq, _ in newest.values())
         self._copy.clear()
+        self._chunks = Chunks(self._head.stamp, entries, {seq: live[seq] for seq in entries})
+        for key, (seq, state) in newest.items():
+            wake_ms = alarm(key, state)
+            self._copy.put(key, Cached(seq, wake_ms, wake_ms, state), None)
+        self._copy.set_chunks(self._chunks)
+
+    def _upgrade(
+        self, upgrade: Callable[[int, str, bytes], bytes], alarm: Callable[[str, bytes], int]
+    ) -> None:
+        """Bring all states to the present version, in the chunk of this turn.
+
+        So a log never has chunks of two versions: what its head says holds for each of them, and cleaning
+        may move states without a look at them. No old chunk has a newest state left: `_append` drops them.
+        """
+        head = self._head
+        newest, entries = self._newest()
+        self._copy.clear()
+        self._chunks = Chunks(head.stamp, entries, dict.fromkeys(entries, 0))
+        for key, (_, old) in newest.items():
+            state = upgrade(head.schema_version, key, old)
+            self._chunk[key] = state
+            wake_ms = alarm(key, state)
+            self._copy.put(key, Cached(head.next_seq, wake_ms, wake_ms, state), None)
+        self._copy.set_chunks(self._chunks)
+
+    def _newest(self) -> tuple[dict[str, tuple[int, bytes]], dict[int, int]]:
+        """From the record: the newest state of each key that has one, by chunk; the entries of each chunk."""
         newest: dict[str, tuple[int, bytes]] = {}
         entries: dict[int, int] = {}
         for seq in range(self._head.first_seq, self._head.next_seq):
@@ -177,10 +210,4 @@ class Bucket:
             entries[seq] = len(chunk)
             for key, state in chunk.items():
                 newest[key] = seq, state
-        live = Counter(seq for seq, state in newest.values() if state != GONE)
-        self._chunks = Chunks(self._head.stamp, entries, {seq: live[seq] for seq in entries})
-        for key, (seq, state) in newest.items():
-            if state != GONE:
-                wake_ms = alarm(key, state)
-                self._copy.put(key, Cached(seq, wake_ms, wake_ms, state), None)
-        self._copy.set_chunks(self._chunks)
+        return {key: found for key, found in newest.items() if found[1] != GONE}, entries

@@ -24,7 +24,9 @@ from spark_jobs.runtime.lanes import LANE_DATA_TICK, LANE_DEAD, LANE_EVENT, PLAC
 from spark_jobs.runtime.outcome import Outcome
 from spark_jobs.runtime.state_cache import StateCache, partition_folder
 from spark_jobs.runtime.state_log import StateLog
+from spark_jobs.runtime.state_step import StateStep
 from spark_jobs.runtime.stream_job import Output
+from spark_jobs.runtime.upgrade import Upgrade
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import (
@@ -51,6 +53,7 @@ class BucketProcessor(StatefulProcessor):
         limits: Allowed lateness and bounds.
         topic: The data topic, for late events.
         state_version: Version of its states.
+        state_steps: From older versions to that one.
         cache_root: Folder for the copies of states, on the worker's machine.
         checkpoint_uri: Tells the copies of one checkpoint from those of another.
     """
@@ -65,6 +68,7 @@ class BucketProcessor(StatefulProcessor):
         limits: Limits,
         topic: str,
         state_version: int,
+        state_steps: tuple[StateStep, ...] = (),
         cache_root: str,
         checkpoint_uri: str,
     ) -> None:
@@ -75,6 +79,7 @@ class BucketProcessor(StatefulProcessor):
         self._limits = limits
         self._topic = topic
         self._state_version = state_version
+        self._state_steps = state_steps
         self._cache_root = cache_root
         self._checkpoint_uri = checkpoint_uri
         self._cache: StateCache | None = None
@@ -83,6 +88,7 @@ class BucketProcessor(StatefulProcessor):
         """Called by the engine once per task, and once on the driver to learn the state's schema."""
         self._log = StateLog(handle)
         self._codec: KeptCodec[Any, Any] = KeptCodec(self._state_type, self._event_type)
+        self._upgrade = Upgrade(self._codec, self._state_version, self._state_steps)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
         """Called by the engine with the packed records of a bucket in a batch."""
@@ -130,6 +136,7 @@ class BucketProcessor(StatefulProcessor):
             self._log,
             self._copy(),
             self._alarm,
+            upgrade=self._upgrade,
             schema_version=self._state_version,
             watermark_ms=outcome.watermark_ms,
         )

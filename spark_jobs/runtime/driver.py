@@ -24,6 +24,7 @@ from spark_jobs.runtime.progress import Position, Progress
 from spark_jobs.runtime.refusal import record_refusal
 from spark_jobs.runtime.status import StatusFile
 from spark_jobs.runtime.stream_query import StreamQuery, session_conf
+from spark_jobs.state.start import StateRefusedError, require_start
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -106,6 +107,9 @@ class Driver:
             code, state, message = EXIT_DRAINED, "stopped", self._reason
         except LeaseLostError as error:
             code, state, message = EXIT_LEASE_LOST, "failed", str(error)
+        except StateRefusedError as error:
+            _LOG.error("%s", error)
+            code, state, message = EXIT_REFUSED, "refused", str(error)
         except Exception as error:
             _LOG.exception("stream %s failed", self._config.stream)
             code, state, message = EXIT_FAILED, "failed", explain(error)
@@ -116,6 +120,7 @@ class Driver:
 
     def _serve(self) -> None:
         self._enter_generation()
+        require_start(self._job, self._config)
         spark = session.create_session(
             f"stateward-{self._config.stream}",
             self._config.state_partitions,

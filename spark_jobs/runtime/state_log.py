@@ -52,7 +52,7 @@ class Head:
         live: Keys that have a state.
         logged: Entries in all chunks.
         timer_ms: The engine's timer of the bucket, or None.
-        schema_version: The stream's ``STATE_SCHEMA_VERSION`` that wrote it last.
+        schema_version: The stream's ``STATE_SCHEMA_VERSION`` of all states in the log.
     """
 
     stamp: str = ""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from spark_jobs.runtime.state_step import StateStep
 from spark_jobs.runtime.tables import Table
 from spark_jobs.runtime.validation import Field
 
@@ -42,6 +43,7 @@ class StreamJob:
         state_version: Version of the state's schema.
         logic: The stream's logic under a configuration.
         outputs: Its tables.
+        state_steps: From older versions of the state's schema to this one.
         ticks: Whether ticks of its own move its watermark.
     """
 
@@ -55,3 +57,4 @@ class StreamJob:
     state_version: int
     logic: Callable[[Config], KeyLogic[Any, Any]]
     outputs: tuple[Output, ...]
+    state_steps: tuple[StateStep, ...] = ()

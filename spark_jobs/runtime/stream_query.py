@@ -20,6 +20,7 @@ from spark_jobs.runtime.ledger import Ledger
 from spark_jobs.runtime.native_job import NativeJob
 from spark_jobs.runtime.native_query import NATIVE_CONF, native_rows
 from spark_jobs.runtime.tables import DEAD_LETTERS, LATE_EVENTS, SHARED_TABLES
+from spark_jobs.state.start import note_start
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,6 +76,7 @@ class StreamQuery:
             self.alarms = Alarms(config.state_buckets, new=self.checkpoint.last_planned() < 0)
         self.ledger: Ledger | None = None
         self._generation: str | None = None
+        self._noted = False
 
     def create_tables(self) -> None:
         """Create the tables that are not there yet."""
@@ -122,6 +124,10 @@ class StreamQuery:
         return self.ledger
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:
+        if not self._noted:
+            # Spark has taken the plan, and no state of this start is committed: the batch is run below.
+            note_start(self._job, self._config)
+            self._noted = True
         # The first batch may begin before start() has returned, but the id is on disk by then.
         generation = self._generation or self.checkpoint.query_id()
         assert generation is not None  # Spark writes the checkpoint's metadata before its first batch
@@ -157,6 +163,7 @@ def _processor(job: StreamJob, config: Config) -> BucketProcessor:
         ),
         topic=config.topic,
         state_version=job.state_version,
+        state_steps=job.state_steps,
         cache_root=_cache_root(config),
         checkpoint_uri=config.checkpoint_uri,
     )

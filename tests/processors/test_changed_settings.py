@@ -1,0 +1,102 @@
+"""When a changed setting applies to states that are there, as the verdict says it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.device_lifecycle.declaration import DEVICE_ALERTS, JOB
+from spark_jobs.device_lifecycle.machine import DeviceMachine
+from spark_jobs.device_lifecycle.model import DeviceReading
+from tests.processors.bucket_bench import BucketBench, close_copies
+
+LONG, SHORT = DeviceMachine(1000, 5000), DeviceMachine(300, 5000)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    close_copies()
+
+
+def offline_at(bench: BucketBench) -> list[int]:
+    rows = bench.rows[DEVICE_ALERTS.name]
+    return [round(row["raised_at"].timestamp() * 1000) for row in rows if row["kind"] == "OFFLINE"]
+
+
+def reading(event_id: str, at: int) -> tuple[str, DeviceReading]:
+    return "d", DeviceReading(event_id, at, "running")
+
+
+def settled(folder: Path, logic: DeviceMachine) -> BucketBench:
+    """A device that was heard at 100, and for which the alarm of its timeout is set."""
+    bench = BucketBench(folder, JOB, logic)
+    bench.batch(reading("a", 100))
+    bench.watermark(101)
+    assert bench.states["d"]["state"]["last_ms"] == 100
+    bench.end_task()
+    return bench
+
+
+def test_a_shorter_timeout_holds_from_when_the_old_one_was_due_and_says_the_new_time(folder: Path) -> None:
+    bench = settled(folder, LONG)
+    bench.processor._logic = SHORT
+    bench.watermark(1099)
+    assert offline_at(bench) == []
+    bench.watermark(1100)
+    assert offline_at(bench) == [400]
+
+
+def test_a_shorter_timeout_holds_from_the_next_event(folder: Path) -> None:
+    bench = settled(folder, LONG)
+    bench.processor._logic = SHORT
+    bench.batch(reading("b", 700))
+    bench.watermark(701)
+    assert offline_at(bench) == [400]
+
+
+def test_a_longer_timeout_waits_on(folder: Path) -> None:
+    bench = settled(folder, SHORT)
+    bench.processor._logic = LONG
+    bench.watermark(1099)
+    assert offline_at(bench) == []
+    bench.watermark(1100)
+    assert offline_at(bench) == [1100]
+
+
+@pytest.mark.parametrize("eager", [True, False], ids=["to eager", "to watermark"])
+def test_a_changed_emission_loses_and_repeats_nothing(folder: Path, eager: bool) -> None:
+    """Events in order, so that the rows of both are the same."""
+    times = [100, 150, 200, 900, 950, 2500, 2600]
+    bench = BucketBench(folder, JOB, SHORT, eager=not eager)
+    for number, at in enumerate(times):
+        if number == 3:
+            bench.end_task()
+            bench.processor._limits = replace(bench.processor._limits, eager=eager)
+        bench.batch(reading(f"e{number}", at))
+        bench.watermark(at - 50)
+    bench.watermark(10_000)
+    bench.watermark(20_000)
+
+    assert bench.counts["accepted"] == len(times)
+    assert (bench.counts["late"], bench.counts["duplicates"]) == (0, 0)
+    assert offline_at(bench) == [500, 1250, 2900]
+    assert [row["reading_count"] for row in bench.rows["device_status"]][-1] == len(times)
+    assert bench.is_empty
+
+
+def test_a_shorter_lateness_lets_go_what_is_held(folder: Path) -> None:
+    """Lateness is in the watermark and in how long an id is known; what is held is folded, and not lost."""
+    bench = BucketBench(folder, JOB, SHORT)
+    bench.batch(reading("a", 100), reading("b", 180))
+    bench.end_task()
+    bench.processor._limits = replace(bench.processor._limits, lateness_ms=10)
+    bench.watermark(190)
+    bench.watermark(10_000)
+    bench.watermark(20_000)
+    assert offline_at(bench) == [480]
+    assert [row["reading_count"] for row in bench.rows["device_status"]][-1] == 2
+    assert bench.is_empty

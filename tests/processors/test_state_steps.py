@@ -1,0 +1,400 @@
+"""A release with another schema of states, in the middle of a stream.
+
+Its rows are those of a run that had it always. The stream adds up a customer's orders. Version 1 keeps a
+total as a text; version 2 counts coupons, with a field more in states and events; version 3 keeps the total
+as two numbers, which a function splits out of the text, in states and in held events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.runtime.keyed import Rows
+from spark_jobs.runtime.state_log import HEAD_NAME, LOG_NAME
+from spark_jobs.runtime.state_step import MissingStepError, PlainEvent, PlainState, StateStep
+from spark_jobs.runtime.stream_job import Output, StreamJob
+from spark_jobs.runtime.tables import Column, Table
+from spark_jobs.runtime.upgrade import UpgradeError
+from spark_jobs.runtime.validation import EVENT_TIME, Field
+from tests.processors.bucket_bench import BUCKET, LATENESS, BucketBench, close_copies
+from tests.processors.cases import Arrival, out_of_order
+
+IDLE_MS = 700
+_LONG = 100_000
+
+ORDERS = Table(
+    "orders",
+    "Orders of one customer until it was idle",
+    (
+        Column("customer", "string", "The customer"),
+        Column("first_at", "timestamp", "Time of the first order"),
+        Column("orders", "long", "How many"),
+        Column("cents", "long", "Their amounts"),
+        Column("coupons", "long", "Orders with a coupon, of those since it is counted"),
+    ),
+)
+
+
+class OrdersRow(NamedTuple):
+    """One row of the table."""
+
+    customer: str
+    first_ms: int
+    orders: int
+    cents: int
+    coupons: int
+
+
+class OrderV1(NamedTuple):
+    """An order; its price is a text such as ``3.25``."""
+
+    event_id: str
+    event_ms: int
+    price: str
+
+
+class OrderV2(NamedTuple):
+    """With one field more, at the end."""
+
+    event_id: str
+    event_ms: int
+    price: str
+    coupon: bool = False
+
+
+class OrderV3(NamedTuple):
+    """The price is two numbers."""
+
+    event_id: str
+    event_ms: int
+    units: int
+    cents: int
+    coupon: bool
+
+
+class StateV1(NamedTuple):
+    """The total is a text."""
+
+    first_ms: int
+    last_ms: int
+    orders: int
+    total: str
+
+
+class StateV2(NamedTuple):
+    """With one field more."""
+
+    first_ms: int
+    last_ms: int
+    orders: int
+    total: str
+    coupons: int = 0
+
+
+class StateV3(NamedTuple):
+    """The total is two numbers."""
+
+    first_ms: int
+    last_ms: int
+    orders: int
+    units: int
+    cents: int
+    coupons: int
+
+
+EVENT_TYPES: dict[int, Any] = {1: OrderV1, 2: OrderV2, 3: OrderV3}
+STATE_TYPES: dict[int, Any] = {1: StateV1, 2: StateV2, 3: StateV3}
+
+
+def split(price: str) -> tuple[int, int]:
+    units, cents = price.split(".")
+    return int(units), int(cents)
+
+
+def cents_of(one: Any, text: str) -> int:
+    """An amount in cents, of an order or of a state, whatever its version."""
+    units, cents = split(getattr(one, text)) if hasattr(one, text) else (one.units, one.cents)
+    return units * 100 + cents
+
+
+@dataclass(frozen=True)
+class OrderLogic:
+    """The logic of all versions; ``of`` is that of the states it keeps."""
+
+    of: int
+
+    def apply(self, key: str, state: Any, event: Any) -> tuple[Any, Rows]:
+        first_ms, orders, total, coupons = event.event_ms, 0, 0, 0
+        if state is not None:
+            first_ms, orders, total = state.first_ms, state.orders, cents_of(state, "total")
+            coupons = getattr(state, "coupons", 0)
+        total += cents_of(event, "price")
+        coupons += getattr(event, "coupon", False)
+        amount = divmod(total, 100) if self.of == 3 else (as_text(total),)
+        values = (first_ms, event.event_ms, orders + 1, *amount, coupons)
+        kind = STATE_TYPES[self.of]
+        return kind(*values[: len(kind._fields)]), ()
+
+    def deadline(self, state: Any) -> int:
+        return int(state.last_ms + IDLE_MS)
+
+    def expire(self, key: str, state: Any, at_ms: int) -> tuple[None, Rows]:
+        coupons = getattr(state, "coupons", 0)
+        return None, (OrdersRow(key, state.first_ms, state.orders, cents_of(state, "total"), coupons),)
+
+
+def as_text(cents: int) -> str:
+    return f"{cents // 100}.{cents % 100:02}"
+
+
+def with_coupon(key: str, event: PlainEvent) -> PlainEvent:
+    return [*event, False]
+
+
+def uncounted(key: str, state: PlainState) -> PlainState:
+    return {**state, "coupons": 0}
+
+
+def split_state(key: str, state: PlainState) -> PlainState:
+    units, cents = split(state.pop("total"))
+    return {**state, "units": units, "cents": cents}
+
+
+def split_event(key: str, event: PlainEvent) -> PlainEvent:
+    event_id, event_ms, price, coupon = event
+    return [event_id, event_ms, *split(price), coupon]
+
+
+FIRST = StateStep(1, "coupons are counted from now on", state=uncounted, event=with_coupon)
+SECOND = StateStep(2, "the total is two numbers", state=split_state, event=split_event)
+
+
+def job(version: int, *steps: StateStep) -> StreamJob:
+    return StreamJob(
+        key=Field("customer", "text"),
+        fields=lambda config: (Field("event_id", "text"), EVENT_TIME),
+        event=lambda record, event_ms: (),
+        event_type=EVENT_TYPES[version],
+        state_type=STATE_TYPES[version],
+        state_version=version,
+        logic=lambda config: OrderLogic(version),
+        outputs=(Output(OrdersRow, ORDERS),),
+        state_steps=steps,
+    )
+
+
+class Bench(BucketBench):
+    """A bucket whose release can change, as a new driver's would on the same checkpoint."""
+
+    def __init__(self, folder: Path, of: StreamJob) -> None:
+        super().__init__(folder, of, OrderLogic(of.state_version))
+        self.release(of)
+
+    def release(self, of: StreamJob) -> None:
+        self.end_task()
+        processor = self.processor
+        processor._logic = OrderLogic(of.state_version)
+        processor._state_type, processor._event_type = of.state_type, of.event_type
+        processor._state_version, processor._state_steps = of.state_version, of.state_steps
+        processor.init(cast("Any", self.tester.handle))
+
+    @property
+    def version(self) -> int:
+        return int(self.tester.peekValueState(HEAD_NAME, BUCKET)[6])
+
+    @property
+    def chunks(self) -> int:
+        return len(self.tester.peekMapState(LOG_NAME, BUCKET))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    close_copies()
+
+
+Sent = tuple[str, str, int, int, bool]  # customer, event id, time, cents, whether with a coupon
+Plan = list[tuple[list[Sent], int | None, bool]]
+
+
+def order(event_id: str, at: int, cents: int, version: int = 1, coupon: bool = False) -> Any:
+    amount = divmod(cents, 100) if version == 3 else (as_text(cents),)
+    kind = EVENT_TYPES[version]
+    return kind(*(event_id, at, *amount, coupon)[: len(kind._fields)])
+
+
+def orders(events: list[Sent], version: int) -> list[Arrival]:
+    return [(key, order(event_id, at, cents, version, coupon)) for key, event_id, at, cents, coupon in events]
+
+
+def rows(bench: BucketBench) -> list[str]:
+    return sorted(map(str, bench.rows["orders"]))
+
+
+def totals(bench: BucketBench) -> list[tuple[str, int]]:
+    return sorted((row["customer"], row["cents"]) for row in bench.rows["orders"])
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from("abcd"),
+        st.uuids().map(str),
+        st.integers(0, 4000),
+        st.integers(0, 999),
+        st.booleans(),
+    ),
+    min_size=2,
+    max_size=25,
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "steps"),
+    [(1, 2, ()), (1, 2, (FIRST,)), (2, 3, (SECOND,)), (1, 3, (FIRST, SECOND))],
+    ids=["a field is added", "a field is added by a step", "a field is split", "both at once"],
+)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=st.data())
+def test_rows_are_those_of_a_run_that_had_the_new_version_always(
+    old: int,
+    new: int,
+    steps: tuple[StateStep, ...],
+    data: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Cut at random, upgraded somewhere, with copies of states that are lost and tasks that end."""
+    plan = draw_plan(data.draw(EVENTS), data)
+    change = data.draw(st.integers(0, len(plan) - 1))
+    if old == 1:  # which knows no coupons
+        plan = [
+            ([(*one[:4], one[4] and number >= change) for one in batch], *rest)
+            for number, (batch, *rest) in enumerate(plan)
+        ]
+    upgraded = Bench(tmp_path_factory.mktemp("copy"), job(old))
+    always = Bench(tmp_path_factory.mktemp("copy"), job(new, *steps))
+    for number, (batch, watermark_ms, lost) in enumerate(plan):
+        if number == change:
+            upgraded.release(job(new, *steps))
+        upgraded.batch(*orders(batch, old if number < change else new))
+        always.batch(*orders(batch, new))
+        upgraded.fail_task() if lost else upgraded.end_task()
+        if watermark_ms is not None:
+            for bench in (upgraded, always):
+                bench.watermark(watermark_ms)
+    for bench in (upgraded, always):
+        for later in range(1, 4):
+            bench.watermark(4000 + later * _LONG)
+        assert bench.is_empty
+        bench.end_task()
+    close_copies()
+
+    assert rows(upgraded) == rows(always)
+    assert upgraded.counts == always.counts
+
+
+def draw_plan(events: list[Sent], data: st.DataObject) -> Plan:
+    """Batches as they arrive, the watermark after each if it moves, and whether its copy is lost."""
+    sent = {event_id: (key, event_id, *rest) for key, event_id, *rest in events}
+    waiting: list[Any] = [
+        sent[event.event_id] for _, event in out_of_order(orders(events, 1), data, LATENESS)
+    ]
+    plan: Plan = []
+    largest = watermark_ms = 0
+    while waiting:
+        size = data.draw(st.integers(1, len(waiting)))
+        batch, waiting = waiting[:size], waiting[size:]
+        largest = max([largest, *(at for _, _, at, *_ in batch)])
+        moved = largest - LATENESS > watermark_ms
+        watermark_ms = max(watermark_ms, largest - LATENESS)
+        plan.append((batch, watermark_ms if moved else None, data.draw(st.booleans())))
+    return plan
+
+
+def test_a_bucket_is_brought_to_the_new_version_at_once(folder: Path) -> None:
+    """So that no chunk of the old version is left beside those of the new."""
+    bench = Bench(folder, job(1))
+    for number in range(3):
+        bench.batch(*((f"c{number}{key}", order("a", 100 + key, 250)) for key in range(4)))
+    assert (bench.version, bench.chunks) == (1, 3)
+    bench.release(job(3, FIRST, SECOND))
+
+    bench.batch(("c00", order("b", 150, 175, 3)))
+
+    assert (bench.version, bench.chunks) == (3, 1)
+    assert len(bench.states) == 12
+    assert bench.states["c11"]["held"] == [["a", 101, 2, 50, False]]
+    bench.watermark(2000)
+    assert ("c00", 425) in totals(bench)
+    assert bench.is_empty
+
+
+def test_a_timer_upgrades_a_bucket_as_an_event_does(folder: Path) -> None:
+    bench = Bench(folder, job(1))
+    bench.batch(("c", order("a", 100, 250)))
+    bench.watermark(150)
+    bench.release(job(3, FIRST, SECOND))
+    bench.watermark(800)
+    assert totals(bench) == [("c", 250)]
+    assert bench.is_empty
+
+
+def test_a_task_that_fails_after_the_upgrade_does_it_again(folder: Path) -> None:
+    bench = Bench(folder, job(2))
+    bench.batch(("c", order("a", 100, 250, 2)))
+    bench.watermark(150)
+    bench.release(job(3, SECOND))
+    bench.batch(("c", order("b", 200, 100, 3)))
+    bench.fail_task()  # the record is of version 3, and the copy still of version 2
+    bench.watermark(2000)
+    assert totals(bench) == [("c", 350)]
+
+
+def test_an_added_field_is_written_into_old_states_by_the_upgrade(folder: Path) -> None:
+    """Also where no step is declared: so the next step finds it in each of them."""
+    bench = Bench(folder, job(1))
+    bench.batch(("c", order("a", 100, 250)), ("d", order("a", 100, 250)))
+    bench.watermark(150)
+    bench.batch(("c", order("b", 160, 250)), ("d", order("b", 160, 250)))
+    assert bench.states["c"]["state"] == {"first_ms": 100, "last_ms": 100, "orders": 1, "total": "2.50"}
+    bench.release(job(2))
+    bench.batch(("d", order("c", 170, 250, 2)))
+    assert bench.states["c"]["state"]["coupons"] == 0
+    assert bench.states["c"]["held"] == [["b", 160, "2.50", False]]
+
+
+@pytest.mark.parametrize(
+    ("of", "to", "message"),
+    [
+        (1, job(3, SECOND), "from 1 to 3, found none from 1: declare it in STATE_STEPS"),
+        (2, job(1), "of version 1 or older, found version 2: a newer release"),
+    ],
+)
+def test_what_cannot_be_brought_to_the_version_stops_the_batch(
+    of: int, to: StreamJob, message: str, folder: Path
+) -> None:
+    bench = Bench(folder, job(of))
+    bench.batch(("c", order("a", 100, 250, of)))
+    record = dict(bench.states)
+    bench.release(to)
+    with pytest.raises(MissingStepError, match=message):
+        bench.batch(("c", order("b", 150, 250, to.state_version)))
+    bench.fail_task()
+    assert bench.states == record
+
+
+def test_a_step_that_fails_is_named_with_its_key(folder: Path) -> None:
+    bench = Bench(folder, job(2))
+    bench.batch(("c", order("a", 100, 250, 2)))
+    bench.release(job(3, SECOND._replace(event=None)))
+    with pytest.raises(
+        UpgradeError, match="key 'c': expected its state of version 2 to become one of version 3"
+    ):
+        bench.batch(("c", order("b", 150, 250, 3)))
+    bench.fail_task()

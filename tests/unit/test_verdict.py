@@ -1,0 +1,298 @@
+"""Prepared pairs of what a checkpoint holds and what code and YAML declare, and the verdict on each."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+
+from spark_jobs.device_lifecycle.model import DeviceState
+from spark_jobs.runtime.lanes import bucket_of
+from spark_jobs.runtime.state_step import StateStep
+from spark_jobs.runtime.validation import Field
+from spark_jobs.state.descriptor import Descriptor, describe
+from spark_jobs.state.findings import Level
+from spark_jobs.state.verdict import judge
+from tests.unit.test_descriptor import config_of, job_of
+
+SAME, EVOLVES, MIGRATE, NEVER = Level
+
+
+def without(kind: Any, gone: str) -> Any:
+    """The named tuple without a field."""
+    fields = {name: part for name, part in kind.__annotations__.items() if name != gone}
+    return made(fields, {name: part for name, part in kind._field_defaults.items() if name != gone})
+
+
+def made(fields: dict[str, Any], defaults: dict[str, Any]) -> Any:
+    kind: Any = NamedTuple("State", list(fields.items()))  # type: ignore[misc]
+    kind._field_defaults = defaults
+    return kind
+
+
+def changed(gone: str, come: str, kind: Any, *default: Any) -> Any:
+    """The state with a field in place of another, or one more."""
+    base = without(DeviceState, gone)
+    return made(
+        {**base.__annotations__, come: kind},
+        {**base._field_defaults, **({come: default[0]} if default else {})},
+    )
+
+
+ADDED = changed("", "room", str, "hall")
+RENAMED = changed("runtime_ms", "running_ms", int, 0)
+REMOVED = without(DeviceState, "runtime_ms")
+RETYPED = changed("mode", "mode", int)
+WIDENED = changed("runtime_ms", "runtime_ms", float, 0)
+DEFAULT = changed("error_count", "error_count", int, 5)
+STEP = StateStep(1, "runtime_ms is called running_ms", state=lambda key, state: state)
+
+
+class Pair(NamedTuple):
+    """One pair: changes to the declaration, to the configuration, and to the descriptors themselves."""
+
+    name: str
+    level: Level
+    what: str
+    job: Mapping[str, Any] = MappingProxyType({})
+    config: Mapping[str, Any] = MappingProxyType({})
+    stream: str = "device_lifecycle"
+    before: Callable[[Descriptor], Any] = lambda descriptor: None
+    now: Callable[[Descriptor], Any] = lambda descriptor: None
+
+
+def put(*path: str, value: Any) -> Callable[[Descriptor], Any]:
+    """A change to a descriptor."""
+
+    def change(descriptor: Descriptor) -> None:
+        for part in path[:-1]:
+            descriptor = descriptor[part]
+        descriptor[path[-1]] = value
+
+    return change
+
+
+def drop(*path: str) -> Callable[[Descriptor], Any]:
+    def change(descriptor: Descriptor) -> None:
+        for part in path[:-1]:
+            descriptor = descriptor[part]
+        del descriptor[path[-1]]
+
+    return change
+
+
+TTL = ("spark", "variables", "log", "ttl")
+SLIDING = "event_windows_sliding"
+PAIRS = [
+    Pair("nothing", SAME, ""),
+    Pair("field added", EVOLVES, "state.room is new", {"state_type": ADDED}),
+    Pair("field renamed", MIGRATE, "state.runtime_ms looks renamed to running_ms", {"state_type": RENAMED}),
+    Pair("field removed", MIGRATE, "state.runtime_ms is gone", {"state_type": REMOVED}),
+    Pair("field retyped", MIGRATE, "state.mode has another type", {"state_type": RETYPED}),
+    Pair("field widened", EVOLVES, "state.runtime_ms has another type", {"state_type": WIDENED}),
+    Pair("default changed", EVOLVES, "state.error_count has another default", {"state_type": DEFAULT}),
+    Pair(
+        "renamed with its step",
+        EVOLVES,
+        "the version of the states",
+        {"state_type": RENAMED, "state_version": 2, "state_steps": (STEP,)},
+    ),
+    Pair(
+        "renamed without its step",
+        MIGRATE,
+        "the version of the states",
+        {"state_type": RENAMED, "state_version": 2},
+    ),
+    Pair(
+        "one step of two",
+        MIGRATE,
+        "the version of the states",
+        {"state_type": RENAMED, "state_version": 3, "state_steps": (STEP,)},
+    ),
+    Pair(
+        "version raised for an added field",
+        EVOLVES,
+        "the version of the states",
+        {"state_type": ADDED, "state_version": 2},
+    ),
+    Pair("version raised for no field", MIGRATE, "the version of the states", {"state_version": 2}),
+    Pair(
+        "version set back", NEVER, "the version of the states", before=lambda d: d["state"].update(_second(d))
+    ),
+    Pair("key renamed", NEVER, "the key", {"key": Field("serial", "text")}),
+    Pair("key retyped", NEVER, "the key", {"key": Field("device_id", "number")}),
+    Pair("buckets", MIGRATE, "the number of state buckets", config={"state_buckets": 32}),
+    Pair("partitions", EVOLVES, "the number of state partitions", config={"state_partitions": 8}),
+    Pair("clock", NEVER, "the clock", config={"clock": "processing"}),
+    Pair("emission", EVOLVES, "the emission", config={"emission": "eager"}),
+    Pair("topic", NEVER, "the source topics", config={"topic": "readings"}),
+    Pair("lateness", EVOLVES, "the allowed lateness", config={"allowed_lateness_ms": 1000}),
+    Pair(
+        "timeout",
+        EVOLVES,
+        "the setting logic.offline_after_ms",
+        config={
+            "logic": {"offline_after_ms": 1, "forget_after_ms": 2_592_000_000, "max_held_events": 10_000}
+        },
+    ),
+    Pair(
+        "table removed",
+        MIGRATE,
+        "the output table device_alerts",
+        now=drop("outputs", "device_alerts"),
+    ),
+    Pair(
+        "column retyped",
+        MIGRATE,
+        "the column device_alerts.silence_ms",
+        now=put("outputs", "device_alerts", "columns", "silence_ms", value="double"),
+    ),
+    Pair(
+        "column added",
+        EVOLVES,
+        "the column device_alerts.room",
+        now=put("outputs", "device_alerts", "columns", "room", value="string"),
+    ),
+    Pair("TTL removed", MIGRATE, "the state variable log", before=put(*TTL, value=True)),
+    Pair("TTL added", MIGRATE, "the state variable log", now=put(*TTL, value=True)),
+    Pair(
+        "TTL changed",
+        EVOLVES,
+        "the state variable log",
+        before=put(*TTL[:-1], "ttl_ms", value=1000),
+        now=put(*TTL[:-1], "ttl_ms", value=2000),
+    ),
+    Pair("variable gone", MIGRATE, "the state variable log", now=drop(*TTL[:-1])),
+    Pair(
+        "provider",
+        MIGRATE,
+        "the state store's provider",
+        config={"spark_conf": {"spark.sql.streaming.stateStore.providerClass": "an.other.Provider"}},
+    ),
+    Pair(
+        "encoding",
+        MIGRATE,
+        "the state's encoding",
+        config={"spark_conf": {"spark.sql.streaming.stateStore.encodingFormat": "unsaferow"}},
+    ),
+    Pair(
+        "checkpoint format",
+        MIGRATE,
+        "the checkpoint's format",
+        config={"spark_conf": {"spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}},
+    ),
+    Pair(
+        "time mode",
+        NEVER,
+        "the operator's time mode",
+        before=put("spark", "time_mode", value="ProcessingTime"),
+    ),
+    Pair("another stream", NEVER, "the stream", before=put("stream", value="sensors")),
+    Pair("another kind", NEVER, "the kind of the stream", before=put("kind", value="native")),
+    Pair("a newer release", NEVER, "the checkpoint's descriptor", before=put("format", value=99)),
+    Pair("native: nothing", SAME, "", stream="event_windows"),
+    Pair(
+        "native: window",
+        NEVER,
+        "the setting logic.size_ms of the plan",
+        config={"logic": {"size_ms": 1, "slide_ms": 60_000}},
+        stream="event_windows",
+    ),
+    Pair(
+        "native: operators",
+        NEVER,
+        "the plan's operators",
+        now=lambda d: d["operators"].pop(),
+        stream="event_windows",
+    ),
+    Pair(
+        "native: partitions",
+        EVOLVES,
+        "the number of state partitions",
+        config={"state_partitions": 3},
+        stream="event_windows",
+    ),
+    Pair("landing: nothing", SAME, "", stream="raw_events"),
+    Pair(
+        "landing: topic added",
+        EVOLVES,
+        "the source topics",
+        stream="raw_events",
+        before=lambda d: d["topics"].pop(),
+    ),
+    Pair(
+        "landing: topic removed",
+        NEVER,
+        "the source topics",
+        stream="raw_events",
+        now=lambda d: d["topics"].pop(),
+    ),
+]
+
+
+def _second(descriptor: Descriptor) -> dict[str, Any]:
+    """Its state when a release with version 2 has run on it."""
+    schemas = descriptor["state"]["schemas"]
+    return {"version": 2, "schemas": {**schemas, "2": schemas["1"]}}
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=[pair.name for pair in PAIRS])
+def test_the_verdict_on_a_pair(pair: Pair, tmp_path: Path) -> None:
+    job, config = job_of(pair.stream), config_of(pair.stream, tmp_path)
+    before = copy.deepcopy(describe(job, config))
+    now = copy.deepcopy(describe(replace(job, **pair.job), config_of(pair.stream, tmp_path, **pair.config)))
+    pair.before(before)
+    pair.now(now)
+    texts = [json.dumps(one) for one in (before, now)]
+
+    verdict = judge(before, now)
+
+    assert verdict.level == pair.level, verdict
+    assert verdict.allows_start == (pair.level in (SAME, EVOLVES))
+    assert [finding.what for finding in verdict.findings[:1]] == ([pair.what] if pair.what else [])
+    for finding in verdict.findings:
+        assert finding.before != finding.now
+        assert finding.consequence
+        assert finding.ways_out or finding.level == EVOLVES, "what stops a start has a way out"
+    assert json.loads(json.dumps(verdict.as_json()))["level"] == pair.level
+    assert [json.dumps(one) for one in (before, now)] == texts, "a judge changes nothing"
+
+
+def test_a_new_checkpoint_takes_any_code(tmp_path: Path) -> None:
+    assert judge(None, describe(job_of("raw_events"), config_of("raw_events", tmp_path))).level == SAME
+
+
+def test_the_worst_finding_is_the_verdict_and_comes_first(tmp_path: Path) -> None:
+    job = job_of("device_lifecycle")
+    before = describe(job, config_of("device_lifecycle", tmp_path))
+    changes = {"emission": "eager", "state_buckets": 3, "topic": "readings", "state_partitions": 9}
+    verdict = judge(before, describe(job, config_of("device_lifecycle", tmp_path, **changes)))
+    assert [finding.level for finding in verdict.findings] == [NEVER, MIGRATE, EVOLVES, EVOLVES]
+    assert verdict.level == NEVER
+
+
+def test_a_step_that_leaves_a_part_to_decoding_answers_for_what_is_lost_and_not_for_what_fails(
+    tmp_path: Path,
+) -> None:
+    job, config = job_of("device_lifecycle"), config_of("device_lifecycle", tmp_path)
+    before = describe(job, config)
+    as_it_is = (StateStep(1, "runtime_ms was never read"),)
+    dropped = replace(job, state_type=REMOVED, state_version=2, state_steps=as_it_is)
+    assert judge(before, describe(dropped, config)).level == EVOLVES
+
+    retyped = replace(job, state_type=RETYPED, state_version=2, state_steps=as_it_is)
+    verdict = judge(before, describe(retyped, config))
+    assert verdict.level == MIGRATE
+    assert "give a step from 1 to 2 a function for states" in verdict.findings[0].ways_out
+
+
+def test_with_other_buckets_most_keys_are_looked_for_elsewhere() -> None:
+    keys = [f"device-{number}" for number in range(1000)]
+    moved = sum(bucket_of(key, 64) != bucket_of(key, 48) for key in keys)
+    assert moved > 500
