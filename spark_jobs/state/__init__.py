@@ -1,0 +1,1 @@
+"""What can be done with the state of a stopped stream: one verb a file."""
