@@ -100,8 +100,14 @@ def is_empty(uri: str) -> bool:
     return not _paths(filesystem, root)
 
 
-def remove_tree(uri: str) -> None:
-    """Remove a folder with all that is in it, if it is there."""
+def size_of(uri: str) -> int:
+    """Bytes of all files in a folder."""
+    filesystem, root = _filesystem(uri)
+    return sum(int(entry["size"] or 0) for entry in filesystem.find(root, detail=True).values())
+
+
+def remove(uri: str) -> None:
+    """Remove a file, or a folder with all that is in it, if it is there."""
     filesystem, root = _filesystem(uri)
     if filesystem.exists(root):
         filesystem.rm(root, recursive=True)

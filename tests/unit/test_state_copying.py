@@ -79,8 +79,9 @@ def test_a_file_that_goes_away_meanwhile_is_an_error_in_words(source: Path, tmp_
 def test_a_folder_goes_with_all_that_is_in_it(source: Path) -> None:
     uri = f"file://{source}"
     assert not copying.is_empty(uri)
-    copying.remove_tree(uri)
-    copying.remove_tree(uri)
+    assert copying.size_of(uri) == sum(map(len, CONTENTS.values()))
+    copying.remove(uri)
+    copying.remove(uri)
     assert copying.is_empty(uri)
     assert not source.exists()
 

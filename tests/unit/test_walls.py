@@ -35,6 +35,7 @@ PURE = (
     "spark_jobs/runtime/offsets.py",
     "spark_jobs/runtime/keyed.py",
     "spark_jobs/backfill/reach.py",
+    "spark_jobs/state/advice.py",
     "spark_jobs/*/logic.py",
     "spark_jobs/*/machine.py",
     "spark_jobs/*/model.py",
