@@ -137,7 +137,7 @@ def _differences(left: DataFrame, right: DataFrame, names: list[str], samples: i
         for side, name in ((left, "left"), (right, "right"))
     ]
     joined = sides[0].join(sides[1], ["variable", "key"], "full_outer")
-    differing = joined.where("NOT (left <=> right)").cache()
+    differing = joined.where(~F.col("left").eqNullSafe(F.col("right"))).cache()
     try:
         counts = {
             row["variable"]: row
@@ -145,7 +145,7 @@ def _differences(left: DataFrame, right: DataFrame, names: list[str], samples: i
             .agg(
                 F.count_if(F.col("right").isNull()).alias("only_left"),
                 F.count_if(F.col("left").isNull()).alias("only_right"),
-                F.count_if("left IS NOT NULL AND right IS NOT NULL").alias("changed"),
+                F.count_if(F.col("left").isNotNull() & F.col("right").isNotNull()).alias("changed"),
             )
             .collect()
         }
