@@ -110,9 +110,23 @@ def compare_entries(
     differences: list[Difference] = []
     if suspects:
         report("compare", f"{len(suspects)} variables")
-        sides = [_entries(spark, state, suspects) for state in (left, right)]
-        differences = joined(sides[0], sides[1], suspects, samples)
+        differences = _of_suspects(spark, left, right, suspects, samples)
     return Comparison(_counts(left_digests), _counts(right_digests), tuple(differences))
+
+
+def _of_suspects(
+    spark: SparkSession, left: State, right: State, names: list[str], samples: int
+) -> list[Difference]:
+    sides = [_entries(spark, state, names).cache() for state in (left, right)]
+    try:
+        for state, side in zip((left, right), sides, strict=True):
+            # Read once, and each while the session has its format: the two may not be of the same.
+            with readable(spark, state.checkpoint_uri):
+                side.count()
+        return joined(sides[0], sides[1], names, samples)
+    finally:
+        for side in sides:
+            side.unpersist()
 
 
 def _entries(spark: SparkSession, state: State, names: list[str]) -> DataFrame:

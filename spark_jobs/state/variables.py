@@ -89,10 +89,16 @@ def variables(spark: SparkSession, checkpoint_uri: str) -> list[Variable]:
     Raises:
         StateReadError: The state's metadata cannot be read.
     """
-    if not storage.list_names(f"{checkpoint_uri}/state"):
+    operators = {int(name) for name in storage.list_names(f"{checkpoint_uri}/state") if name.isdigit()}
+    if not operators:
         return []
     with readable(spark, checkpoint_uri):
         rows = spark.read.format("state-metadata").load(checkpoint_uri).collect()
+    if unnamed := operators - {row["operatorId"] for row in rows}:
+        raise StateReadError(
+            f"the state in {checkpoint_uri} cannot be read: expected metadata of {len(operators)} operators, "
+            f"found none of {', '.join(map(str, sorted(unnamed)))}; restore a savepoint that is whole"
+        )
     found: list[Variable] = []
     for row in rows:
         operator = (row["operatorId"], row["operatorName"], row["stateStoreName"])
