@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.state.checksums import Placement, StateDigests, survey
-from spark_jobs.state.comparing import State, compare_entries
+from spark_jobs.state.comparing import Difference, State, compare_entries
 from spark_jobs.state.copying import Report, copy_tree, is_empty, remove, size_of
 from spark_jobs.state.soundness import ROCKSDB, Sound, examine
 from spark_jobs.state.variables import format_of, in_words
@@ -23,6 +23,7 @@ UNFINISHED = "_repartition.json"
 """File in a target that is not finished, by which the next attempt knows it may be thrown away."""
 
 _SHOWN = 5
+_LONGEST = 200
 
 
 class RepartitionRefusedError(RuntimeError):
@@ -189,7 +190,7 @@ def _prove(
         found = compare_entries(
             spark, State(source_uri), State(target_uri), lambda *step: None, samples=_SHOWN
         )
-        problems += [f"{difference}, such as {difference.samples}" for difference in found.differences]
+        problems += [_shown(difference) for difference in found.differences]
         problems = problems or ["the checksums differed, and did not when they were taken again"]
     if problems:
         raise ProofError(
@@ -214,6 +215,16 @@ def _of_logs(source_uri: str, target_uri: str, partitions: int) -> list[str]:
     if (was.offsets, was.watermark_ms) != (now.offsets, now.watermark_ms):
         problems.append(f"a last batch that ends at {now.offsets}, watermark {now.watermark_ms}")
     return problems
+
+
+def _shown(difference: Difference) -> str:
+    """The difference and its first example, short enough for a line of a log."""
+    examples = [
+        f", such as {sample.key[:_LONGEST]}: {(sample.left or 'nothing')[:_LONGEST]} before, "
+        f"{(sample.right or 'nothing')[:_LONGEST]} after"
+        for sample in difference.samples[:1]
+    ]
+    return f"{difference}{''.join(examples)}"
 
 
 def _misplaced(placement: Placement) -> list[str]:
