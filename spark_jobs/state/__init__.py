@@ -1,1 +1,1 @@
-"""What the state of a stream that does not run means, and batch jobs on it: one verb a file (docs/state-operations.md)."""
+"""What the state of a stream that does not run means, and batch jobs on it: one verb a file."""

@@ -7,6 +7,7 @@ a copy they lead to the copy, so that it can be read when the original is gone.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 import fsspec
 
 from spark_jobs.runtime.generations import is_beside
+from spark_jobs.state.steps import Report
 
 _CHUNK = 4 * 1024 * 1024
 # Most files of a checkpoint are small, and an object store answers slowly.
@@ -62,12 +64,17 @@ def crc_of(path: str) -> str:
     return f"{folder}/.{name}.crc" if folder else f".{name}.crc"
 
 
-def copy_checkpoint(source_uri: str, target_uri: str) -> list[CopiedFile]:
+def copy_checkpoint(
+    source_uri: str, target_uri: str, report: Report = lambda part, what: None
+) -> list[CopiedFile]:
     """Copy a checkpoint that nobody writes; files that are in the target already are replaced.
+
+    No file of the copy shares its storage with the original, so that neither can change the other.
 
     Args:
         source_uri: Its folder.
         target_uri: The copy's.
+        report: Told of each file.
 
     Returns:
         What was written, sorted by path.
@@ -77,11 +84,15 @@ def copy_checkpoint(source_uri: str, target_uri: str) -> list[CopiedFile]:
     """
     paths = paths_in(source_uri)
     changed = {crc_of(path) for path in paths if names_itself(path)}
+    wanted = [path for path in paths if path not in changed]
+    copied = itertools.count(1)
 
     def copy(path: str) -> CopiedFile:
-        return copy_file(path, source_uri, target_uri)
+        file = copy_file(path, source_uri, target_uri)
+        report("copy", f"{next(copied)} of {len(wanted)} files")
+        return file
 
-    return _each(copy, [path for path in paths if path not in changed])
+    return _each(copy, wanted)
 
 
 def copy_file(path: str, source_uri: str, target_uri: str) -> CopiedFile:
@@ -117,6 +128,21 @@ def problems_of(uri: str, files: Sequence[CopiedFile]) -> list[str]:
     return problems + [problem for problem in looked if problem is not None]
 
 
+def checksums_of(uri: str) -> list[CopiedFile]:
+    """The files of a checkpoint with their checksums, sorted by path; empty without a folder."""
+
+    def read(path: str) -> CopiedFile:
+        return CopiedFile(path, *_digest(uri, path))
+
+    return _each(read, paths_in(uri))
+
+
+def size_of(uri: str) -> int:
+    """Bytes of all files in a folder."""
+    filesystem, root = fsspec.core.url_to_fs(uri)
+    return sum(int(entry["size"] or 0) for entry in filesystem.find(root, detail=True).values())
+
+
 def remove(uri: str) -> None:
     """Remove a folder and all in it; nothing happens if it is not there."""
     filesystem, root = fsspec.core.url_to_fs(uri)
@@ -125,14 +151,20 @@ def remove(uri: str) -> None:
 
 
 def _difference(uri: str, file: CopiedFile) -> str | None:
-    filesystem, root = fsspec.core.url_to_fs(uri)
-    digest, size = hashlib.sha256(), 0
-    for chunk in _chunks(filesystem, f"{root}/{file.path}"):
-        digest.update(chunk)
-        size += len(chunk)
+    size, sha256 = _digest(uri, file.path)
     if size != file.size:
         return f"{file.path} has {size} bytes, and had {file.size}"
-    return None if digest.hexdigest() == file.sha256 else f"{file.path} has another content than it had"
+    return None if sha256 == file.sha256 else f"{file.path} has another content than it had"
+
+
+def _digest(uri: str, path: str) -> tuple[int, str]:
+    """Size and SHA-256 of a file."""
+    filesystem, root = fsspec.core.url_to_fs(uri)
+    digest, size = hashlib.sha256(), 0
+    for chunk in _chunks(filesystem, f"{root}/{path}"):
+        digest.update(chunk)
+        size += len(chunk)
+    return size, digest.hexdigest()
 
 
 def _chunks(filesystem: Any, path: str) -> Iterable[bytes]:

@@ -38,6 +38,7 @@ PURE = (
     "spark_jobs/runtime/state_step.py",
     "spark_jobs/backfill/reach.py",
     "spark_jobs/state/*findings.py",
+    "spark_jobs/state/advice.py",
     "spark_jobs/state/shape_changes.py",
     "spark_jobs/state/verdict.py",
     "spark_jobs/*/logic.py",

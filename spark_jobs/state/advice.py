@@ -1,0 +1,133 @@
+"""How many partitions a stream's state should have, from what was measured; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+# What a partition may hold: it is loaded and copied as one when a task moves or a driver starts.
+_MOST_BYTES = 512 * 1024 * 1024
+# What one core folds of ordinary events, with room to catch up (docs/benchmarks.md has 30,000 at best).
+_RECORDS_PER_CORE = 15_000
+# Below it a batch spends its time on tasks and commits of partitions, not on records.
+_FEWEST_KEYS = 1_000
+# Buckets fall into partitions by a hash: with fewer of them a partition has twice as many as another.
+_BUCKETS_PER_PARTITION = 4
+# A move stops the stream, so what is right within this factor stays.
+_WORTH_A_STOP = 2.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is known of a stream.
+
+    Attributes:
+        partitions: Its state has now.
+        state_bytes: Its state in bytes.
+        keys: How many keys are in it.
+        records_per_s: Records a second that it has to keep up with.
+        cores: Cores the stream may use.
+        buckets: Buckets of a keyed stream; None for one on Spark's own operators.
+    """
+
+    partitions: int
+    state_bytes: int
+    keys: int
+    records_per_s: float
+    cores: int
+    buckets: int | None = None
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A proposal.
+
+    Attributes:
+        partitions: How many.
+        reasons: Why, a sentence each, in the order in which they were weighed.
+    """
+
+    partitions: int
+    reasons: tuple[str, ...]
+
+
+def advise(measured: Measured) -> Advice:
+    """Propose a number of partitions.
+
+    Raises:
+        ValueError: A measure is negative, or there is no core or partition.
+    """
+    _check(measured)
+    reasons: list[str] = []
+    wanted = _wanted(measured, reasons)
+    wanted = _limited(measured, wanted, reasons)
+    now = measured.partitions
+    if now != wanted and wanted <= now <= wanted * _WORTH_A_STOP and now <= _most(measured):
+        reasons.append(f"{now}, as it is: {wanted} would do, and are not worth stopping the stream")
+        wanted = now
+    return Advice(wanted, tuple(reasons))
+
+
+def _wanted(measured: Measured, reasons: list[str]) -> int:
+    by_size = ceil(measured.state_bytes / _MOST_BYTES)
+    by_rate = ceil(measured.records_per_s / _RECORDS_PER_CORE)
+    wanted = 1
+    if by_rate > wanted:
+        wanted = by_rate
+        reasons.append(
+            f"{by_rate} for {measured.records_per_s:,.0f} records/s, at {_RECORDS_PER_CORE:,} for a core"
+        )
+    if by_rate > measured.cores:
+        reasons.append(f"{measured.cores} cores are too few for that rate: more partitions alone do not help")
+        wanted = measured.cores
+    if by_size > wanted:
+        wanted = by_size
+        reasons.append(
+            f"{by_size} for {measured.state_bytes:,} bytes, at most {_MOST_BYTES:,} in a partition"
+        )
+    even = ceil(wanted / measured.cores) * measured.cores
+    if even != wanted:
+        reasons.append(f"{even}, a multiple of the {measured.cores} cores, so that none is idle in a batch")
+    return even
+
+
+def _limited(measured: Measured, wanted: int, reasons: list[str]) -> int:
+    most = _most(measured)
+    if wanted <= most:
+        return wanted
+    if measured.buckets is not None and most == _most_by_buckets(measured.buckets):
+        reasons.append(
+            f"{most}, for {measured.buckets} buckets: with fewer than {_BUCKETS_PER_PARTITION} for a "
+            "partition some get twice as many as others"
+        )
+    else:
+        reasons.append(
+            f"{most}, for {measured.keys:,} keys: with fewer than {_FEWEST_KEYS:,} in a partition "
+            "a batch pays for partitions, not for records"
+        )
+    return most
+
+
+def _most(measured: Measured) -> int:
+    # A large state needs its partitions even when its keys are few.
+    by_keys = max(1, measured.keys // _FEWEST_KEYS, ceil(measured.state_bytes / _MOST_BYTES))
+    return by_keys if measured.buckets is None else min(by_keys, _most_by_buckets(measured.buckets))
+
+
+def _most_by_buckets(buckets: int) -> int:
+    return max(1, buckets // _BUCKETS_PER_PARTITION)
+
+
+def _check(measured: Measured) -> None:
+    at_least = {
+        "partitions": 1,
+        "cores": 1,
+        "state_bytes": 0,
+        "keys": 0,
+        "records_per_s": 0,
+    }
+    for name, least in at_least.items():
+        if getattr(measured, name) < least:
+            raise ValueError(f"{name}: expected {least} or more, found {getattr(measured, name)}")
+    if measured.buckets is not None and measured.buckets < 1:
+        raise ValueError(f"buckets: expected 1 or more, found {measured.buckets}")

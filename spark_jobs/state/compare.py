@@ -1,0 +1,93 @@
+"""The verb ``compare``: two states are equal, or what differs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pyspark.sql import functions as F
+
+from spark_jobs.runtime.keyed_state import keyed_state
+from spark_jobs.runtime.state_log import LOG_NAME
+from spark_jobs.state.comparing import Comparison, State, compare_entries, joined
+from spark_jobs.state.steps import Report
+from spark_jobs.state.variables import TIMERS, StateReadError, entries, readable, variables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KEYS = "newest state by key"
+"""Name under which the newest states of a keyed stream's keys are compared."""
+
+
+def compare(
+    spark: SparkSession,
+    left: State,
+    right: State,
+    report: Report,
+    *,
+    by: Literal["entries", "keys"] = "entries",
+    samples: int = 10,
+) -> Comparison:
+    """Compare two states.
+
+    Args:
+        spark: A session.
+        left: One state.
+        right: The other.
+        report: Called with ``digest`` and ``compare``.
+        by: ``entries``, all that Spark keeps, as it is stored; ``keys``, what a keyed stream's state means.
+        samples: How many entries to show of each variable that differs.
+
+    Raises:
+        StateReadError: One of them cannot be read, or is not the state of a keyed stream.
+    """
+    if by == "keys":
+        return compare_keys(spark, left, right, report, samples)
+    return compare_entries(spark, left, right, report, samples)
+
+
+def compare_keys(
+    spark: SparkSession, left: State, right: State, report: Report, samples: int = 10
+) -> Comparison:
+    """Compare what two states of a keyed stream mean: the newest state of every key, and the timers.
+
+    Raises:
+        StateReadError: One of them cannot be read, or is not the state of a keyed stream.
+    """
+    for state in (left, right):
+        if not any(variable.name == LOG_NAME for variable in variables(spark, state.checkpoint_uri)):
+            raise StateReadError(
+                f"{state.checkpoint_uri}: expected the state of a keyed stream, with a variable {LOG_NAME}, "
+                "found none; compare it entry by entry instead"
+            )
+    report("compare", "newest states by key")
+    sides = [_newest(spark, state).cache() for state in (left, right)]
+    try:
+        counts = [_count(spark, state, side) for state, side in zip((left, right), sides, strict=True)]
+        names = sorted(counts[0].keys() | counts[1].keys())
+        differences = [
+            found
+            for found in joined(sides[0], sides[1], names, samples)
+            if found.only_left or found.only_right or found.changed
+        ]
+    finally:
+        for side in sides:
+            side.unpersist()
+    return Comparison(counts[0], counts[1], tuple(differences))
+
+
+def _newest(spark: SparkSession, state: State) -> DataFrame:
+    timers = [found for found in variables(spark, state.checkpoint_uri) if found.name == TIMERS]
+    with readable(spark, state.checkpoint_uri):
+        keys = keyed_state(spark, state.checkpoint_uri, state.batch_id).select(
+            F.lit(KEYS).alias("variable"), "key", F.col("state").alias("value")
+        )
+        if not timers:
+            return keys
+        rows = entries(spark, state.checkpoint_uri, timers, state.batch_id)
+        return keys.unionAll(rows.select("variable", "key", "value"))
+
+
+def _count(spark: SparkSession, state: State, side: DataFrame) -> dict[str, int]:
+    with readable(spark, state.checkpoint_uri):
+        return {row["variable"]: row["count"] for row in side.groupBy("variable").count().collect()}

@@ -1,0 +1,186 @@
+"""Two states compared entry by entry, whatever their partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from spark_jobs.state.checksums import Digest, digest_state
+from spark_jobs.state.steps import Report
+from spark_jobs.state.variables import StateReadError, entries, in_words, readable, variables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+# A chunk of a log may hold the states of a thousand keys.
+_LONGEST = 2000
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One entry that differs; a value that is not there is None, a long one is cut to 2,000 characters."""
+
+    key: str
+    left: str | None
+    right: str | None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a variable differs.
+
+    Attributes:
+        variable: Which.
+        only_left: Entries whose key only the left state has.
+        only_right: Entries whose key only the right state has.
+        changed: Entries of one key with two values.
+        samples: The first of them in the order of their keys.
+    """
+
+    variable: str
+    only_left: int
+    only_right: int
+    changed: int
+    samples: tuple[Sample, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.variable}: {self.only_left} entries only left, {self.only_right} only right, "
+            f"{self.changed} with another value"
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came of it.
+
+    Attributes:
+        left: How many entries each variable has in the left state, by variable.
+        right: The same of the right state.
+        differences: The variables that differ; none if the states are equal.
+    """
+
+    left: dict[str, int]
+    right: dict[str, int]
+    differences: tuple[Difference, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether both have the same variables with the same entries."""
+        return not self.differences
+
+
+@dataclass(frozen=True)
+class State:
+    """A state to compare: a checkpoint, and a retained batch of it, or None for the newest."""
+
+    checkpoint_uri: str
+    batch_id: int | None = None
+
+
+def compare_entries(
+    spark: SparkSession, left: State, right: State, report: Report, samples: int = 10
+) -> Comparison:
+    """Compare all that Spark keeps: every operator, store and variable, timers included.
+
+    A keyed stream's log is compared chunk by chunk, as it is stored. Two runs over the same input cut it
+    differently, and stamp it at random: for them there is `compare.compare_keys`.
+
+    Args:
+        spark: A session.
+        left: One state.
+        right: The other.
+        report: Called with ``digest`` and ``compare``.
+        samples: How many entries to show of each variable that differs.
+
+    Raises:
+        StateReadError: One of them cannot be read.
+    """
+    report("digest", "left")
+    left_digests = digest_state(spark, left.checkpoint_uri, left.batch_id)
+    report("digest", "right")
+    right_digests = digest_state(spark, right.checkpoint_uri, right.batch_id)
+    suspects = sorted(
+        name
+        for name in left_digests.keys() | right_digests.keys()
+        if left_digests.get(name) != right_digests.get(name)
+    )
+    differences: list[Difference] = []
+    if suspects:
+        report("compare", f"{len(suspects)} variables")
+        differences = _of_suspects(spark, left, right, suspects, samples)
+    return Comparison(_counts(left_digests), _counts(right_digests), tuple(differences))
+
+
+def _of_suspects(
+    spark: SparkSession, left: State, right: State, names: list[str], samples: int
+) -> list[Difference]:
+    sides = [_entries(spark, state, names).cache() for state in (left, right)]
+    try:
+        for state, side in zip((left, right), sides, strict=True):
+            # Read once, and each while the session has its format: the two may not be of the same.
+            with readable(spark, state.checkpoint_uri):
+                side.count()
+        return joined(sides[0], sides[1], names, samples)
+    finally:
+        for side in sides:
+            side.unpersist()
+
+
+def _entries(spark: SparkSession, state: State, names: list[str]) -> DataFrame:
+    found = [found for found in variables(spark, state.checkpoint_uri) if str(found) in names]
+    if not found:
+        return spark.createDataFrame([], "variable string, key string, value string")
+    with readable(spark, state.checkpoint_uri):
+        rows = entries(spark, state.checkpoint_uri, found, state.batch_id)
+        return rows.select("variable", "key", "value")
+
+
+def joined(left: DataFrame, right: DataFrame, names: list[str], samples: int) -> list[Difference]:
+    """The entries that differ, of some variables."""
+    with in_words(StateReadError, "the two states cannot be compared"):
+        return _differences(left, right, names, samples)
+
+
+def _differences(left: DataFrame, right: DataFrame, names: list[str], samples: int) -> list[Difference]:
+    # A key is there once, except where a state is damaged; then how often counts as well.
+    sides = [
+        side.groupBy("variable", "key").agg(F.array_sort(F.collect_list("value")).alias(name))
+        for side, name in ((left, "left"), (right, "right"))
+    ]
+    joined = sides[0].join(sides[1], ["variable", "key"], "full_outer")
+    differing = joined.where(~F.col("left").eqNullSafe(F.col("right"))).cache()
+    try:
+        counts = {
+            row["variable"]: row
+            for row in differing.groupBy("variable")
+            .agg(
+                F.count_if(F.col("right").isNull()).alias("only_left"),
+                F.count_if(F.col("left").isNull()).alias("only_right"),
+                F.count_if(F.col("left").isNotNull() & F.col("right").isNotNull()).alias("changed"),
+            )
+            .collect()
+        }
+        return [_difference(differing, name, counts.get(name), samples) for name in names]
+    finally:
+        differing.unpersist()
+
+
+def _difference(differing: DataFrame, name: str, counts: Row | None, samples: int) -> Difference:
+    if counts is None:
+        # One side has the variable, without an entry.
+        return Difference(name, 0, 0, 0, ())
+    found = (counts["only_left"], counts["only_right"], counts["changed"])
+    return Difference(name, *found, _samples(differing, name, samples))
+
+
+def _samples(differing: DataFrame, name: str, samples: int) -> tuple[Sample, ...]:
+    shown = [F.substring(F.array_join(side, "; "), 1, _LONGEST).alias(side) for side in ("left", "right")]
+    rows = differing.where(F.col("variable") == name).orderBy("key").limit(samples).select("key", *shown)
+    return tuple(Sample(row["key"], row["left"], row["right"]) for row in rows.collect())
+
+
+def _counts(digests: dict[str, Digest]) -> dict[str, int]:
+    return {name: digest.entries for name, digest in digests.items()}

@@ -1,0 +1,248 @@
+"""Another number of partitions for the state of a drained stream: on a copy, by Spark itself, and proved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spark_jobs.runtime import storage
+from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.state.checksums import Placement, StateDigests, survey
+from spark_jobs.state.comparing import Difference, State, compare_entries
+from spark_jobs.state.copying import copy_checkpoint, paths_in, remove, size_of
+from spark_jobs.state.soundness import ROCKSDB, Sound, examine
+from spark_jobs.state.steps import Report
+from spark_jobs.state.variables import format_of, in_words
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+UNFINISHED = "_repartition.json"
+"""File in a target that is not finished, by which the next attempt knows it may be thrown away."""
+
+_SHOWN = 5
+_LONGEST = 200
+
+
+class RepartitionRefusedError(RuntimeError):
+    """The state cannot be repartitioned; nothing was written."""
+
+
+class RepartitionFailedError(RuntimeError):
+    """Spark could not repartition the copy; the source is as it was."""
+
+
+class ProofError(RuntimeError):
+    """After the repartition the state is not what it was; the source is as it was."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step took: seconds, and the bytes it has added to the target."""
+
+    name: str
+    seconds: float
+    bytes_written: int = 0
+
+
+@dataclass(frozen=True)
+class Repartitioned:
+    """What came of it.
+
+    Attributes:
+        changed: False if the state had that number of partitions already; then there is no target.
+        partitions_before, partitions_after: Of the state.
+        batch_before, batch_after: The last batch of source and target; a repartition is a batch of its own.
+        digests: What each variable comes to, the same before and after.
+        per_partition: Entries by variable and partition, after.
+        steps: In their order.
+    """
+
+    changed: bool
+    partitions_before: int
+    partitions_after: int
+    batch_before: int
+    batch_after: int
+    digests: StateDigests = field(default_factory=dict)
+    per_partition: dict[str, dict[int, int]] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+
+
+def repartition(
+    spark: SparkSession, source_uri: str, target_uri: str, partitions: int, report: Report
+) -> Repartitioned:
+    """Make a copy of a checkpoint whose state has another number of partitions.
+
+    The source is only read. A target that an interrupted attempt has left is thrown away and made anew; until
+    the proof has held, the target has a file `UNFINISHED`.
+
+    Args:
+        spark: A session; no query may run on the source.
+        source_uri: A drained checkpoint.
+        target_uri: The folder for the new one.
+        partitions: How many.
+        report: Called with ``check``, ``digest``, ``copy``, ``repartition`` and ``prove``.
+
+    Raises:
+        RepartitionRefusedError: It cannot be done; nothing was written.
+        UnsoundCheckpointError: The source is not drained, or not whole; nothing was written.
+        StateReadError: The state of the source cannot be read; nothing was written.
+        OSError: A file cannot be read or written.
+        RepartitionFailedError: Spark gave up.
+        ProofError: The result differs from the source.
+    """
+    source_uri, target_uri = source_uri.rstrip("/"), target_uri.rstrip("/")
+    report("check", source_uri)
+    sound = _check(source_uri, target_uri, partitions)
+    if sound.partitions == partitions:
+        return Repartitioned(False, partitions, partitions, sound.batch_id, sound.batch_id)
+    steps: list[Step] = []
+    report("digest", "the state as it is")
+    with _timed(steps, "digest"):
+        before = _digest(spark, source_uri, sound)
+    with _timed(steps, "copy", target_uri):
+        _make_room(source_uri, target_uri, partitions)
+        copy_checkpoint(source_uri, target_uri, report)
+    report("repartition", f"{sound.partitions} to {partitions} partitions")
+    with _timed(steps, "repartition", target_uri):
+        _run(spark, target_uri, partitions)
+    report("prove", f"{sum(digest.entries for digest in before.values())} entries")
+    with _timed(steps, "prove"):
+        per_partition = _prove(spark, source_uri, target_uri, partitions, before)
+    remove(f"{target_uri}/{UNFINISHED}")
+    return Repartitioned(
+        True,
+        sound.partitions,
+        partitions,
+        sound.batch_id,
+        sound.batch_id + 1,
+        before,
+        per_partition,
+        tuple(steps),
+    )
+
+
+def spark_repartition(spark: SparkSession, checkpoint_uri: str, partitions: int) -> None:
+    """Spark's own offline repartition, in place; private in Spark 4.2, so it is called here only."""
+    spark._streamingCheckpointManager.repartition(checkpoint_uri, partitions, enforce_exactly_once_sink=True)
+
+
+def _check(source_uri: str, target_uri: str, partitions: int) -> Sound:
+    if partitions < 1:
+        raise RepartitionRefusedError(f"{source_uri}: expected 1 partition or more, found {partitions}")
+    sound = examine(source_uri)
+    if sound.partitions == partitions:
+        return sound
+    # Spark itself looks after it has written the plan of a batch, and then the stream does not start.
+    if sound.provider != ROCKSDB:
+        raise RepartitionRefusedError(
+            f"{source_uri}: expected state kept by {ROCKSDB}, found {sound.provider or 'nothing'}: Spark "
+            "repartitions no other; migrate the state to RocksDB first"
+        )
+    if f"{target_uri}/".startswith(f"{source_uri}/") or f"{source_uri}/".startswith(f"{target_uri}/"):
+        raise RepartitionRefusedError(
+            f"{target_uri}: expected a target beside the source {source_uri}, found one that holds the other"
+        )
+    if paths_in(target_uri) and storage.read_json(f"{target_uri}/{UNFINISHED}") is None:
+        raise RepartitionRefusedError(
+            f"{target_uri}: expected an empty target, or {UNFINISHED} of an interrupted attempt in it, "
+            "found other files; choose another target"
+        )
+    return sound
+
+
+def _digest(spark: SparkSession, source_uri: str, sound: Sound) -> StateDigests:
+    digests, placement = survey(spark, source_uri, sound.partitions)
+    if not digests:
+        raise RepartitionRefusedError(
+            f"{source_uri}: expected a query that keeps state, found none; there is nothing to repartition"
+        )
+    if problems := _misplaced(placement):
+        raise RepartitionRefusedError(
+            f"{source_uri}: expected every key where Spark looks for it, found "
+            f"{'; '.join(problems[:_SHOWN])}; restore a savepoint that is whole"
+        )
+    return digests
+
+
+def _make_room(source_uri: str, target_uri: str, partitions: int) -> None:
+    remove(target_uri)
+    # First of all, so that whatever is there after an interruption is known to be unfinished.
+    storage.write_json(f"{target_uri}/{UNFINISHED}", {"source": source_uri, "partitions": partitions})
+
+
+def _run(spark: SparkSession, target_uri: str, partitions: int) -> None:
+    failed = f"{target_uri}: the copy could not be repartitioned to {partitions} partitions"
+    with in_words(RepartitionFailedError, failed), format_of(spark, target_uri):
+        spark_repartition(spark, target_uri, partitions)
+
+
+def _prove(
+    spark: SparkSession, source_uri: str, target_uri: str, partitions: int, before: StateDigests
+) -> dict[str, dict[int, int]]:
+    """Entries by variable and partition, if all is as it should be."""
+    problems = _of_logs(source_uri, target_uri, partitions)
+    after, placement = survey(spark, target_uri, partitions)
+    problems += _misplaced(placement)
+    if after != before:
+        found = compare_entries(
+            spark, State(source_uri), State(target_uri), lambda *step: None, samples=_SHOWN
+        )
+        problems += [_shown(difference) for difference in found.differences]
+        problems = problems or ["the checksums differed, and did not when they were taken again"]
+    if problems:
+        raise ProofError(
+            f"{target_uri}: expected the state of {source_uri} in {partitions} partitions, found "
+            f"{'; '.join(problems)}; the source is as it was: keep it, and report this"
+        )
+    return placement.per_partition
+
+
+def _of_logs(source_uri: str, target_uri: str, partitions: int) -> list[str]:
+    """What is wrong with the logs of the copy: its last batch has to be one that reads nothing."""
+    source, target = examine(source_uri), examine(target_uri)
+    problems = []
+    if (target.query_id, target.provider) != (source.query_id, source.provider):
+        problems.append(f"query {target.query_id} on {target.provider}")
+    if (target.batch_id, target.partitions) != (source.batch_id + 1, partitions):
+        problems.append(f"batch {target.batch_id} with {target.partitions} partitions as the last")
+    was, now = (
+        Checkpoint(uri).planned(sound.batch_id) for uri, sound in ((source_uri, source), (target_uri, target))
+    )
+    assert was is not None and now is not None  # `examine` has read both
+    if (was.offsets, was.watermark_ms) != (now.offsets, now.watermark_ms):
+        problems.append(f"a last batch that ends at {now.offsets}, watermark {now.watermark_ms}")
+    return problems
+
+
+def _shown(difference: Difference) -> str:
+    """The difference and its first example, short enough for a line of a log."""
+    examples = [
+        f", such as {sample.key[:_LONGEST]}: {(sample.left or 'nothing')[:_LONGEST]} before, "
+        f"{(sample.right or 'nothing')[:_LONGEST]} after"
+        for sample in difference.samples[:1]
+    ]
+    return f"{difference}{''.join(examples)}"
+
+
+def _misplaced(placement: Placement) -> list[str]:
+    problems = [
+        f"{count} entries of {name} in another partition"
+        for name, count in placement.misplaced.items()
+        if count
+    ]
+    return problems + [
+        f"{name}, of which it is not known how it is partitioned" for name in placement.unknown
+    ]
+
+
+@contextmanager
+def _timed(steps: list[Step], name: str, target_uri: str | None = None) -> Iterator[None]:
+    begun = time.monotonic()
+    size = size_of(target_uri) if target_uri and name != "copy" else 0
+    yield
+    written = size_of(target_uri) - size if target_uri else 0
+    steps.append(Step(name, round(time.monotonic() - begun, 3), written))
