@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from spark_jobs.runtime import storage
+from spark_jobs.runtime.admission import Limits
 from spark_jobs.runtime.validation import Bounds
 
 CONFIG_VERSION = 1
@@ -86,6 +87,17 @@ class Config:
         """Limits of a record and of its time."""
         not_before_ms = int(self.not_before.timestamp() * 1000)
         return Bounds(not_before_ms, self.max_ahead_ms, self.max_record_bytes)
+
+    @property
+    def limits(self) -> Limits:
+        """How long a keyed stream waits for events, and how much it holds."""
+        return Limits(
+            self.allowed_lateness_ms,
+            self.logic["max_held_events"],
+            eager=self.emission == "eager" or self.in_processing_time,
+            as_they_come=self.in_processing_time,
+            jitter_ms=self.timeout_jitter_ms,
+        )
 
     @property
     def watermark_delay_ms(self) -> int:

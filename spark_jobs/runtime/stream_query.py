@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.runtime import landing, sink, source
-from spark_jobs.runtime.admission import Limits
 from spark_jobs.runtime.alarms import Alarms, OpenState
 from spark_jobs.runtime.bucket_processor import BucketProcessor
 from spark_jobs.runtime.checkpoint import Checkpoint
@@ -154,13 +153,7 @@ def _processor(job: StreamJob, config: Config) -> BucketProcessor:
         state_type=job.state_type,
         event_type=job.event_type,
         outputs=job.outputs,
-        limits=Limits(
-            config.allowed_lateness_ms,
-            config.logic["max_held_events"],
-            eager=config.emission == "eager" or config.in_processing_time,
-            as_they_come=config.in_processing_time,
-            jitter_ms=config.timeout_jitter_ms,
-        ),
+        limits=config.limits,
         topic=config.topic,
         state_version=job.state_version,
         state_steps=job.state_steps,

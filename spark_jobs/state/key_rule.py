@@ -1,0 +1,101 @@
+"""What a stream's logic says of a key's state: when it is looked at, and what comes of it if nothing arrives.
+
+By the functions that run the stream (`spark_jobs.runtime.keyed`), so it is what will happen and not a guess.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.runtime.admission import Limits
+from spark_jobs.runtime.codec import KeptCodec
+from spark_jobs.runtime.keyed import Kept, KeyLogic, advance, wake_up
+
+if TYPE_CHECKING:
+    from spark_jobs.runtime.config import Config
+    from spark_jobs.runtime.stream_job import StreamJob
+
+# A logic that never comes to an end is broken, which is no reason for a report to hang.
+MOST_STEPS = 50
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that will happen to a key if no event comes.
+
+    Attributes:
+        at_ms: The watermark from which on it is due, milliseconds since 1970 UTC.
+        before: What is kept until then.
+        after: What is kept from then on.
+        rows: The rows it brings, each a named tuple of the stream.
+    """
+
+    at_ms: int
+    before: Kept[Any, Any]
+    after: Kept[Any, Any]
+    rows: tuple[tuple[Any, ...], ...]
+
+    @property
+    def cause(self) -> str:
+        """What makes it happen."""
+        if any(event.event_ms + 1 == self.at_ms for event in self.before.held):
+            return "the watermark passes an event that is held"
+        if self.before.held or self.before.state is not None:
+            return "the deadline of its state passes"
+        return "its ids need not be remembered any longer"
+
+
+@dataclass(frozen=True)
+class KeyRule:
+    """A stream's logic with what is needed to apply it to stored states. Can be sent to a worker.
+
+    Attributes:
+        logic: The stream's.
+        state_type: Named tuple of its state.
+        event_type: Named tuple of its events.
+        limits: Allowed lateness, bounds and jitter.
+    """
+
+    logic: KeyLogic[Any, Any]
+    state_type: type[Any]
+    event_type: type[Any]
+    limits: Limits
+
+    def codec(self) -> KeptCodec[Any, Any]:
+        """Decodes the states; make it once for many of them."""
+        return KeptCodec(self.state_type, self.event_type)
+
+    def wake_ms(self, key: str, kept: Kept[Any, Any]) -> int | None:
+        """The watermark at which there is something to do for the key (ms since 1970 UTC), or None."""
+        return wake_up(self.logic, key, kept, self.limits)
+
+    def future(self, key: str, kept: Kept[Any, Any], watermark_ms: int) -> tuple[Step, ...]:
+        """What happens to the key until nothing is left of it, if no event comes.
+
+        Args:
+            key: The key.
+            kept: What is kept for it.
+            watermark_ms: The watermark so far; what is due before it happens at it.
+
+        Returns:
+            In the order in which it happens, at most `MOST_STEPS`; the last step leaves an empty state unless
+            there would be more.
+        """
+        steps: list[Step] = []
+        while len(steps) < MOST_STEPS:
+            wake_ms = self.wake_ms(key, kept)
+            if wake_ms is None:
+                break
+            watermark_ms = max(watermark_ms, wake_ms)
+            turn = advance(self.logic, key, kept, (), watermark_ms=watermark_ms, limits=self.limits)
+            if turn.kept == kept and not turn.rows:
+                break
+            steps.append(Step(wake_ms, kept, turn.kept, tuple(turn.rows)))
+            kept = turn.kept
+        return tuple(steps)
+
+
+def rule_of(job: StreamJob, config: Config) -> KeyRule:
+    """The rule of a stream under a configuration."""
+    return KeyRule(job.logic(config), job.state_type, job.event_type, config.limits)

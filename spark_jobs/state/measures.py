@@ -1,0 +1,187 @@
+"""What is counted over the keys of a state: timers, the largest keys, and loads. Pure.
+
+Measures of parts add up to the measure of the whole, so that each part is measured where it is.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+
+# How far beyond the watermark a timer is due: the upper ends of the bins, the last being open.
+BINS: tuple[tuple[str, int | None], ...] = (
+    ("overdue", 0),
+    ("1 min", MINUTE_MS),
+    ("5 min", 5 * MINUTE_MS),
+    ("15 min", 15 * MINUTE_MS),
+    ("1 h", HOUR_MS),
+    ("6 h", 6 * HOUR_MS),
+    ("1 d", DAY_MS),
+    ("7 d", 7 * DAY_MS),
+    ("30 d", 30 * DAY_MS),
+    ("later", None),
+)
+
+
+@dataclass(frozen=True)
+class Timers:
+    """When keys are to be looked at again; times in milliseconds since 1970 UTC, None without timers.
+
+    Attributes:
+        count: How many there are.
+        overdue: How many are at or before the watermark: the next batch takes them.
+        oldest_ms: The earliest.
+        next_ms: The earliest that the watermark has not reached.
+        latest_ms: The last.
+        bins: How many there are in each of `BINS`.
+    """
+
+    count: int = 0
+    overdue: int = 0
+    oldest_ms: int | None = None
+    next_ms: int | None = None
+    latest_ms: int | None = None
+    bins: tuple[int, ...] = (0,) * len(BINS)
+
+    def __add__(self, other: Timers) -> Timers:
+        return Timers(
+            self.count + other.count,
+            self.overdue + other.overdue,
+            _least(self.oldest_ms, other.oldest_ms),
+            _least(self.next_ms, other.next_ms),
+            max((at for at in (self.latest_ms, other.latest_ms) if at is not None), default=None),
+            tuple(mine + its for mine, its in zip(self.bins, other.bins, strict=True)),
+        )
+
+
+def timers(times: Iterable[int], watermark_ms: int) -> Timers:
+    """Measure timers.
+
+    Args:
+        times: When they are due (ms since 1970 UTC).
+        watermark_ms: The watermark of the batch.
+    """
+    due = sorted(times)
+    if not due:
+        return Timers()
+    bins = [0] * len(BINS)
+    for at_ms in due:
+        bins[_bin(at_ms - watermark_ms)] += 1
+    later = next((at_ms for at_ms in due if at_ms > watermark_ms), None)
+    return Timers(len(due), bins[0], due[0], later, due[-1], tuple(bins))
+
+
+def _bin(ahead_ms: int) -> int:
+    return next(i for i, (_, end_ms) in enumerate(BINS) if end_ms is None or ahead_ms <= end_ms)
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return min((at for at in (one, other) if at is not None), default=None)
+
+
+@dataclass(frozen=True)
+class LargeKey:
+    """A key that takes much room.
+
+    Attributes:
+        key: The key, or its mask.
+        partition: Where it lies.
+        bucket: Its bucket, of a keyed stream.
+        rows: How many rows of the store it has.
+        bytes: Of the key and its values together.
+        ends_ms: The watermark at which something is next to happen to it, or None if that is not known.
+    """
+
+    key: str
+    partition: int
+    bucket: int | None
+    rows: int
+    bytes: int
+    ends_ms: int | None = None
+
+
+def largest(keys: Iterable[LargeKey], most: int) -> tuple[LargeKey, ...]:
+    """The ``most`` largest keys, largest first; of equal ones by key."""
+    return tuple(heapq.nsmallest(most, keys, key=lambda large: (-large.bytes, large.key)))
+
+
+def masked(key: str) -> str:
+    """A key that may be a person's: its first two characters, if it has more than four, and its length."""
+    shown = key[:2] if len(key) > 4 else ""
+    return f"{shown}***({len(key)})"
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one partition or one bucket holds.
+
+    Attributes:
+        number: Of the partition or bucket.
+        keys: Keys in it, or rows where keys are not told apart.
+        key_bytes, value_bytes: Their bytes.
+        timers: Their timers; None where nothing is known of them.
+    """
+
+    number: int
+    keys: int = 0
+    key_bytes: int = 0
+    value_bytes: int = 0
+    timers: Timers | None = None
+
+
+def loads(parts: Iterable[Load], numbers: Sequence[int]) -> tuple[Load, ...]:
+    """Loads added up by number, with an empty one for each number that has none."""
+    by_number = {number: Load(number) for number in numbers}
+    for part in parts:
+        so_far = by_number.get(part.number, Load(part.number))
+        by_number[part.number] = Load(
+            part.number,
+            so_far.keys + part.keys,
+            so_far.key_bytes + part.key_bytes,
+            so_far.value_bytes + part.value_bytes,
+            _sum(so_far.timers, part.timers),
+        )
+    return tuple(by_number[number] for number in sorted(by_number))
+
+
+def _sum(one: Timers | None, other: Timers | None) -> Timers | None:
+    if one is None or other is None:
+        return one or other
+    return one + other
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One state variable, or one store, of an operator.
+
+    Attributes:
+        operator_id: Spark's number of the operator.
+        operator: Spark's name of it.
+        name: Of the variable or store.
+        meaning: What it is, in a few words.
+        rows: Keys or entries.
+        key_bytes, value_bytes: Their bytes.
+        measure: What bytes are counted: ``json`` (the text of a state) or ``stored`` (as Spark stores it).
+        partitions: By partition, those with nothing among them; empty where it is not known.
+        buckets: By bucket likewise.
+        timers: What is due when; None if nothing is known of it.
+        largest: The largest keys.
+    """
+
+    operator_id: int
+    operator: str
+    name: str
+    meaning: str
+    rows: int
+    key_bytes: int
+    value_bytes: int
+    measure: str
+    partitions: tuple[Load, ...] = ()
+    buckets: tuple[Load, ...] = ()
+    timers: Timers | None = None
+    largest: tuple[LargeKey, ...] = field(default=())

@@ -1,0 +1,63 @@
+"""The result pages of ``inspect`` and ``explain``: one file each, without scripts and without other hosts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from spark_jobs.state import charts, formats
+from spark_jobs.state.measures import BINS
+
+if TYPE_CHECKING:
+    from spark_jobs.state.explain import Explanation
+    from spark_jobs.state.inspect import Inspection
+
+_TEMPLATES = Path(__file__).resolve().parent / "templates"
+
+
+def inspection_page(found: Inspection) -> str:
+    """The page of an inspection, HTML."""
+    template = _environment().get_template("inspect.html.j2")
+    keys_line = charts.line([(sample.at_ms, sample.keys) for sample in found.growth.samples])
+    return template.render(found=found, keys_line=keys_line, bins=[name for name, _ in BINS])
+
+
+def explanation_page(found: Explanation) -> str:
+    """The page of an explanation, HTML."""
+    return _environment().get_template("explain.html.j2").render(found=found)
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "count": formats.count,
+        "room": formats.room,
+        "when": formats.when,
+        "span": formats.span,
+        "share": formats.share,
+        "ratio": formats.ratio,
+        "value": _value,
+        "pretty": _pretty,
+    }
+    environment.globals |= {"columns": charts.columns, "percent": charts.percent}
+    return environment
+
+
+def _value(value: Any) -> str:
+    """A field's value: a text as it is, anything else as JSON."""
+    if value is None:
+        return formats.NOTHING
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
