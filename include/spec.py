@@ -13,6 +13,7 @@ from include import durations
 from include.spec_fields import Count, Duration, Instant, Name, Part, Span
 from include.spec_logic import Logic, logic_model
 from include.spec_problems import Problem, YamlDocument, problems_of, read_yaml
+from include.spec_state import State
 
 SHARED_TABLES = ("dead_letters", "late_events", "batch_counts")
 """Tables that every stream writes beside its own."""
@@ -81,25 +82,6 @@ class Timeout(Part):
     """`jitter` spreads timeouts that are due together; it delays rows and changes none of them."""
 
     jitter: Span = timedelta(0)
-
-
-class State(Part):
-    """The state store. `partitions` and `buckets` are fixed once a checkpoint exists.
-
-    `buckets` is how many groups the keys are divided into; `cache` is a folder on the driver's machine, or
-    null for one that the platform chooses.
-    """
-
-    partitions: Count = 2
-    buckets: Annotated[int, Field(ge=1, le=1024)] = 64
-    cache: str | None = None
-
-    @field_validator("cache")
-    @classmethod
-    def _absolute(cls, value: str | None) -> str | None:
-        if value is not None and not Path(value).is_absolute():
-            raise ValueError("expected an absolute path on the driver's machine, or null")
-        return value
 
 
 class Spark(Part):

@@ -90,19 +90,23 @@ def explain(
     rule = rule_of(job, config) if isinstance(job, StreamJob) and config is not None else None
     buckets = None if config is None else config.state_buckets
     past = Past(base_batch(found), tuple(feeds(found, repartitions(found))), plans(found))
-    parts: list[Told] = []
     all_stores = stores(spark, found)
-    is_known = rule is not None or not any(store.is_keyed for store in all_stores)
+    parts: list[Told] = []
     for store in all_stores:
         report(f"operator {store.operator_id} {store.name}", "reading")
         if store.is_keyed:
             parts.append(explain_keyed(spark, found, store, key, past, rule=rule, buckets=buckets))
         else:
             parts.append(explain_native(spark, found, store, key, past))
+    is_known = rule is not None or not any(store.is_keyed for store in all_stores)
+    return _explanation(found, key, parts, is_known)
+
+
+def _explanation(found: Retained, key: str, parts: list[Told], is_known: bool) -> Explanation:
     entries = tuple(entry for part in parts for entry in part.entries)
     coming = tuple(step for part in parts for step in part.coming)
     return Explanation(
-        stream=stream,
+        stream=found.stream,
         checkpoint_uri=found.uri,
         key=key,
         batch_id=found.batch_id,

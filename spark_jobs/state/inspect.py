@@ -107,18 +107,9 @@ def inspect(
     found = retained(checkpoint_uri, stream, batch_id)
     report("operators", "reading")
     all_stores = stores(spark, found)
-    variables: list[Variable] = []
-    unreadable = 0
-    rule = rule_of(job, config) if isinstance(job, StreamJob) and config is not None else None
-    buckets = None if config is None else config.state_buckets
-    for store in all_stores:
-        report(f"operator {store.operator_id} {store.name}", "measuring")
-        if store.is_keyed:
-            keyed = keyed_variables(spark, found, store, rule=rule, buckets=buckets, most=largest)
-            variables += keyed.variables
-            unreadable += keyed.unreadable
-        else:
-            variables.append(native_variable(spark, found, store, largest))
+    variables, unreadable = _measured(
+        spark, found, all_stores, job=job, config=config, largest=largest, report=report
+    )
     report("growth", "sampling")
     planned = plans(found)
     size = _size(found, variables)
@@ -144,6 +135,32 @@ def inspect(
         keys_shown=show_keys,
         notes=tuple(_notes(found, variables, unreadable, bool(times))),
     )
+
+
+def _measured(
+    spark: SparkSession,
+    found: Retained,
+    all_stores: tuple[Store, ...],
+    *,
+    job: AnyJob | None,
+    config: Config | None,
+    largest: int,
+    report: Report,
+) -> tuple[list[Variable], int]:
+    """All variables, and how many states of a keyed stream could not be read."""
+    rule = rule_of(job, config) if isinstance(job, StreamJob) and config is not None else None
+    buckets = None if config is None else config.state_buckets
+    variables: list[Variable] = []
+    unreadable = 0
+    for store in all_stores:
+        report(f"operator {store.operator_id} {store.name}", "measuring")
+        if store.is_keyed:
+            keyed = keyed_variables(spark, found, store, rule=rule, buckets=buckets, most=largest)
+            variables += keyed.variables
+            unreadable += keyed.unreadable
+        else:
+            variables.append(native_variable(spark, found, store, largest))
+    return variables, unreadable
 
 
 def _data(variables: list[Variable]) -> list[Variable]:

@@ -70,6 +70,13 @@ class KeyRule:
         """The watermark at which there is something to do for the key (ms since 1970 UTC), or None."""
         return wake_up(self.logic, key, kept, self.limits)
 
+    def settled(self, key: str, kept: Kept[Any, Any], watermark_ms: int) -> Kept[Any, Any]:
+        """What would be kept after a look at the key: with the events folded that the watermark has passed.
+
+        A key is looked at when there is something to do for it, so its stored state may be behind.
+        """
+        return advance(self.logic, key, kept, (), watermark_ms=watermark_ms, limits=self.limits).kept
+
     def future(self, key: str, kept: Kept[Any, Any], watermark_ms: int) -> tuple[Step, ...]:
         """What happens to the key until nothing is left of it, if no event comes.
 

@@ -69,8 +69,8 @@ def explain_keyed(
     coming: tuple[Coming, ...] = ()
     timer_ms = None
     if newest is not None and newest["state"] != GONE:
-        coming = _coming(rule, key, newest["state"], found.watermark_ms)
-        entries = (_entry(store, key, newest, coming),)
+        settled, coming = _outlook(rule, key, bytes(newest["state"]), found.watermark_ms)
+        entries = (_entry(store, key, newest, settled, coming),)
         with readable(found):
             timer_ms = _bucket_timer(spark, found, store, newest["bucket"])
     history = _history(key, max(before, key=lambda row: row["seq"], default=None), fed, past)
@@ -116,7 +116,9 @@ def _finder(key: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Record
     return find
 
 
-def _entry(store: Store, key: str, row: dict[str, Any], coming: tuple[Coming, ...]) -> Entry:
+def _entry(
+    store: Store, key: str, row: dict[str, Any], settled: dict[str, Any] | None, coming: tuple[Coming, ...]
+) -> Entry:
     state = bytes(row["state"])
     return Entry(
         store.operator_id,
@@ -126,24 +128,30 @@ def _entry(store: Store, key: str, row: dict[str, Any], coming: tuple[Coming, ..
         row["bucket"],
         key,
         json.loads(state),
+        settled,
         len(state),
         coming[0].at_ms if coming else None,
         coming[0].what if coming else "the stream's logic is not known here, or cannot read this state",
     )
 
 
-def _coming(rule: KeyRule | None, key: str, state: bytes, watermark_ms: int) -> tuple[Coming, ...]:
+def _outlook(
+    rule: KeyRule | None, key: str, state: bytes, watermark_ms: int
+) -> tuple[dict[str, Any] | None, tuple[Coming, ...]]:
+    """The state as a look at it would leave it, if that is different, and what is to come."""
     if rule is None:
-        return ()
+        return None, ()
     codec = rule.codec()
     try:
-        kept = codec.decode(bytes(state))
+        kept = codec.decode(state)
     except msgspec.ValidationError:
-        return ()
-    return tuple(
+        return None, ()
+    settled = rule.settled(key, kept, watermark_ms)
+    coming = tuple(
         _step(step, json.loads(codec.encode(step.before)), json.loads(codec.encode(step.after)))
         for step in rule.future(key, kept, watermark_ms)
     )
+    return None if settled == kept else json.loads(codec.encode(settled)), coming
 
 
 def _step(step: Step, before: dict[str, Any], after: dict[str, Any]) -> Coming:

@@ -54,7 +54,8 @@ def explain_native(
             None,
             row["key"],
             json.loads(row["value"]),
-            len(row["value"]),
+            None,
+            len(row["value"].encode()),
             row["ends_ms"],
             why,
         )

@@ -37,22 +37,25 @@ _TEXT = {
 BY_WINDOW = "the watermark reaches the end of its window: the group is written, and removed"
 BY_TIME = "the watermark passes its event time: the group is written, and removed"
 BY_HORIZON = "the watermark passes the time until which its id is remembered"
-BY_JOIN = "the watermark has passed every time at which a match could still come (the range of the join)"
+BY_JOIN = "it goes once the watermark has passed every time at which a match could come (the join's range)"
 UNKNOWN = "Spark's operator decides by the watermark"
 
 
 def ends(store: Store, frame: DataFrame) -> tuple[Column, str]:
-    """When a row of a store ends (ms since 1970 UTC, null where its columns do not say), and why."""
+    """When a row of a store ends (ms since 1970 UTC, null where its columns do not say), and why.
+
+    A time between two milliseconds, as events of the same millisecond have, is passed with the later one.
+    """
     key, value = (frame.schema[name].dataType for name in ("key", "value"))
     nothing = F.lit(None).cast("bigint")
     if store.operator == DISTINCT and isinstance(value, StructType) and "expiresAtMicros" in value.names:
-        return F.expr("value.expiresAtMicros div 1000"), BY_HORIZON
+        return F.expr("(value.expiresAtMicros + 999) div 1000"), BY_HORIZON
     if store.operator == AGGREGATE and isinstance(key, StructType):
         if "window" in key.names and isinstance(key["window"].dataType, StructType):
             return F.unix_millis("key.window.end"), BY_WINDOW
         times = [field.name for field in key.fields if isinstance(field.dataType, TimestampType)]
         if len(times) == 1:
-            return F.unix_millis(F.col("key")[times[0]]), BY_TIME
+            return F.expr(f"(unix_micros(key.`{times[0]}`) + 999) div 1000"), BY_TIME
     return nothing, BY_JOIN if store.operator == JOIN else UNKNOWN
 
 

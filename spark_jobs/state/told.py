@@ -37,6 +37,8 @@ class Entry:
         bucket: Its bucket, of a keyed stream.
         key: The key as the store has it.
         value: The state, as its JSON says.
+        settled: The same as a look at the key would leave it, with the held events folded that the watermark
+            has passed; None if that is no different, or not known.
         bytes: Of the value, as JSON text.
         ends_ms: The watermark at which something is next to happen to it; None if that is not known.
         why: What that is.
@@ -49,6 +51,7 @@ class Entry:
     bucket: int | None
     key: str
     value: Any
+    settled: Any
     bytes: int
     ends_ms: int | None
     why: str

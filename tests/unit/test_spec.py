@@ -305,6 +305,15 @@ def test_a_jitter_delays_the_end_of_the_last_key(tmp_path: Path) -> None:
     assert load_spec("small", tmp_path).longest_timeout == timedelta(seconds=90)
 
 
+def test_limits_of_the_state_have_defaults_and_an_order(tmp_path: Path) -> None:
+    limits = load_spec("user_sessions").state.limits
+    assert (limits.warn_bytes, limits.critical_bytes) == (10**9, 5 * 10**9)
+    document = {**SMALL, "state": {"limits": {"warn_bytes": 2, "critical_bytes": 1}}}
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(document))
+    with pytest.raises(SpecError, match="expected warn_bytes to be at most critical_bytes, found 2 and 1"):
+        load_spec("small", tmp_path)
+
+
 def test_the_line_number_is_that_of_the_field(tmp_path: Path) -> None:
     text = SHIPPED.replace("  renew: 5s", "").replace("  max_status_age: 15s", "  max_status_age: soon")
     wanted = next(number for number, line in enumerate(text.splitlines(), 1) if "soon" in line)

@@ -1,0 +1,44 @@
+"""The section `state` of a stream's YAML."""
+
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from include.spec_fields import Count, Part
+
+
+class StateLimits(Part):
+    """Sizes of the state on disk, all retained versions, at which somebody should look (bytes)."""
+
+    warn_bytes: Count = 1_000_000_000
+    critical_bytes: Count = 5_000_000_000
+
+    @model_validator(mode="after")
+    def _warns_first(self) -> Self:
+        if self.warn_bytes > self.critical_bytes:
+            raise ValueError(
+                f"expected warn_bytes to be at most critical_bytes, found {self.warn_bytes}"
+                f" and {self.critical_bytes}"
+            )
+        return self
+
+
+class State(Part):
+    """The state store. `partitions` and `buckets` are fixed once a checkpoint exists.
+
+    `buckets` is how many groups the keys are divided into; `cache` is a folder on the driver's machine, or
+    null for one that the platform chooses; `limits` are for `stateward state inspect`.
+    """
+
+    partitions: Count = 2
+    buckets: Annotated[int, Field(ge=1, le=1024)] = 64
+    cache: str | None = None
+    limits: StateLimits = StateLimits()
+
+    @field_validator("cache")
+    @classmethod
+    def _absolute(cls, value: str | None) -> str | None:
+        if value is not None and not Path(value).is_absolute():
+            raise ValueError("expected an absolute path on the driver's machine, or null")
+        return value
