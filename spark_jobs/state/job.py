@@ -9,20 +9,20 @@ the request. Exit codes: 0 done; 2 done, and something is wrong or different; 1 
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":
+    # Python puts this file's folder on the path, not the checkout; `inspect` there is not the library's.
+    sys.path[0] = sys.path[0].rpartition("/spark_jobs/")[0]
+
 import logging
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-if __name__ == "__main__":
-    # Python puts this file's folder on the path, not the checkout.
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from spark_jobs.runtime import generations, storage
 from spark_jobs.runtime.broker import BrokerAwayError
