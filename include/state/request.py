@@ -104,6 +104,7 @@ def prepare(
         "savepoints_uri": layout.savepoints_uri(spec.stream),
         "raw_uri": layout.table_uri(RAW_EVENTS),
         "folder_uri": operation.folder_uri,
+        "state_limits": spec.state.limits.model_dump(),
     }
     write_json(operation.request_uri, document)
     operation.log.parent.mkdir(parents=True, exist_ok=True)

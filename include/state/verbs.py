@@ -64,6 +64,7 @@ class Verb:
 
 
 _SAVEPOINT = "A savepoint's id, as `savepoints` lists it"
+_BATCH = Field("batch", "number", "As of this retained batch; the newest without it", minimum=0)
 
 VERBS: dict[str, Verb] = {
     verb.name: verb
@@ -96,6 +97,51 @@ VERBS: dict[str, Verb] = {
             (Field("savepoint", "text", f"{_SAVEPOINT}; the newest good one without it"),),
             takes_lease=True,
             has_dry_run=True,
+        ),
+        Verb(
+            "inspect",
+            "Show how large the state is, where it lies, how it grows, and its timers.",
+            (
+                _BATCH,
+                Field("savepoint", "text", f"{_SAVEPOINT}; the current state without it"),
+                Field("show_keys", "flag", "Name the largest keys in full", default=False),
+            ),
+            needs_spark=True,
+        ),
+        Verb(
+            "explain",
+            "Show a key's state, when and why it will end, and what became of it batch by batch.",
+            (
+                Field("key", "text", "The key", is_required=True),
+                _BATCH,
+                Field("savepoint", "text", f"{_SAVEPOINT}; the current state without it"),
+            ),
+            needs_spark=True,
+        ),
+        Verb(
+            "compare",
+            "Compare two states key by key; exit code 1 if they differ.",
+            (
+                Field("left", "text", f"{_SAVEPOINT}; the current state without it"),
+                Field("right", "text", f"{_SAVEPOINT}; the current state without it"),
+                Field(
+                    "by_key", "flag", "Compare what is kept of each key, not how it is stored", default=False
+                ),
+            ),
+            needs_spark=True,
+        ),
+        Verb(
+            "repartition",
+            "Give the state another number of partitions, on a copy, with proof that nothing else changed.",
+            (Field("partitions", "number", "How many", minimum=1, is_required=True),),
+            needs_spark=True,
+            takes_lease=True,
+            has_dry_run=True,
+        ),
+        Verb(
+            "verdict",
+            "Say whether the code and YAML of now may run on the state; exit code 1 if not.",
+            (Field("savepoint", "text", f"{_SAVEPOINT}; the current state without it"),),
         ),
     )
 }

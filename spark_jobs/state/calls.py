@@ -1,62 +1,30 @@
 """From a request to the function of its verb, and from what that returns to an answer.
 
-A verb is one function here, and one line in `CALLS`; `include/state/verbs.py` says what it takes.
+A verb is one function here, in `looking_calls` or `moving_calls`, and one line in `CALLS`;
+`include/state/verbs.py` says what it takes.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
 
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.broker import Broker
-from spark_jobs.runtime.generations import Generation
 from spark_jobs.state.answer import Answer, Listing
 from spark_jobs.state.code_version import code_version
-from spark_jobs.state.journal import Journal
+from spark_jobs.state.context import Context
+from spark_jobs.state.looking_calls import LOOKING_CALLS
+from spark_jobs.state.moving_calls import repartition_call
 from spark_jobs.state.prune import Policy, prune
-from spark_jobs.state.request import Request
 from spark_jobs.state.restore import Restore
 from spark_jobs.state.savepoint import Origin, make_savepoint
-from spark_jobs.state.shelf import Savepoint, Shelf
-from spark_jobs.state.steps import Report
+from spark_jobs.state.shelf import Savepoint
 from spark_jobs.state.verify import verify
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 _SHOWN_PROBLEMS = 5
-
-
-@dataclass(frozen=True)
-class Context:
-    """What a verb works with.
-
-    Attributes:
-        request: What is to be done.
-        generation: The stream's current one.
-        shelf: The stream's savepoints.
-        journal: Of this operation.
-        report: Takes each step; raises when the lease is lost.
-        clock: The time, aware.
-        spark: Gives the session, made at the first call.
-    """
-
-    request: Request
-    generation: Generation
-    shelf: Shelf
-    journal: Journal
-    report: Report
-    clock: Callable[[], datetime]
-    spark: Callable[[], SparkSession]
-
-    @property
-    def stream(self) -> str:
-        """Its name."""
-        return self.request.config.stream
 
 
 def _savepoint(context: Context) -> Answer:
@@ -66,7 +34,7 @@ def _savepoint(context: Context) -> Answer:
         context.generation,
         context.shelf,
         request.stamp,
-        origin=_origin(request),
+        origin=_origin(context),
         reason=request.arguments["reason"],
         now=context.clock(),
         dry_run=request.dry_run,
@@ -84,14 +52,14 @@ def _savepoint(context: Context) -> Answer:
     )
 
 
-def _origin(request: Request) -> Origin:
-    job: Any = importlib.import_module(f"spark_jobs.{request.config.stream}.declaration").JOB
+def _origin(context: Context) -> Origin:
+    request = context.request
     return Origin(
         code=code_version(),
         yaml=request.yaml,
         # The YAML may have been changed since the driver wrote the state.
         configuration=storage.read_json(request.launched_uri) or request.document,
-        state_version=getattr(job, "state_version", None),
+        state_version=getattr(context.job, "state_version", None),
     )
 
 
@@ -193,6 +161,8 @@ CALLS: dict[str, Callable[[Context], Answer]] = {
     "verify": _verify,
     "prune": _prune,
     "restore": _restore,
+    "repartition": repartition_call,
+    **LOOKING_CALLS,
 }
 
 FINISHES_WHAT_IS_PENDING = frozenset({"restore"})

@@ -31,9 +31,11 @@ from spark_jobs.runtime.generations import PendingOperationError
 from spark_jobs.runtime.identity import driver_process, host_identity
 from spark_jobs.runtime.lease import Lease, LeaseHeldError, utc_now
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
+from spark_jobs.runtime.native_job import NativeJob
 from spark_jobs.runtime.status import iso
 from spark_jobs.state.answer import Answer
-from spark_jobs.state.calls import CALLS, FINISHES_WHAT_IS_PENDING, Context
+from spark_jobs.state.calls import CALLS, FINISHES_WHAT_IS_PENDING
+from spark_jobs.state.context import Context
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.journal import Journal
 from spark_jobs.state.page import render
@@ -109,7 +111,7 @@ def perform(request: Request) -> Answer:
             journal=Journal(f"{request.folder_uri}/journal.json", utc_now),
             report=report,
             clock=utc_now,
-            spark=cache(lambda: _session(request, generation.uri)),
+            spark=cache(lambda: _session(context)),
         )
         return CALLS[request.verb](context)
 
@@ -142,14 +144,19 @@ def _leased(request: Request) -> Iterator[Callable[[], object]]:
             lease.release()
 
 
-def _session(request: Request, checkpoint_uri: str) -> SparkSession:
+def _session(context: Context) -> SparkSession:
+    from spark_jobs.runtime.native_query import NATIVE_CONF
     from spark_jobs.runtime.session import checkpoint_conf, create_session
 
-    config = request.config
+    config = context.request.config
     return create_session(
-        f"state {request.verb} {config.stream}",
+        f"state {context.request.verb} {config.stream}",
         config.state_partitions,
-        {**checkpoint_conf(checkpoint_uri), **config.spark_conf},
+        {
+            **checkpoint_conf(context.generation.uri),
+            **(NATIVE_CONF if isinstance(context.job, NativeJob) else {}),
+            **config.spark_conf,
+        },
     )
 
 
@@ -181,7 +188,7 @@ def write_result(request: Request, began: datetime, state: str, message: str, an
         "data": dict(told.data),
     }
     storage.write_json(f"{request.folder_uri}/result.json", result)
-    storage.write_text(f"{request.folder_uri}/index.html", render(result, told.page))
+    storage.write_text(f"{request.folder_uri}/index.html", told.whole_page or render(result, told.page))
 
 
 def _tell(error: Exception) -> int:

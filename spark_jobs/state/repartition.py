@@ -13,6 +13,7 @@ from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.state.checksums import Placement, StateDigests, survey
 from spark_jobs.state.comparing import Difference, State, compare_entries
 from spark_jobs.state.copying import copy_checkpoint, paths_in, remove, size_of
+from spark_jobs.state.errors import StateError
 from spark_jobs.state.soundness import ROCKSDB, Sound, examine
 from spark_jobs.state.steps import Report
 from spark_jobs.state.variables import format_of, in_words
@@ -27,15 +28,15 @@ _SHOWN = 5
 _LONGEST = 200
 
 
-class RepartitionRefusedError(RuntimeError):
+class RepartitionRefusedError(StateError):
     """The state cannot be repartitioned; nothing was written."""
 
 
-class RepartitionFailedError(RuntimeError):
+class RepartitionFailedError(StateError):
     """Spark could not repartition the copy; the source is as it was."""
 
 
-class ProofError(RuntimeError):
+class ProofError(StateError):
     """After the repartition the state is not what it was; the source is as it was."""
 
 

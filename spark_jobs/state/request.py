@@ -31,6 +31,7 @@ class Request:
         savepoints_uri: Folder of the stream's savepoints.
         raw_uri: The table ``raw_events``.
         folder_uri: Folder of the operation.
+        state_limits: Sizes of the state at which somebody should look, `sizes.SizeLimits`.
     """
 
     operation: str
@@ -46,6 +47,7 @@ class Request:
     savepoints_uri: str
     raw_uri: str
     folder_uri: str
+    state_limits: Mapping[str, int]
 
     @property
     def stamp(self) -> str:

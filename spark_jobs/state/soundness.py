@@ -8,13 +8,14 @@ from typing import Any
 
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.state.errors import StateError
 
 ROCKSDB = "RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
 
-class UnsoundCheckpointError(RuntimeError):
+class UnsoundCheckpointError(StateError):
     """A checkpoint is not fit for what was to be done with it."""
 
 

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.failure import explain
+from spark_jobs.state.errors import StateError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -56,7 +57,7 @@ _TEXT = {
 }
 
 
-class StateReadError(RuntimeError):
+class StateReadError(StateError):
     """State could not be read from a checkpoint."""
 
 

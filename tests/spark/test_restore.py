@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.runtime import generations
-from spark_jobs.runtime.config import parse_config
-from spark_jobs.state.answer import Answer
-from spark_jobs.state.job import perform
-from spark_jobs.state.request import Request
 from tests.kafka_broker import RunningBroker
-from tests.spark.launches import FRAUD_WATCH, Launch
+from tests.spark.launches import Launch
+from tests.spark.operating import new_launch, operate
 from tests.spark.oracle import difference, expected_rows, found_rows, in_order
 from tests.spark.payments import QUIET, Payments, payments
 from tests.spark.running import COUNTS, Running, running
@@ -27,40 +24,6 @@ pytestmark = pytest.mark.spark
 # So few that what is read again takes several batches: a tick from before would make most of them late.
 SETTINGS = {"max_records_per_batch": 300}
 NOT_COMPARED = {"topic", "record_timestamp", "generation", "batch_id"}
-
-
-def new_launch(tmp_path: Path, broker: RunningBroker, name: str) -> Launch:
-    folder = tmp_path / name
-    folder.mkdir()
-    launch = Launch(folder, broker, name, partitions=2, stream=FRAUD_WATCH)
-    broker.create_topic(launch.topic, launch.partitions)
-    broker.create_topic(launch.document()["tick_topic"], 1)
-    return launch
-
-
-def operate(launch: Launch, verb: str, **arguments: Any) -> Answer:
-    """A state operation on what the launch has left."""
-    operation = f"20261122T02450{len(list(launch.folder.glob('op-*')))}Z-{verb}"
-    folder = launch.folder / f"op-{operation}"
-    folder.mkdir()
-    document = launch.document(operation)
-    return perform(
-        Request(
-            operation=operation,
-            verb=verb,
-            arguments=arguments,
-            dry_run=False,
-            takes_lease=True,
-            needs_spark=False,
-            config=parse_config(document, "test"),
-            document=document,
-            yaml="",
-            launched_uri=launch.uri("none.json"),
-            savepoints_uri=launch.uri("savepoints"),
-            raw_uri=launch.uri("tables", "raw_events"),
-            folder_uri=f"file://{folder}",
-        )
-    )
 
 
 def feed(launch: Launch, query: Running, sent: Payments, part: int) -> None:
@@ -76,7 +39,8 @@ def feed(launch: Launch, query: Running, sent: Payments, part: int) -> None:
 
 def late(sent: Payments) -> tuple[bytes | None, bytes | None]:
     """The first payment once more, as another one that comes hours too late."""
-    key, value = next(record for record in sent.records if record[1] and b'"kind"' in record[1])
+    wanted = f'"{sent.events[0][1].event_id}"'.encode()
+    key, value = next(record for record in sent.records if record[1] and wanted in record[1])
     assert value is not None
     return key, json.dumps({**json.loads(value), "event_id": "late"}).encode()
 

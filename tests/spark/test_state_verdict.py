@@ -39,7 +39,7 @@ def test_a_driver_with_other_buckets_refuses_and_the_right_one_goes_on(launch: L
     launch.wait_for("read", 240, run_id="run-1", consumed=300)
     first.send_signal(signal.SIGTERM)
     assert first.wait(60) == 0
-    checkpoint = launch.folder / "checkpoint"
+    checkpoint = Path(launch.checkpoint.removeprefix("file://"))
     described = json.loads((checkpoint / "stateward.json").read_text())
     assert (described["stream"], described["state"]["buckets"]) == ("user_sessions", launch.buckets)
     before = checksums(checkpoint)

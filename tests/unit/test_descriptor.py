@@ -47,6 +47,7 @@ def planned(config: Config, folder: Path, *, partitions: int = 2, operators: int
     metadata = {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": conf}
     offsets = {topic: {"0": 3} for topic in (*config.topics, config.tick_topic)}
     lines = ["v1", json.dumps(metadata), json.dumps(offsets)]
+    _write(checkpoint / "metadata", '{"id":"5f0c4f3c-9bb0-4f5e-8a53-0e2f4d1f9a10"}')
     _write(checkpoint / "offsets" / "4", "\n".join(lines))
     _write(checkpoint / "commits" / "4", 'v1\n{"nextBatchWatermarkMs":0}')
     variables = [("head", "ValueState"), ("log", "MapState"), ("$eventTimers_keyToTimestamp", "TimerState")]

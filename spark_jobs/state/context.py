@@ -1,0 +1,63 @@
+"""What the function of a verb works with."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.runtime.generations import Generation
+from spark_jobs.state.journal import Journal
+from spark_jobs.state.manifest import CHECKPOINT
+from spark_jobs.state.request import Request
+from spark_jobs.state.shelf import Shelf
+from spark_jobs.state.steps import Report
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a verb works with.
+
+    Attributes:
+        request: What is to be done.
+        generation: The stream's current one.
+        shelf: The stream's savepoints.
+        journal: Of this operation.
+        report: Takes each step; raises when the lease is lost.
+        clock: The time, aware.
+        spark: Gives the session, made at the first call.
+    """
+
+    request: Request
+    generation: Generation
+    shelf: Shelf
+    journal: Journal
+    report: Report
+    clock: Callable[[], datetime]
+    spark: Callable[[], SparkSession]
+
+    @property
+    def stream(self) -> str:
+        """Its name."""
+        return self.request.config.stream
+
+    @property
+    def job(self) -> Any:
+        """Its declaration: a `StreamJob`, `NativeJob` or `LandingJob`."""
+        return importlib.import_module(f"spark_jobs.{self.stream}.declaration").JOB
+
+    def checkpoint(self, savepoint: str | None) -> str:
+        """The folder of a savepoint's checkpoint; without one that of the current generation.
+
+        Raises:
+            StateError: There is no such savepoint, or it is broken.
+        """
+        if savepoint is None:
+            return self.generation.uri
+        self.shelf.require_good(savepoint)
+        return f"{self.shelf.folder(savepoint)}/{CHECKPOINT}"

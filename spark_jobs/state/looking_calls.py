@@ -1,0 +1,132 @@
+"""The verbs that only look at a state: from a request to their functions, and to an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+from spark_jobs.state.answer import Answer, Listing
+from spark_jobs.state.context import Context
+from spark_jobs.state.errors import StateError
+from spark_jobs.state.sizes import SizeLimits
+from spark_jobs.state.start import judge_start
+
+_SHOWN_CHANGES = 20
+
+
+def _inspect(context: Context) -> Answer:
+    # Verbs that need no Spark do not pay for its import.
+    from spark_jobs.state.documents import inspection_document
+    from spark_jobs.state.inspect import inspect
+    from spark_jobs.state.reading_pages import inspection_page
+
+    arguments = context.request.arguments
+    found = inspect(
+        context.spark(),
+        context.checkpoint(arguments["savepoint"]),
+        context.stream,
+        job=context.job,
+        config=context.request.config,
+        batch_id=arguments["batch"],
+        limits=SizeLimits(**context.request.state_limits),
+        show_keys=arguments["show_keys"],
+        report=context.report,
+    )
+    size = found.size
+    rows = [
+        (variable.operator, variable.name, variable.rows, variable.key_bytes, variable.value_bytes)
+        for variable in found.variables
+    ]
+    return Answer(
+        (
+            f"{context.stream} as of batch {found.batch_id}: {size.keys:,} keys of {size.mean_key_bytes:.0f} "
+            f"bytes with {size.mean_value_bytes:.0f} bytes of state, {size.disk_bytes:,} bytes on disk.",
+            *found.notes,
+        ),
+        (Listing("Variables", ("operator", "variable", "rows", "key bytes", "value bytes"), rows),),
+        inspection_document(found),
+        whole_page=inspection_page(found),
+    )
+
+
+def _explain(context: Context) -> Answer:
+    from spark_jobs.state.documents import explanation_document
+    from spark_jobs.state.explain import explain
+    from spark_jobs.state.formats import when
+    from spark_jobs.state.reading_pages import explanation_page
+
+    arguments = context.request.arguments
+    found = explain(
+        context.spark(),
+        context.checkpoint(arguments["savepoint"]),
+        context.stream,
+        arguments["key"],
+        job=context.job,
+        config=context.request.config,
+        batch_id=arguments["batch"],
+        report=context.report,
+    )
+    has = "has a state" if found.entries else "has no state"
+    history = [(one.batch_id, when(one.planned_ms), one.what) for one in found.history[-_SHOWN_CHANGES:]]
+    return Answer(
+        (f"{context.stream}: key {found.key} {has} as of batch {found.batch_id}.", *found.notes),
+        (Listing("What became of it", ("batch", "planned at", "what"), history),),
+        explanation_document(found),
+        whole_page=explanation_page(found),
+    )
+
+
+def _compare(context: Context) -> Answer:
+    from spark_jobs.state.compare import compare
+    from spark_jobs.state.comparing import State
+
+    arguments = context.request.arguments
+    if arguments["left"] == arguments["right"]:
+        raise StateError(
+            f"stream {context.stream}: expected two states to compare, found one; name another savepoint"
+        )
+    left, right = (State(context.checkpoint(arguments[side])) for side in ("left", "right"))
+    found = compare(
+        context.spark(),
+        left,
+        right,
+        context.report,
+        by="keys" if arguments["by_key"] else "entries",
+    )
+    equal = found.equal
+    rows = [
+        (one.variable, one.only_left, one.only_right, one.changed, str(one.samples[:3]))
+        for one in found.differences
+    ]
+    names = [arguments[side] or "the current state" for side in ("left", "right")]
+    return Answer(
+        (f"{names[0]} and {names[1]} are {'equal' if equal else 'different'}.",),
+        (Listing("Differences", ("variable", "only left", "only right", "changed", "such as"), rows),),
+        asdict(found),
+        is_good=equal,
+    )
+
+
+def _verdict(context: Context) -> Answer:
+    arguments = context.request.arguments
+    uri = context.checkpoint(arguments["savepoint"])
+    verdict = judge_start(context.job, context.request.config, uri)
+    rows = [
+        (str(one.level), one.what, one.before, one.now, one.consequence, "; or ".join(one.ways_out))
+        for one in verdict.findings
+    ]
+    may = "may" if verdict.allows_start else "may not"
+    return Answer(
+        (f"{context.stream}: {verdict.level}. The code and YAML of now {may} run on this state.",),
+        (Listing("Findings", ("verdict", "what", "before", "now", "consequence", "ways out"), rows),),
+        verdict.as_json(),
+        is_good=verdict.allows_start,
+    )
+
+
+LOOKING_CALLS: dict[str, Callable[[Context], Answer]] = {
+    "inspect": _inspect,
+    "explain": _explain,
+    "compare": _compare,
+    "verdict": _verdict,
+}

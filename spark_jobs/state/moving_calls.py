@@ -1,0 +1,70 @@
+"""The verb ``repartition`` as an operation: the next generation is built and proved, and then counts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from spark_jobs.runtime import generations
+from spark_jobs.state import copying
+from spark_jobs.state.answer import Answer, Listing
+from spark_jobs.state.context import Context
+from spark_jobs.state.drained import require_drained
+from spark_jobs.state.soundness import examine
+
+
+def repartition_call(context: Context) -> Answer:
+    """Give the state another number of partitions.
+
+    Nothing refers to the next generation before the last act, one write; whatever an attempt that died has
+    left in its folder is removed first.
+
+    Raises:
+        StateError: It cannot be done, or the proof has failed; the stream's state is as it was.
+    """
+    wanted = context.request.arguments["partitions"]
+    require_drained(context.stream, context.generation.uri)
+    sound = examine(context.generation.uri)
+    if sound.partitions == wanted:
+        line = f"{context.stream} has {wanted} partitions already. Nothing was changed."
+        return Answer((line,), data={"changed": False, "partitions": wanted})
+    if context.request.dry_run:
+        return _would(context, sound.partitions, wanted)
+    return _do(context, wanted)
+
+
+def _would(context: Context, now: int, wanted: int) -> Answer:
+    size = copying.size_of(context.generation.uri)
+    lines = (
+        f"{context.stream} would go from {now} to {wanted} partitions, as generation "
+        f"{context.generation.following().number}: {size:,} bytes would be copied, moved and compared.",
+    )
+    return Answer(lines, data={"changed": False, "partitions": now, "wanted": wanted, "bytes": size})
+
+
+def _do(context: Context, wanted: int) -> Answer:
+    # Verbs that need no Spark do not pay for its import.
+    from spark_jobs.state.repartition import repartition
+
+    following = context.generation.following()
+    copying.remove(following.uri)
+    done = repartition(context.spark(), context.generation.uri, following.uri, wanted, context.report)
+    context.report("generation", f"{following.number} becomes the current one")
+    generations.make_current(following, context.request.operation, context.clock())
+    digests = [(name, one.entries, one.keys, one.content) for name, one in sorted(done.digests.items())]
+    return Answer(
+        (
+            f"{context.stream} has {done.partitions_after} partitions and had {done.partitions_before}; "
+            f"generation {following.number} counts.",
+            "Every key, value and timer is what it was, and lies where Spark looks for it.",
+            f"Generation {context.generation.number} is still in {context.generation.uri}.",
+        ),
+        (
+            Listing("Checksums, the same before and after", ("variable", "entries", "keys", "all"), digests),
+            Listing(
+                "Steps",
+                ("step", "seconds", "bytes written"),
+                [(step.name, step.seconds, step.bytes_written) for step in done.steps],
+            ),
+        ),
+        asdict(done),
+    )

@@ -1,0 +1,49 @@
+"""State operations on what a launch has left, carried out as the job does, in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from include.state.verbs import arguments_of, verb_of
+from spark_jobs.runtime.config import parse_config
+from spark_jobs.state.answer import Answer
+from spark_jobs.state.job import perform
+from spark_jobs.state.request import Request
+from tests.kafka_broker import RunningBroker
+from tests.spark.launches import FRAUD_WATCH, Launch
+
+
+def new_launch(tmp_path: Path, broker: RunningBroker, name: str) -> Launch:
+    folder = tmp_path / name
+    folder.mkdir()
+    launch = Launch(folder, broker, name, partitions=2, stream=FRAUD_WATCH)
+    broker.create_topic(launch.topic, launch.partitions)
+    broker.create_topic(launch.document()["tick_topic"], 1)
+    return launch
+
+
+def operate(launch: Launch, verb: str, *, dry_run: bool = False, **arguments: Any) -> Answer:
+    """A state operation on what the launch has left."""
+    operation = f"20261122T02450{len(list(launch.folder.glob('op-*')))}Z-{verb}"
+    folder = launch.folder / f"op-{operation}"
+    folder.mkdir()
+    document = launch.document(operation)
+    return perform(
+        Request(
+            operation=operation,
+            verb=verb,
+            arguments=arguments_of(verb_of(verb), arguments),
+            dry_run=dry_run,
+            takes_lease=verb_of(verb).takes_lease,
+            needs_spark=verb_of(verb).needs_spark,
+            config=parse_config(document, "test"),
+            document=document,
+            yaml="",
+            launched_uri=launch.uri("none.json"),
+            savepoints_uri=launch.uri("savepoints"),
+            raw_uri=launch.uri("tables", "raw_events"),
+            folder_uri=f"file://{folder}",
+            state_limits={},
+        )
+    )

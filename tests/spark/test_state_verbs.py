@@ -1,0 +1,71 @@
+"""Look at a state, move it, and go on: the verbs of `stateward state` in a row on one stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs.runtime import generations
+from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.state.errors import StateError
+from tests.kafka_broker import RunningBroker
+from tests.spark.operating import new_launch, operate
+from tests.spark.oracle import difference, expected_rows, found_rows
+from tests.spark.payments import QUIET, payments
+from tests.spark.running import running
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_state_is_looked_at_and_repartitioned_and_the_stream_goes_on(
+    tmp_path: Path, broker: RunningBroker, spark: SparkSession
+) -> None:
+    sent = payments(seed=5, accounts=60)
+    launch = new_launch(tmp_path, broker, "verbs")
+    half = len(sent.records) // 2
+    launch.send(sent.records[:half])
+    with running(launch, spark, "run-1", checkpoint_uri=launch.checkpoint) as query:
+        query.settle()
+        keys = query.state_rows()
+        query.drain()
+    assert keys > 0
+
+    assert operate(launch, "verdict").data["level"] == "compatible"
+    inspected = operate(launch, "inspect", show_keys=True)
+    assert inspected.whole_page.startswith("<!doctype html>")
+    found = inspected.data["size"]["keys"]
+    assert found > 0
+    named = inspected.data["variables"][0]["largest"][0]["key"]
+    explained = operate(launch, "explain", key=named)
+    assert explained.data["entries"], f"{named} is among the largest keys, so it has a state"
+    assert operate(launch, "explain", key="nobody").data["entries"] == ()
+
+    saved = operate(launch, "savepoint", reason="before").data["savepoint"]
+    with pytest.raises(StateError, match="expected two states"):
+        operate(launch, "compare")
+    would = operate(launch, "repartition", dry_run=True, partitions=5)
+    assert "would go from 2 to 5 partitions" in would.lines[0]
+    assert generations.current(launch.uri("checkpoint")).number == 1
+    assert operate(launch, "repartition", partitions=2).data["changed"] is False
+    moved = operate(launch, "repartition", partitions=5)
+    assert (moved.data["partitions_before"], moved.data["partitions_after"]) == (2, 5)
+    assert generations.current(launch.uri("checkpoint")).number == 2
+    assert operate(launch, "compare", right=saved).is_good
+    assert operate(launch, "compare", right=saved, by_key=True).is_good
+    assert operate(launch, "inspect").data["size"]["keys"] == found
+    assert operate(launch, "verdict").is_good
+
+    launch.send(sent.records[half:])
+    with running(launch, spark, "run-2", checkpoint_uri=launch.checkpoint, state_partitions=2) as query:
+        query.settle()
+        query.tick(sent.last + QUIET)
+        assert query.state_rows() == 0
+        query.drain()
+    assert difference(found_rows(launch), expected_rows(launch, sent.events)) == {}
+    assert Checkpoint(launch.checkpoint).state_partitions() == 5
+    assert not operate(launch, "compare", right=saved).is_good
