@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 _NO_TICKS = {"mode": "off", "interval_ms": 1000}
 # What some stream changes of a session's settings, as it is without.
-_UNCHANGED = {name: STREAM_CONF.get(name, "true") for name in NATIVE_CONF}
+_UNCHANGED = {
+    **{name: STREAM_CONF.get(name, "true") for name in NATIVE_CONF},
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
 COUNTS = ("accepted", "dead", "late", "duplicates")
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 # An example takes seconds.
-EXAMPLES = int(os.environ.get("SPARK_EXAMPLES", "2"))
+EXAMPLES = int(os.environ.get("SPARK_EXAMPLES", "1"))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Spark's offline repartition of the state between runs: 2 to 5 to 3 partitions, and nothing is different."""
+"""Spark's offline repartition of the state between runs, in place, seen from the workers' copies of it.
+
+`test_state_repartition` has the verb, on every kind of state.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,9 @@ from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.state_cache import StateCache, partition_folder
 from spark_jobs.user_sessions.model import SessionEvent
 from tests.kafka_broker import RunningBroker
-from tests.spark.launches import FRAUD_WATCH, USER_SESSIONS, Launch, Stream, real_events
-from tests.spark.native import LATENESS_MS, NATIVES, Native, send
-from tests.spark.oracle import Rows, difference, expected_rows, found_rows, of_tables
-from tests.spark.payments import QUIET, payments
+from tests.spark.launches import USER_SESSIONS, Launch, real_events
+from tests.spark.oracle import Rows, difference, expected_rows, found_rows
+from tests.spark.payments import QUIET
 from tests.spark.running import COUNTS, running
 from tests.waiting import wait_until
 
@@ -48,64 +50,22 @@ def page_views() -> Input:
         (view["user_id"], SessionEvent(view["event_id"], int(at.timestamp() * 1000), view["event_type"]))
         for view, at in zip(fields, times, strict=True)
     ]
-    counts = counts_of(len(events), 0, 0)
+    counts = {"accepted": len(events), "dead": 0, "late": 0, "duplicates": 0}
     return Input(records, counts, max(times), lambda launch: expected_rows(launch, events))
 
 
-def some_payments() -> Input:
-    made = payments(seed=3, accounts=300)
-    counts = counts_of(len(made.events), made.dead, made.duplicates)
-    return Input(made.records, counts, made.last, lambda launch: expected_rows(launch, made.events))
-
-
-def native_events(native: Native) -> Input:
-    made = send(native, seed=3, keys=20, events_per_key=10)
-    counts = counts_of(len(made.events), made.dead, made.duplicates)
-
-    def rows(launch: Launch) -> dict[str, Rows]:
-        return of_tables(launch, native.oracle(made.events, launch.stream.logic))
-
-    return Input(made.records, counts, made.last, rows)
-
-
-def counts_of(accepted: int, dead: int, duplicates: int) -> dict[str, int]:
-    return {"accepted": accepted, "dead": dead, "late": 0, "duplicates": duplicates}
-
-
-@pytest.mark.parametrize(
-    ("stream", "make"),
-    [
-        pytest.param(USER_SESSIONS, page_views, id="user_sessions"),
-        pytest.param(FRAUD_WATCH, some_payments, id="fraud_watch"),
-    ],
-)
 def test_repartitioned_twice_the_answer_is_exact(
-    stream: Stream, make: Callable[[], Input], tmp_path: Path, broker: RunningBroker, spark: SparkSession
+    tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:
     """Within one session, so that Python workers live on with their copies of the states open.
 
     After a repartition a copy is of other buckets, or of older ones, than its partition has now.
     """
-    launch = new_launch(stream, tmp_path, broker)
-    copies = [stamps(launch) for _ in runs(launch, spark, make())]
-    assert came_back(*copies), "no copy was out of date, so that none had to be noticed"
-
-
-@pytest.mark.parametrize("native", NATIVES, ids=lambda native: native.stream.name)
-def test_so_is_that_of_sparks_own_operators(
-    native: Native, tmp_path: Path, broker: RunningBroker, spark: SparkSession
-) -> None:
-    """Windows, a join and known ids, each with a state of its own in every branch of the plan."""
-    launch = new_launch(native.stream, tmp_path, broker)
-    for _ in runs(launch, spark, native_events(native), allowed_lateness_ms=LATENESS_MS):
-        pass
-
-
-def new_launch(stream: Stream, folder: Path, broker: RunningBroker) -> Launch:
-    launch = Launch(folder, broker, f"repartition-{stream.name}", partitions=2, stream=stream)
+    launch = Launch(tmp_path, broker, "repartition", partitions=2, stream=USER_SESSIONS)
     broker.create_topic(launch.topic, launch.partitions)
     broker.create_topic(launch.document()["tick_topic"], 1)
-    return launch
+    copies = [stamps(launch) for _ in runs(launch, spark, page_views())]
+    assert came_back(*copies), "no copy was out of date, so that none had to be noticed"
 
 
 def runs(launch: Launch, spark: SparkSession, sent: Input, **changes: Any) -> Iterator[int]:

@@ -37,7 +37,7 @@ def test_a_state_is_looked_at_and_repartitioned_and_the_stream_goes_on(
 
     assert operate(launch, "verdict").data["level"] == "compatible"
     inspected = operate(launch, "inspect", show_keys=True)
-    assert inspected.whole_page.startswith("<!doctype html>")
+    assert inspected.whole_page.startswith("<!DOCTYPE html>")
     found = inspected.data["size"]["keys"]
     assert found > 0
     named = inspected.data["variables"][0]["largest"][0]["key"]
