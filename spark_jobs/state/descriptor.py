@@ -115,7 +115,7 @@ def descriptor_uri(checkpoint_uri: str) -> str:
 def found_descriptor(checkpoint_uri: str) -> Descriptor | None:
     """What is known of the state in a checkpoint: its document, and what Spark's own files say, which win.
 
-    None where no batch was planned yet, so that there is no state. Nothing is written, and no JVM is needed.
+    None where no batch was committed yet, so that there is no state. Nothing is written; no JVM is needed.
 
     Args:
         checkpoint_uri: A checkpoint's folder, or a copy of one.

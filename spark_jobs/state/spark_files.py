@@ -21,14 +21,19 @@ _json = json.JSONDecoder()
 
 
 def found_by_spark(checkpoint_uri: str) -> dict[str, Any] | None:
-    """What is known of a checkpoint from its offsets and its state's metadata; None if no batch was planned.
+    """What is known of a checkpoint from its offsets and its state's metadata.
+
+    None if no batch was committed: a driver that dies in the first one leaves its plan and, of the metadata,
+    all, some or none; but no state.
 
     Returns:
         Parts of a descriptor (`descriptor`): ``kind``, ``topics`` and ``spark``.
     """
     uri = checkpoint_uri.rstrip("/")
-    batch = Checkpoint(uri).last_planned()
-    text = storage.read_text(f"{uri}/offsets/{batch}") if batch >= 0 else None
+    checkpoint = Checkpoint(uri)
+    if checkpoint.last_committed() < 0:
+        return None
+    text = storage.read_text(f"{uri}/offsets/{checkpoint.last_planned()}")
     if text is None:
         return None
     _, metadata, *sources = text.splitlines()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,6 +116,16 @@ def test_a_native_stream_is_described_with_its_operators(tmp_path: Path) -> None
     assert found["operators"][0] == "groupBy('user_id', F.window('event_time', size, slide))"
     assert len(found["operators"]) == 4
     assert (found["spark"]["encoding"], found["fields"]["value"]) == ("unsaferow", "number")
+
+
+def test_a_driver_that_died_in_the_first_batch_has_left_no_state(tmp_path: Path) -> None:
+    config = config_of("device_lifecycle", tmp_path)
+    checkpoint = planned(config, tmp_path)
+    assert found_descriptor(config.checkpoint_uri) is not None
+    (checkpoint / "commits" / "4").unlink()
+    assert found_descriptor(config.checkpoint_uri) is None
+    shutil.rmtree(checkpoint / "state")
+    assert found_descriptor(config.checkpoint_uri) is None
 
 
 def test_without_a_planned_batch_there_is_no_state(tmp_path: Path) -> None:
