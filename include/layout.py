@@ -40,9 +40,14 @@ class Layout:
         """Return the URI of the folder with the stream's savepoints."""
         return f"{self.data}/savepoints/{stream}"
 
+    @property
+    def operations_uri(self) -> str:
+        """URI of the folder of all state operations."""
+        return f"{self.data}/operations"
+
     def operation_uri(self, stream: str, operation: str) -> str:
         """Return the URI of the folder of one state operation: request, journal, result and page."""
-        return f"{self.data}/operations/{stream}/{operation}"
+        return f"{self.operations_uri}/{stream}/{operation}"
 
     def lease_uri(self, stream: str) -> str:
         """Return the URI of the Delta table that says who may write the stream's checkpoint."""

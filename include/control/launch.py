@@ -158,6 +158,19 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str) -> DriverCo
     return DriverCommand(command, driver_environment(os.environ, settings, spec.stream, run_id))
 
 
+def master_of(spec: StreamSpec) -> str:
+    """Return the master that the stream's connection names, as `spark-submit` takes it.
+
+    Raises:
+        LaunchError: The connection does not exist.
+    """
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    _require_connection(spec)
+    # Private, as its command: how the provider reads a connection is said nowhere else.
+    return str(SparkSubmitHook(conn_id=spec.spark.conn_id)._connection["master"])
+
+
 @dataclass
 class SparkLauncher:
     """Launches a stream's driver with `spark-submit`; see `act.Launcher`."""

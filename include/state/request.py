@@ -19,6 +19,8 @@ from include.storage import read_json, write_json
 VERSION = 1
 RAW_EVENTS = "raw_events"
 JOB = "state"
+PAGES_PREFIX = "/stateward/operations"
+"""Where the plugin serves the result pages, below Airflow's base path."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,12 @@ class Operation:
     def page_uri(self) -> str:
         """Its result as a page."""
         return f"{self.folder_uri}/index.html"
+
+    @property
+    def page_path(self) -> str:
+        """The page's path below Airflow's base path."""
+        *_, stream, operation = self.folder_uri.split("/")
+        return f"{PAGES_PREFIX}/{stream}/{operation}/index.html"
 
     def result(self) -> dict[str, Any] | None:
         """What came of it; None before it has ended."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from include.layout import Layout
-from include.plugins.data_docs import DataDocsApp, DataDocsPlugin
+from include.plugins.data_docs import DataDocsPlugin
 from tests.airflow.conftest import ROOT
 
 pytestmark = pytest.mark.airflow
@@ -41,7 +41,7 @@ def server(docs: Path, metadata_database: Path) -> Iterator[tuple[Any, str]]:
     token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="reader", role="viewer"))
     outer = FastAPI()
     [mount] = DataDocsPlugin.fastapi_apps
-    outer.mount(mount["url_prefix"], DataDocsApp())
+    outer.mount(mount["url_prefix"], mount["app"])
     yield TestClient(outer, follow_redirects=False), token
     purge_cached_app()
 

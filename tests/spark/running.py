@@ -42,7 +42,7 @@ class Running:
         launch: Where it reads and writes.
         spark: The session.
         run_id: Name of this start.
-        clock: What a tick of the wall clock says, and when one is due; only with ``tick`` among the changes.
+        wall_clock: What a tick of the wall clock says, and when one is due; only with ``tick`` among the changes.
         changes: Changes to the launch's configuration.
     """
 
@@ -52,7 +52,7 @@ class Running:
         spark: SparkSession,
         run_id: str = "run-1",
         *,
-        clock: Callable[[], datetime] = utc_now,
+        wall_clock: Callable[[], datetime] = utc_now,
         **changes: Any,
     ) -> None:
         config = parse_config(launch.document(run_id, **{"tick": _NO_TICKS, **changes}), "test")
@@ -86,7 +86,7 @@ class Running:
             position=lambda: self.progress.position,
             alarms=self.stream.alarms,
             publish=lambda **fields: None,
-            clock=clock,
+            clock=wall_clock,
             ticks=launch.stream.job.ticks,
         )
 

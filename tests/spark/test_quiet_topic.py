@@ -94,7 +94,7 @@ def test_timeouts_fire_within_two_triggers(
         "trigger_interval_ms": int(TRIGGER.total_seconds() * 1000),
     }
 
-    with running(launch, spark, clock=lambda: now, **settings) as query:
+    with running(launch, spark, wall_clock=lambda: now, **settings) as query:
         query.settle()
         now = START + silence.after + lateness - TRIGGER
         query.settle()

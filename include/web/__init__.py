@@ -1,0 +1,1 @@
+"""Pages that the plugins serve inside Airflow's UI."""

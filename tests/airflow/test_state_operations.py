@@ -1,0 +1,123 @@
+"""The DAG of state operations: its form, its task, and the pages it links to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk.exceptions import AirflowFailException
+
+from include.layout import Layout
+from include.operators.state_operation import StateOperationOperator, field_parameter
+from include.plugins.state_operations import StateOperationsPlugin, operations_app
+from include.state.verbs import VERBS
+from tests.airflow.conftest import ROOT, STREAM
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.fixture
+def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    monkeypatch.setenv("STATEWARD_HOME", str(tmp_path))
+    monkeypatch.setenv("STATEWARD_AIRFLOW_URL", "http://airflow.example:8080/base")
+    return Layout.of()
+
+
+def form() -> dict[str, Any]:
+    bag = DagBag(str(ROOT / "dags" / "none"))
+    bag.process_file(str(ROOT / "dags" / "state_operations.py"), only_if_updated=False)
+    assert bag.import_errors == {}
+    dag = bag.dags["state_operations"]
+    assert [task.task_id for task in dag.tasks] == ["operate"]
+    return {name: dag.params.get_param(name) for name in dag.params}
+
+
+def test_the_form_has_a_section_for_each_verb_and_can_be_sent_as_it_is(layout: Layout) -> None:
+    parameters = form()
+    assert parameters["verb"].schema["enum"] == list(VERBS)
+    assert STREAM in parameters["stream"].schema["enum"]
+    for verb in VERBS.values():
+        for field in verb.fields:
+            parameter = parameters[field_parameter(verb.name, field.name)]
+            assert parameter.schema["section"].startswith(verb.name)
+            parameter.resolve()  # as it stands in the form: no field of another verb is in the way
+    partitions = parameters[field_parameter("repartition", "partitions")]
+    assert partitions.resolve(5) == 5
+    with pytest.raises(Exception, match="minimum"):
+        partitions.resolve(0)
+
+
+class Ti:
+    """What a task tells of itself."""
+
+    def __init__(self) -> None:
+        self.pushed: dict[str, str] = {}
+
+    def xcom_push(self, key: str, value: str) -> None:
+        self.pushed[key] = value
+
+
+def operate(verb: str, **changes: Any) -> tuple[list[str], Ti]:
+    params = {name: parameter.resolve() for name, parameter in form().items()}
+    ti = Ti()
+    context: Any = {"params": {**params, "verb": verb, "stream": STREAM, **changes}, "ti": ti}
+    task = StateOperationOperator(task_id="operate")
+    try:
+        return task.execute(context), ti
+    except AirflowFailException as error:
+        return [str(error)], ti
+
+
+def test_the_task_runs_the_verb_and_links_to_its_page(layout: Layout) -> None:
+    [line], ti = operate("savepoints")
+    assert line == f"{STREAM} has 0 savepoints, of which 0 are good."
+    link = ti.pushed["result_page"]
+    assert link.startswith(f"/base/stateward/operations/{STREAM}/")
+    page = Path(layout.operations_uri.removeprefix("file://")) / link.partition("/operations/")[2]
+    assert line in page.read_text()
+
+
+def test_a_refusal_fails_the_task_in_words(layout: Layout) -> None:
+    [told], ti = operate("savepoint")
+    assert told.startswith(f"stream {STREAM}: expected a checkpoint in ")
+    assert "Start the stream first" in told
+    assert ti.pushed["result_page"], "there is a page of what was refused, too"
+    [told], ti = operate("explain")
+    assert told == "explain: key: expected The key, found nothing"
+    assert ti.pushed == {}
+
+
+@pytest.fixture
+def server(layout: Layout, metadata_database: Path) -> Iterator[SimpleNamespace]:
+    from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+    from fastapi import FastAPI
+    from fastapi.testclient import TestClient
+
+    folder = Path(layout.operation_uri(STREAM, "1-inspect").removeprefix("file://"))
+    folder.mkdir(parents=True)
+    (folder / "index.html").write_text("<h1>state</h1>")
+    (folder / "request.json").write_text(json.dumps({"config": "secret"}))
+    create_app(apps="core")  # Makes the auth manager, which checks the tokens.
+    token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="reader", role="viewer"))
+    outer = FastAPI()
+    [mount] = StateOperationsPlugin.fastapi_apps
+    outer.mount(mount["url_prefix"], operations_app())
+    yield SimpleNamespace(client=TestClient(outer, follow_redirects=False), cookies={"_token": token})
+    purge_cached_app()
+
+
+def test_pages_and_nothing_beside_them_are_for_people_who_are_logged_in(server: SimpleNamespace) -> None:
+    folder = f"/stateward/operations/{STREAM}/1-inspect"
+    assert server.client.get(f"{folder}/index.html").status_code == 401
+    answer = server.client.get(f"{folder}/index.html", cookies=server.cookies)
+    assert (answer.status_code, answer.text) == (200, "<h1>state</h1>")
+    for path in ("request.json", "", "..%2f..%2f..%2fetc%2fpasswd.html"):
+        answer = server.client.get(f"{folder}/{path}", cookies=server.cookies)
+        assert answer.status_code == 404, path
+        assert "secret" not in answer.text
