@@ -42,7 +42,8 @@ class Running:
         launch: Where it reads and writes.
         spark: The session.
         run_id: Name of this start.
-        wall_clock: What a tick of the wall clock says, and when one is due; only with ``tick`` among the changes.
+        wall_clock: What a tick of the wall clock says, and when one is due; only with ``tick`` among the
+            changes.
         changes: Changes to the launch's configuration.
     """
 
