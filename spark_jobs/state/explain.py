@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from spark_jobs.state.keyed_history import explain_keyed
 from spark_jobs.state.native_history import explain_native
 from spark_jobs.state.reading import stores
 from spark_jobs.state.retained import Retained, plans, repartitions, retained
+from spark_jobs.state.steps import Report
 from spark_jobs.state.told import Coming, Entry, Happening, Past, Told
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from spark_jobs.runtime.any_job import AnyJob
     from spark_jobs.runtime.config import Config
-
-Report = Callable[[str, str], None]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from spark_jobs.state.native_variables import native_variable, row_count
 from spark_jobs.state.reading import Store, readable, stores
 from spark_jobs.state.retained import Retained, batch_times, plans, retained, state_files
 from spark_jobs.state.sizes import Growth, Sample, Size, SizeLimits, growth, skew
+from spark_jobs.state.steps import Report
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from spark_jobs.runtime.any_job import AnyJob
     from spark_jobs.runtime.checkpoint import PlannedBatch
     from spark_jobs.runtime.config import Config
-
-Report = Callable[[str, str], None]
 
 LARGEST = 10
 SAMPLES = 5
