@@ -12,6 +12,7 @@ from pathlib import Path
 
 from include.control.launch import driver_environment
 from include.control.processes import MARK_RUN_ID, MARK_STREAM
+from include.local_files import local_files_conf
 from include.platform.jars import require_jars
 from include.settings import CHECKOUT, Settings
 from include.spec import StreamSpec
@@ -53,12 +54,14 @@ def spark_command(
     """
     require_jars(settings, ["spark"])
     jars = sorted(str(jar) for jar in (settings.jars / "spark").glob("*.jar"))
+    conf = local_files_conf(settings.jars, master, {})
     return [
         str(Path(sys.executable).parent / "spark-submit"),
         *("--master", master),
         *("--name", name),
         *("--driver-memory", spec.spark.driver_memory),
         *("--jars", ",".join(jars)),
+        *(part for setting in conf.items() for part in ("--conf", "=".join(setting))),
         str(_script(job)),
         request_uri,
     ]

@@ -19,6 +19,7 @@ from typing import Any
 from include.control import detach, processes
 from include.durations import to_ms
 from include.layout import Layout
+from include.local_files import local_files_conf
 from include.settings import CHECKOUT, Settings
 from include.spec import StreamSpec
 from include.storage import write_json
@@ -145,9 +146,10 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str) -> DriverCo
     job = CHECKOUT / "spark_jobs" / spec.stream / "job.py"
     if not job.is_file():
         raise LaunchError(f"stream {spec.stream}: expected its driver at {job}, found no such file.")
+    conf = {**DRIVER_CONF, **spec.spark.conf}
     hook = SparkSubmitHook(
         conn_id=spec.spark.conn_id,
-        conf={**DRIVER_CONF, **spec.spark.conf},
+        conf={**conf, **local_files_conf(settings.jars, master_of(spec), conf)},
         jars=",".join(_jars(settings)),
         driver_memory=spec.spark.driver_memory,
         name=f"stateward-{spec.stream}",

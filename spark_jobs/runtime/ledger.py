@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from spark_jobs.runtime.kept_table import KeptTable
 from spark_jobs.runtime.rows import COUNT_NAMES
 
 _INSTANT = pa.timestamp("us", tz="UTC")
@@ -61,7 +62,7 @@ class Ledger:
     def __init__(
         self, uri: str, stream: str, generation: str, earlier: Mapping[str, int] | None = None
     ) -> None:
-        self._uri = uri
+        self._table = KeptTable(uri)
         self._stream = stream
         self._generation = generation
         self._earlier = earlier or {}
@@ -74,8 +75,7 @@ class Ledger:
         """Put a batch on record, once: a batch that runs again changes nothing."""
         if batch.is_empty or batch.batch_id <= self._last_batch:
             return
-        # Opened anew each time: a table object that is kept and updated grows by 100 kB a commit.
-        table = DeltaTable(self._uri)
+        table = self._table.current()
         written = table.transaction_version(self._app_id)
         if written is None or written < batch.batch_id:
             self._write(table, batch, epoch, run_id)
@@ -121,7 +121,7 @@ class Ledger:
     def _read(self) -> tuple[int, dict[str, int]]:
         names = (*COUNT_NAMES, "rows_out")
         rows = (
-            DeltaTable(self._uri)
+            self._table.current()
             .to_pyarrow_dataset()
             .to_table(
                 columns=["batch_id", *names],

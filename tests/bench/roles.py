@@ -30,7 +30,7 @@ def usage(driver_pid: int, broker_pid: int) -> dict[str, Usage]:
     for process in (psutil.Process(broker_pid), root, *root.children(recursive=True)):
         try:
             with process.oneshot():
-                role = BROKER if process.pid == broker_pid else _role(process)
+                role = BROKER if process.pid == broker_pid else role_of(process)
                 times, rss = process.cpu_times(), process.memory_info().rss
         except psutil.Error:
             continue
@@ -39,7 +39,8 @@ def usage(driver_pid: int, broker_pid: int) -> dict[str, Usage]:
     return found
 
 
-def _role(process: psutil.Process) -> str:
+def role_of(process: psutil.Process) -> str:
+    """The role of a process of a driver's tree."""
     if process.name().startswith("java"):
         return JVM
     command = process.cmdline()

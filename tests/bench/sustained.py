@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -135,6 +135,26 @@ def main(arguments: list[str]) -> int:
 
 
 @contextmanager
+def running(stream: str, workload: Workload, cache: Path) -> Iterator[Run]:
+    """A driver that reads a topic that is full, on a broker of its own; both end with the block."""
+    events = generate(workload)
+    folder = cache / "sustained"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    contestant = FraudWatch() if stream == "fraud_watch" else Stateward()
+    with _broker(None, cache / "kafka") as (bootstrap, broker_pid):
+        fill_topic(bootstrap, workload, events)
+        task = task_of(workload, end_ms(events), folder, bootstrap, "")
+        run = Run(contestant, task, workload, contestant.start(task), broker_pid)
+        launch = run.launch
+        launch.drivers.append(run.process)
+        try:
+            yield run
+        finally:
+            launch.kill_all()
+
+
+@contextmanager
 def _broker(bootstrap: str | None, folder: Path) -> Iterator[tuple[str, int]]:
     if bootstrap is None:
         with benchmark_broker(folder) as broker:
@@ -151,11 +171,19 @@ def _broker(bootstrap: str | None, folder: Path) -> Iterator[tuple[str, int]]:
 def fill_topic(bootstrap: str, workload: Workload, events: Events) -> None:
     """Fill the topic of a workload, unless it is there already."""
     from include.platform.topics import ensure_topic
-    from spark_jobs.runtime.broker import Broker
+    from spark_jobs.runtime.broker import Broker, BrokerAwayError
 
     topic = workload.topic(False)
     ensure_topic(bootstrap, topic, workload.partitions, create=True)
-    held = sum(Broker(bootstrap).end_offsets(topic, workload.partitions).values())
+    broker = Broker(bootstrap)
+
+    def held_now() -> list[int] | None:
+        # A topic that was made a moment ago has no leaders yet.
+        with suppress(BrokerAwayError):
+            return list(broker.end_offsets(topic, workload.partitions).values())
+        return None
+
+    held = sum(wait_until(held_now, 30, f"topic {topic} has leaders") or [])
     if held == 0:
         fill(bootstrap, topic, workload, events)
         return

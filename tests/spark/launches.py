@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from include.control.launch import DRIVER_CONF
+from include.local_files import local_files_conf
 from spark_jobs.runtime import generations
 from spark_jobs.runtime.tables import SHARED_TABLES
 from spark_jobs.runtime.validation import TICK_KEY
@@ -184,7 +185,8 @@ class Launch:
             "--driver-memory",
             self.driver_memory,
         ]
-        command += [part for conf in DRIVER_CONF.items() for part in ("--conf", "=".join(conf))]
+        settings = {**DRIVER_CONF, **local_files_conf(JARS.parent, "local[2]", {})}
+        command += [part for conf in settings.items() for part in ("--conf", "=".join(conf))]
         command += ["--jars", ",".join(str(jar) for jar in sorted(JARS.glob("*.jar")))]
         command += [str(self.stream.script), f"file://{config}"]
         with self.log(run_id).open("ab") as log:
