@@ -9,6 +9,7 @@ add up to the CPU time of a record.
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -58,25 +59,28 @@ def main(arguments: list[str]) -> int:
 
 def _record(run: Run, warm_up: int, seconds: int, py_spy: Path, folder: Path) -> Stacks:
     """CPU time in microseconds per record, by role, thread and stack."""
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     wait_until(
         lambda: (run.launch.status().get("consumed") or 0) >= warm_up,
         600,
         lambda: f"{warm_up:,} records are read: {run.launch.status()}",
     )
     roles = _processes(run)
-    before, begin = _times(roles), _consumed(run)
+    begin = _next_commit(run)
+    before = _times(roles)
     recorders = [_recorder(pid, role, seconds, py_spy, folder) for pid, role in roles.items()]
     for recorder in recorders:
         recorder.wait(seconds + 60)
     for pid in (pid for pid, role in roles.items() if role == JVM):
-        _flight_recorder(pid, "JFR.stop", f"filename={folder / str(pid)}").wait(60)
-    after, records = _times(roles), _consumed(run) - begin
-    assert records > 0, "nothing was read while it was recorded: use more events"
+        _flight_recorder(pid, "JFR.stop", f"filename={_recording(folder, pid, JVM)}").wait(60)
+    # The samples say only how the time is shared out, so it may be counted to the end of the batch.
+    records = _next_commit(run) - begin
+    after = _times(roles)
     found: Counter[tuple[str, ...]] = Counter()
     for pid, role in roles.items():
         used = spent(before.get(pid, {}), after.get(pid, {}))
-        samples = flame_stacks.read(folder / str(pid), role == JVM)
+        samples = flame_stacks.read(_recording(folder, pid, role))
         for stack, cpu_s in flame_stacks.shared(used, samples).items():
             found[(role, *stack)] += cpu_s * 1e6 / records
     return found
@@ -95,14 +99,26 @@ def _times(roles: Mapping[int, str]) -> dict[int, ThreadTimes]:
     return {pid: thread_times(pid) for pid in roles}
 
 
-def _consumed(run: Run) -> int:
-    return int(run.launch.status()["consumed"])
+def _next_commit(run: Run) -> int:
+    """How many records have been read when a batch is committed, which is waited for."""
+
+    def consumed() -> int:
+        return int(run.launch.status()["consumed"])
+
+    before = consumed()
+    return wait_until(
+        lambda: (now := consumed()) > before and now, 120, "a batch is committed: use more events", 0.02
+    )
+
+
+def _recording(folder: Path, pid: int, role: str) -> Path:
+    # The suffix is what the program `jfr` insists on.
+    return folder / f"{pid}.{'jfr' if role == JVM else 'txt'}"
 
 
 def _recorder(pid: int, role: str, seconds: int, py_spy: Path, folder: Path) -> subprocess.Popen[bytes]:
     assert role in ROLES
-    out = folder / str(pid)
-    out.unlink(missing_ok=True)
+    out = _recording(folder, pid, role)
     if role == BROKER:
         return subprocess.Popen(["true"])
     if role == JVM:

@@ -12,7 +12,9 @@ _ROW = 15
 # About what a letter of the labels takes.
 _LETTER = 5.4
 # Narrower is not to be seen.
-_LEAST_PX = 1.5
+_LEAST_PX = 2
+# What is deeper is a call of a call of what counts.
+_DEEPEST = 34
 _COLOURS = {
     "Python workers": "#d1570c",
     "driver's JVM": "#2f6f9f",
@@ -45,7 +47,7 @@ def boxes(stacks: Stacks, least: float) -> list[Box]:
         order = sorted(children, key=lambda frame: -sum(children[frame].values()) if depth < 2 else frame)
         for frame in order:
             width = sum(children[frame].values())
-            if width >= least:
+            if width >= least and depth < _DEEPEST:
                 found.append(Box(begin, begin + width, depth, role or frame, frame))
                 lay(children[frame], begin, depth + 1, role or frame)
             begin += width

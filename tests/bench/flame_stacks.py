@@ -6,7 +6,9 @@ import json
 import re
 import subprocess
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from tests.bench.threads import ENDED, Thread, ThreadTimes
 
@@ -14,14 +16,19 @@ Stacks = Counter[tuple[str, ...]]
 """How much of something belongs to a stack, outermost frame first."""
 
 _PYTHON = 0
+_TELLING = ("org/apache/", "org.apache.", "io/delta/", "io.delta.", "org/rocksdb/", "org.rocksdb.")
 _DIGITS = re.compile(r"[-#:/]?\d[\d.]*")
 
 
-def read(recording: Path, is_jvm: bool) -> dict[int, Stacks]:
-    """Samples by thread id; those of a Python process are all under 0, for its main thread and any other."""
+def read(recording: Path) -> dict[int, Stacks]:
+    """Samples by thread id; those of a Python process are all under 0, for its main thread and any other.
+
+    Args:
+        recording: Of Flight Recorder if it ends with ``.jfr``, else of py-spy, raw; no samples if not there.
+    """
     if not recording.exists():
         return {}
-    return _java(recording) if is_jvm else {_PYTHON: _python(recording)}
+    return _java(recording) if recording.suffix == ".jfr" else {_PYTHON: _python(recording)}
 
 
 def shared(used: ThreadTimes, samples: dict[int, Stacks]) -> Stacks:
@@ -82,13 +89,18 @@ def _java(recording: Path) -> dict[int, Stacks]:
         thread, trace = values["sampledThread"], values["stackTrace"]
         if thread is None or trace is None:
             continue
-        frames = [_java_frame(frame["method"]) for frame in reversed(trace["frames"])]
+        frames = _told(frame["method"] for frame in reversed(trace["frames"]))
         name = _DIGITS.sub("", str(thread["javaName"] or thread["osName"])).partition(" for ")[0]
         found[int(thread["osThreadId"])][(name.strip()[:40], *frames)] += 1
     return found
 
 
-def _java_frame(method: dict[str, dict[str, str] | str]) -> str:
-    kind = method["type"]
-    assert isinstance(kind, dict)
-    return f"{kind['name'].rpartition('/')[2].rpartition('.')[2]}.{method['name']}"
+def _told(methods: Iterable[dict[str, Any]]) -> list[str]:
+    """Spark's frames and the innermost one; in between is plumbing of Java and Scala."""
+    named = [(method["type"]["name"], method["name"]) for method in methods]
+    kept = [
+        (kind, name)
+        for kind, name in named[:-1]
+        if kind.startswith(_TELLING) and "$anonfun" not in name and "$Lambda" not in kind
+    ]
+    return [f"{re.split('[./]', kind)[-1]}.{name}" for kind, name in (*kept, *named[-1:])]

@@ -30,13 +30,13 @@ def test_samples_of_python_are_those_of_its_own_threads(tmp_path: Path) -> None:
         "<module> (daemon.py:1);main (worker.py:2);fold (bucket.py:3) 3\n"
         "<module> (daemon.py:1);main (worker.py:2);read (kafka_reader.py:4) 1\n"
     )
-    samples = read(tmp_path / "1", is_jvm=False)
+    samples = read(tmp_path / "1")
     found = shared({Thread(5, "python"): 4.0, Thread(6, "rdk:main"): 1.0}, samples)
     assert found == {("fold bucket",): 3.0, ("read kafka_reader",): 1.0, ("rdk:main",): 1.0}
 
 
 def test_what_was_not_recorded_is_a_block_by_name(tmp_path: Path) -> None:
-    samples = read(tmp_path / "none", is_jvm=False)
+    samples = read(tmp_path / "none")
     assert shared({Thread(7, "data-plane-3"): 2.0}, samples) == {("data-plane",): 2.0}
 
 
