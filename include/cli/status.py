@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from include.platform.report import (
+    BOUNDS,
     COUNTERS,
     PartReport,
     StreamReport,
@@ -40,6 +41,8 @@ def run(*, as_json: bool) -> None:
     streams = stream_reports(settings, now)
     console.print(_streams_table(streams))
     console.print(_records_table(streams))
+    if reached := [stream for stream in streams if any(stream.bounds.values())]:
+        console.print(_bounds_table(reached))
     for stream in streams:
         if stream.message:
             console.print(f"{stream.stream}: {stream.message}", highlight=False)
@@ -76,6 +79,14 @@ def _records_table(streams: list[StreamReport]) -> Table:
     table = Table("stream", *COUNTERS, title="Records", title_justify="left")
     for stream in streams:
         table.add_row(stream.stream, *(_text(value) for value in stream.counters.values()))
+    return table
+
+
+def _bounds_table(streams: list[StreamReport]) -> Table:
+    names = (name.replace("_", " ") for name in BOUNDS)
+    table = Table("stream", *names, title="Bounds per key that were reached", title_justify="left")
+    for stream in streams:
+        table.add_row(stream.stream, *(_text(value) for value in stream.bounds.values()))
     return table
 
 
