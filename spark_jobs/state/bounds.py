@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from deltalake import DeltaTable
+
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.ledger import recorded
 from spark_jobs.runtime.stream_job import StreamJob
@@ -44,7 +46,7 @@ def bounds_of(job: AnyJob | None, config: Config | None, found: Retained) -> tup
     """What is on record of a checkpoint's bounds, up to the batch that is looked at.
 
     Returns:
-        None of a stream that has no keyed logic, or whose table of counts is not named.
+        None of a stream that has no keyed logic, or whose table of counts is not there.
     """
     if not isinstance(job, StreamJob) or config is None or _COUNTS not in config.tables:
         return ()
@@ -53,6 +55,9 @@ def bounds_of(job: AnyJob | None, config: Config | None, found: Retained) -> tup
     if query_id is None:
         return ()
     uri, earlier = config.tables[_COUNTS], checkpoint.earlier()
+    if not DeltaTable.is_deltatable(uri):
+        # A checkpoint may be looked at where its tables are not.
+        return ()
     _, totals = recorded(uri, found.stream, query_id, earlier, found.batch_id)
     return told(config.limits.max_held, totals)
 

@@ -24,13 +24,13 @@ from typing import Any
 import psutil
 
 from include.settings import CHECKOUT, Settings
+from tests.bench.fill import fill
 from tests.bench.measure import task_of
 from tests.bench.operations import Done, Operations, emptied
 from tests.bench.oracle import answer_of, expected
 from tests.bench.peers.task import Task
 from tests.bench.run import benchmark_broker
 from tests.bench.stateward import Stateward, launch_of
-from tests.bench.sustained import fill_topic
 from tests.bench.workload import GAP_MS, Workload, end_ms, generate
 from tests.spark.launches import Launch
 from tests.waiting import wait_until
@@ -61,7 +61,8 @@ def main(arguments: list[str]) -> int:
         "workload": workload.as_json(),
     }
     with benchmark_broker(cache / "kafka") as broker:
-        fill_topic(broker.bootstrap, workload, events)
+        topic = broker.create_topic(workload.topic(False), workload.partitions)
+        fill(broker.bootstrap, topic, workload, events)
         variant = f"batch_{workload.events // _BATCHES}"
         task = task_of(workload, end_ms(events), folder, broker.bootstrap, variant)
         drill = Drill(Stateward(), replace(task, parallelism=_FIRST), workload)
