@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from include.platform.report import (
+    BOUNDS,
     COUNTERS,
     PartReport,
     StreamReport,
@@ -40,6 +41,8 @@ def run(*, as_json: bool) -> None:
     streams = stream_reports(settings, now)
     console.print(_streams_table(streams))
     console.print(_records_table(streams))
+    if (bounds := bounds_table(streams)) is not None:
+        console.print(bounds)
     for stream in streams:
         if stream.message:
             console.print(f"{stream.stream}: {stream.message}", highlight=False)
@@ -76,6 +79,18 @@ def _records_table(streams: list[StreamReport]) -> Table:
     table = Table("stream", *COUNTERS, title="Records", title_justify="left")
     for stream in streams:
         table.add_row(stream.stream, *(_text(value) for value in stream.counters.values()))
+    return table
+
+
+def bounds_table(streams: list[StreamReport]) -> Table | None:
+    """What the bounds of keys have cost, a row for each stream that has reached one; None without any."""
+    reached = [stream for stream in streams if any(stream.bounds.values())]
+    if not reached:
+        return None
+    names = (name.replace("_", " ") for name in BOUNDS)
+    table = Table("stream", *names, title="Bounds per key that were reached", title_justify="left")
+    for stream in reached:
+        table.add_row(stream.stream, *(_text(value) for value in stream.bounds.values()))
     return table
 
 

@@ -136,7 +136,15 @@ class Controller:
         launch = Launch(run_id=run_id, at=now, host=processes.host_identity(), log=str(log_file))
         restarts = (*control.restarts, now) if action.after_failure else control.restarts
         recent = tuple(at for at in restarts if now - at <= self.limits.window)
-        intended = replace(control, run_id=run_id, launch=launch, reason=action.reason, restarts=recent)
+        intended = replace(
+            control,
+            run_id=run_id,
+            launch=launch,
+            reason=action.reason,
+            restarts=recent,
+            failures=control.failures + action.after_failure,
+            failures_since=control.failures_since or now,
+        )
         self._write(intended)
         pid = self.launcher.start(run_id, log_file)
         started = replace(launch, pid=pid, pid_started=processes.started_at(pid))

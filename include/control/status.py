@@ -35,7 +35,11 @@ class Launch:
 
 @dataclass(frozen=True)
 class Control:
-    """What should be. See `control/<stream>.json`."""
+    """What should be. See `control/<stream>.json`.
+
+    `restarts` are the recent relaunches after a failure, which are forgotten when a person starts anew;
+    `failures` counts all of them since `failures_since`.
+    """
 
     stream: str
     desired: Desired
@@ -45,6 +49,8 @@ class Control:
     reason: str
     launch: Launch | None = None
     restarts: tuple[datetime, ...] = ()
+    failures: int = 0
+    failures_since: datetime | None = None
 
     @property
     def launch_pending(self) -> bool:
@@ -119,6 +125,8 @@ def control_from(document: Mapping[str, Any]) -> Control:
             reason=str(document.get("reason", "")),
             launch=None if launch is None else _launch_from(launch),
             restarts=tuple(parse_time(item) for item in document.get("restarts", ())),
+            failures=int(document.get("failures", 0)),
+            failures_since=_time_or_none(document.get("failures_since")),
         )
     except (KeyError, TypeError) as error:
         raise DocumentError(f"control document: missing or wrong field {error}") from error
@@ -146,6 +154,8 @@ def control_document(control: Control) -> dict[str, Any]:
             "log": launch.log,
         },
         "restarts": [format_time(at) for at in control.restarts],
+        "failures": control.failures,
+        "failures_since": None if control.failures_since is None else format_time(control.failures_since),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +14,8 @@ from include.settings import Settings
 from include.storage import CorruptDocumentError, read_json
 
 COUNTERS = ("consumed", "accepted", "dead", "late", "duplicates")
+BOUNDS = ("held_full", "folded_early", "below_floor", "ids_full", "ids_forgotten")
+"""What the bounds of keys have cost a stream (docs/state-bounds.md)."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class StreamReport:
     last_batch_age_s: float | None
     status_age_s: float | None
     counters: dict[str, int | None]
+    bounds: dict[str, int | None] = field(default_factory=dict)
 
 
 def part_reports(settings: Settings, now: datetime) -> list[PartReport]:
@@ -99,6 +102,7 @@ def _stream_report(layout: Layout, stream: str, now: datetime) -> StreamReport:
         last_batch_age_s=_age(status.get("last_batch_at"), now),
         status_age_s=_age(status.get("updated_at"), now),
         counters={name: status.get(name) for name in COUNTERS},
+        bounds={name: (status.get("bounds") or {}).get(name) for name in BOUNDS},
     )
 
 

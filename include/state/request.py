@@ -10,6 +10,8 @@ from typing import Any
 
 from include import batch_job
 from include.control.launch import resolved_configuration
+from include.control.observe import read_control
+from include.control.status import DocumentError, format_time
 from include.layout import Layout
 from include.settings import Settings
 from include.spec import StreamSpec
@@ -113,6 +115,7 @@ def prepare(
         "raw_uri": layout.table_uri(RAW_EVENTS),
         "folder_uri": operation.folder_uri,
         "state_limits": spec.state.limits.model_dump(),
+        "failures": _failures(layout, spec.stream),
     }
     write_json(operation.request_uri, document)
     operation.log.parent.mkdir(parents=True, exist_ok=True)
@@ -126,6 +129,18 @@ def _new_operation(layout: Layout, verb: Verb, stream: str, now: datetime) -> Op
         tries += 1
         name = f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{verb.name}-{tries}"
     return Operation(name, layout.operation_uri(stream, name), layout.operation_log(stream, name), verb)
+
+
+def _failures(layout: Layout, stream: str) -> dict[str, Any] | None:
+    """How often the stream's driver was started again after a failure, as far as it is on record."""
+    try:
+        control = read_control(layout, stream)
+    except DocumentError:
+        # Whoever acts on it says so; a look at the state does without.
+        return None
+    if control is None or control.failures_since is None:
+        return None
+    return {"count": control.failures, "since": format_time(control.failures_since)}
 
 
 def _yaml(stream: str, settings: Settings) -> str:

@@ -13,7 +13,9 @@ the order of their event time however they arrived. The rules, with ``W`` the wa
 
 What is held is bounded. Beyond ``max_held`` the oldest events are folded early and leave a floor behind: a
 later arrival below that floor could no longer be put in its place, so it counts as late. Only such a key
-gives up the promise that the answer does not depend on the order of arrival.
+gives up the promise that the answer does not depend on the order of arrival. Beyond ``max_held`` remembered
+ids the oldest are forgotten early, and an event that comes once more counts twice. Both are counted
+(`Overrun`).
 """
 
 from collections.abc import Callable, Sequence
@@ -63,6 +65,20 @@ class Limits:
     jitter_ms: int = 0
 
 
+class Overrun(NamedTuple):
+    """What the bounds of a key have cost it in one call.
+
+    Attributes:
+        folded_early: Events that were folded before the watermark had passed them.
+        ids_forgotten: Ids that were forgotten before their time.
+        below_floor: Late arrivals that are late for the floor alone.
+    """
+
+    folded_early: int
+    ids_forgotten: int
+    below_floor: int
+
+
 class Admission(NamedTuple, Generic[E]):
     """The verdict on one call's arrivals.
 
@@ -75,6 +91,7 @@ class Admission(NamedTuple, Generic[E]):
         accepted: How many arrivals were accepted.
         duplicates: How many arrivals were duplicates.
         late: The late arrivals.
+        overrun: What the bounds have cost; None if they were not reached.
     """
 
     ready: tuple[E, ...]
@@ -84,6 +101,7 @@ class Admission(NamedTuple, Generic[E]):
     accepted: int
     duplicates: int
     late: tuple[E, ...]
+    overrun: Overrun | None = None
 
 
 # The order in which events are folded: event time, then id.
@@ -133,6 +151,11 @@ def admit(
         floor_ms = ready[-1].event_ms
     if ready:
         remembered += [Seen(event.event_id, event.event_ms) for event in ready if event.event_ms >= horizon]
+    forgotten = max(0, len(remembered) - limits.max_held)
+    overrun = None
+    if overflow or forgotten or (late and earliest_ms > watermark_ms):
+        below = sum(event.event_ms >= watermark_ms for event in late)
+        overrun = Overrun(overflow, forgotten, below) if overflow or forgotten or below else None
     return Admission(
         tuple(ready),
         tuple(still_held),
@@ -141,6 +164,7 @@ def admit(
         accepted,
         duplicates,
         tuple(late),
+        overrun,
     )
 
 

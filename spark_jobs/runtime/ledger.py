@@ -65,9 +65,8 @@ class Ledger:
         self._table = KeptTable(uri)
         self._stream = stream
         self._generation = generation
-        self._earlier = earlier or {}
         self._app_id = f"{generation}:batch_counts"
-        last_batch, totals = self._read()
+        last_batch, totals = recorded(uri, stream, generation, earlier or {})
         self._last_batch = last_batch
         self._history: deque[tuple[int, dict[str, int]]] = deque([(last_batch, totals)], maxlen=_UNPUBLISHED)
 
@@ -111,23 +110,33 @@ class Ledger:
             commit_properties=CommitProperties(app_transactions=[Transaction(self._app_id, batch.batch_id)]),
         )
 
-    def _counts(self) -> pc.Expression:
-        """Of rows that are in the history of this generation."""
-        wanted = pc.field("generation") == self._generation
-        for generation, last_batch in self._earlier.items():
-            wanted |= (pc.field("generation") == generation) & (pc.field("batch_id") <= last_batch)
-        return wanted
 
-    def _read(self) -> tuple[int, dict[str, int]]:
-        names = (*COUNT_NAMES, "rows_out")
-        rows = (
-            self._table.current()
-            .to_pyarrow_dataset()
-            .to_table(
-                columns=["batch_id", *names],
-                filter=(pc.field("stream") == self._stream) & self._counts(),
-            )
-        )
-        totals = {name: pc.sum(rows[name]).as_py() or 0 for name in names}
-        last = pc.max(rows["batch_id"]).as_py()
-        return (-1 if last is None else last), totals
+def recorded(
+    uri: str,
+    stream: str,
+    generation: str,
+    earlier: Mapping[str, int],
+    last_batch: int | None = None,
+) -> tuple[int, dict[str, int]]:
+    """The last batch on record (-1 without one), and the totals of all; of a name no row has they are 0.
+
+    Args:
+        uri: The table ``batch_counts``.
+        stream: Name of the stream.
+        generation: Id of the streaming query.
+        earlier: The generations it goes on from, and the last batch of each.
+        last_batch: Up to which batch of this generation; None for all.
+    """
+    table = DeltaTable(uri).to_pyarrow_dataset()
+    wanted = pc.field("generation") == generation
+    if last_batch is not None:
+        wanted &= pc.field("batch_id") <= last_batch
+    for before, its_last in earlier.items():
+        wanted |= (pc.field("generation") == before) & (pc.field("batch_id") <= its_last)
+    names = (*COUNT_NAMES, "rows_out")
+    # A table of an earlier release may lack some until a driver of this one has started.
+    known = [name for name in names if name in table.schema.names]
+    rows = table.to_table(columns=["batch_id", *known], filter=(pc.field("stream") == stream) & wanted)
+    totals = {name: (pc.sum(rows[name]).as_py() or 0) if name in known else 0 for name in names}
+    last = pc.max(rows["batch_id"]).as_py()
+    return (-1 if last is None else last), totals

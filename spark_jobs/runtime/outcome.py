@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from spark_jobs.runtime.admission import Overrun
 from spark_jobs.runtime.keyed import Turn
 from spark_jobs.runtime.rows import KIND_COUNTS, encode_rows
 from spark_jobs.runtime.stream_job import Output
@@ -28,6 +30,7 @@ class Outcome:
         self.watermark_ms = watermark_ms
         self.timers: dict[int, int | None] = {}
         self.accepted = self.dead = self.duplicates = self.tick_records = 0
+        self._overruns: Counter[str] = Counter()
         self._topic = topic
         self._tables = {output.row: output.table for output in outputs}
         self._rows: dict[type[Any], list[tuple[Any, ...]]] = {output.row: [] for output in outputs}
@@ -42,12 +45,20 @@ class Outcome:
         admission = turn.admission
         self.accepted += admission.accepted
         self.duplicates += admission.duplicates
+        if admission.overrun is not None:
+            self._note(admission.overrun)
         if admission.late:
             places = {id(event): record for event, record in zip(events, records, strict=True)}
             for event in admission.late:
                 partition, offset, record_ms, raw = places[id(event)][1:5]
                 late = (self._topic, partition, offset, record_ms, event.event_id, key, event.event_ms)
                 self._late.append((*late, self.watermark_ms, raw))
+
+    def _note(self, overrun: Overrun) -> None:
+        counted = overrun._asdict()
+        counted["held_full"] = int(overrun.folded_early > 0)
+        counted["ids_full"] = int(overrun.ids_forgotten > 0)
+        self._overruns.update({name: number for name, number in counted.items() if number})
 
     def parts(self) -> Iterator[tuple[str, int, bytes]]:
         """``(kind, rows, data)``: a part for each table that gets rows, and one of counts if any."""
@@ -63,6 +74,7 @@ class Outcome:
             "late": len(self._late),
             "duplicates": self.duplicates,
             "tick_records": self.tick_records,
+            **self._overruns,
         }
         if any(counts.values()):
             counts["watermark_ms"] = self.watermark_ms

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.runtime.checkpoint import Checkpoint, consumed
 from spark_jobs.runtime.ledger import Ledger
 from spark_jobs.runtime.offsets import Offsets
+from spark_jobs.runtime.rows import BOUND_NAMES
 from spark_jobs.runtime.source import observed_times
 from spark_jobs.runtime.status import iso_ms
 
@@ -114,4 +115,5 @@ class Progress:
             "consumed": read - totals["tick_records"],
             **{name: totals[name] for name in ("accepted", "dead", "late", "duplicates")},
             "rows_out": totals["rows_out"],
+            "bounds": {name: totals[name] for name in BOUND_NAMES},
         }

@@ -18,7 +18,9 @@ from spark_jobs.runtime.tables import Table, arrow_schema
 KIND_COUNTS = "counts"
 # The packed rows; `lanes.OUTPUT_DDL` for Spark.
 OUTPUT_SCHEMA = pa.schema([("kind", pa.string()), ("rows", pa.int64()), ("data", pa.binary())])
-COUNT_NAMES = ("accepted", "dead", "late", "duplicates", "tick_records")
+BOUND_NAMES = ("held_full", "folded_early", "below_floor", "ids_full", "ids_forgotten")
+"""What the bounds of keys have cost: see `tables.BATCH_COUNTS`."""
+COUNT_NAMES = ("accepted", "dead", "late", "duplicates", "tick_records", *BOUND_NAMES)
 
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 

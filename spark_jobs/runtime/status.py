@@ -33,6 +33,7 @@ _UNKNOWN = (
     "dead",
     "late",
     "duplicates",
+    "bounds",
 )
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from deltalake import Schema
+    from deltalake import DeltaTable, Schema
+    from deltalake.schema import Field
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Table:
     came_at: str = ""
 
     def create(self, uri: str) -> None:
-        """Create the table at ``uri`` unless it exists."""
+        """Create the table at ``uri``, or give one of an earlier release the columns it lacks."""
         # Not at the top: every Python worker imports this module, and none of them creates a table.
         from deltalake import DeltaTable
 
@@ -71,6 +72,23 @@ class Table:
             name=self.name,
             description=self.description,
         )
+        self._complete(uri)
+
+    def _complete(self, uri: str) -> None:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        try:
+            if missing := self._missing_in(DeltaTable(uri)):
+                DeltaTable(uri).alter.add_columns(missing)
+        except DeltaError:
+            # Streams that start together share some tables, and one of them is the first.
+            if self._missing_in(DeltaTable(uri)):
+                raise
+
+    def _missing_in(self, table: DeltaTable) -> list[Field]:
+        there = {field.name for field in table.schema().fields}
+        return [field for field in self.schema().fields if field.name not in there]
 
     def schema(self) -> Schema:
         """The Delta schema."""
@@ -147,6 +165,11 @@ BATCH_COUNTS = Table(
         Column("rows_out", "long", "Rows written to the stream's own tables"),
         Column("watermark", "timestamp", "Watermark of the batch"),
         Column("committed_at", "timestamp", "When it was written"),
+        Column("held_full", "long", "Looks at a key that held more events than max_held_events"),
+        Column("folded_early", "long", "Events folded before the watermark, for that"),
+        Column("below_floor", "long", "Late events that are late for that alone"),
+        Column("ids_full", "long", "Looks at a key with more ids to remember than max_held_events"),
+        Column("ids_forgotten", "long", "Ids forgotten before their time, for that"),
     ),
     ("stream",),
 )

@@ -20,6 +20,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spark_jobs.state import formats
+
 DAY_MS = 86_400_000
 
 # Where nothing is known of failures.
@@ -50,6 +52,7 @@ class Interval:
         measured_batches: From how many batches.
         mtbf_ms: The mean time between failures.
         is_assumed: Whether that is assumed.
+        mtbf_from: What it rests on, in words.
         young_ms: The interval after Young 1974.
         daly_ms: After Daly 2006.
         interval_ms: The interval as it is: the mean time between two batches; None of fewer than two.
@@ -61,6 +64,7 @@ class Interval:
     measured_batches: int
     mtbf_ms: int
     is_assumed: bool
+    mtbf_from: str
     young_ms: float | None
     daly_ms: float | None
     interval_ms: float | None
@@ -96,24 +100,47 @@ def fixed_cost_ms(times: Sequence[BatchTime]) -> float | None:
     return float(least[middle]) if len(least) % 2 else (least[middle - 1] + least[middle]) / 2
 
 
-def interval(times: Sequence[BatchTime], mtbf_ms: int | None) -> Interval:
+def mean_time_between(failures: int, since_ms: int, until_ms: int) -> tuple[int | None, str]:
+    """The mean time between failures (ms) by what is on record, and what it rests on.
+
+    Without a failure it is at least the time on record, which is taken if it is longer than what is assumed;
+    else it is None.
+
+    Args:
+        failures: How often the driver was started again after a failure.
+        since_ms: Since when that is counted (ms since 1970 UTC).
+        until_ms: Until when.
+    """
+    counted_ms = until_ms - since_ms
+    since = f"{formats.span(counted_ms)} on record, since {formats.when(since_ms // 1000 * 1000)} UTC"
+    if failures > 0 and counted_ms > 0:
+        return counted_ms // failures, f"{failures} restarts after a failure in {since}"
+    if counted_ms > ASSUMED_MTBF_MS:
+        return counted_ms, f"no restart after a failure in {since}: it is at least so long"
+    return None, f"assumed: no restart after a failure in {since}"
+
+
+def interval(times: Sequence[BatchTime], mtbf_ms: int | None, mtbf_from: str = "") -> Interval:
     """The formula for batches that were measured.
 
     Args:
         times: Of the retained batches, oldest first.
         mtbf_ms: The mean time between failures, or None to assume a day.
+        mtbf_from: What that rests on, in words.
     """
+    told = mtbf_from or ("assumed" if mtbf_ms is None else "given")
     cost_ms = fixed_cost_ms(times)
     failures_ms = ASSUMED_MTBF_MS if mtbf_ms is None else mtbf_ms
     actual_ms = _mean_interval_ms(times)
     if not cost_ms:
-        return Interval(None, 0, failures_ms, mtbf_ms is None, None, None, actual_ms, None, None)
+        return Interval(None, 0, failures_ms, mtbf_ms is None, told, None, None, actual_ms, None, None)
     best_ms = daly_ms(cost_ms, failures_ms)
     return Interval(
         cost_ms,
         len(times),
         failures_ms,
         mtbf_ms is None,
+        told,
         young_ms(cost_ms, failures_ms),
         best_ms,
         actual_ms,

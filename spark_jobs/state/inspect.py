@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.runtime.stream_job import StreamJob
+from spark_jobs.state.bounds import Bound, bounds_of
 from spark_jobs.state.checkpoint_interval import Interval, interval
 from spark_jobs.state.key_rule import rule_of
 from spark_jobs.state.keyed_variables import KEYS, keyed_variables, live_keys
@@ -44,6 +45,7 @@ class Inspection:
         size: The terms of the size formula.
         growth: Over the retained batches.
         interval: The checkpoint-interval formula.
+        bounds: Of each bound per key how often it was reached, and what that has cost.
         unreadable: States that the stream's logic of now cannot read.
         keys_shown: Whether keys are named in full.
         notes: What was left out, or what a figure rests on, in sentences.
@@ -62,6 +64,7 @@ class Inspection:
     size: Size
     growth: Growth
     interval: Interval
+    bounds: tuple[Bound, ...]
     unreadable: int
     keys_shown: bool
     notes: tuple[str, ...]
@@ -77,6 +80,7 @@ def inspect(
     batch_id: int | None = None,
     limits: SizeLimits | None = None,
     mtbf_ms: int | None = None,
+    mtbf_from: str = "",
     show_keys: bool = False,
     largest: int = LARGEST,
     samples: int = SAMPLES,
@@ -93,6 +97,7 @@ def inspect(
         batch_id: As of which retained batch; None for the newest.
         limits: Sizes at which somebody should look; None for 1 GB and 5 GB.
         mtbf_ms: The mean time between failures, milliseconds; None to assume a day.
+        mtbf_from: What that rests on, in words.
         show_keys: Whether keys are named in full, which may be personal data.
         largest: How many of the largest keys to name.
         samples: As of how many batches to count keys for the growth; 1 or less leaves it out. Each costs
@@ -128,7 +133,8 @@ def inspect(
         bucket_skew=_skew([variable.buckets for variable in _data(variables)]),
         size=size,
         growth=growth(counted, size, limits or SizeLimits()),
-        interval=interval(times, mtbf_ms),
+        interval=interval(times, mtbf_ms, mtbf_from),
+        bounds=bounds_of(job, config, found),
         unreadable=unreadable,
         keys_shown=show_keys,
         notes=tuple(_notes(found, variables, unreadable, bool(times))),

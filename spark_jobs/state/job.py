@@ -57,7 +57,8 @@ log = logging.getLogger("stateward.state")
 
 def say(part: str, what: str) -> None:
     """Report progress to whoever reads standard output."""
-    print(STEP, part, what, sep="\t", flush=True)  # noqa: T201
+    # In one piece: files are copied by several threads, and their lines must not mix.
+    print(f"{STEP}\t{part}\t{what}\n", end="", flush=True)  # noqa: T201
 
 
 def main(arguments: list[str]) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import datetime
 
 from spark_jobs.state.answer import Answer, Listing
+from spark_jobs.state.checkpoint_interval import mean_time_between
 from spark_jobs.state.context import Context
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.sizes import SizeLimits
@@ -21,6 +23,7 @@ def _inspect(context: Context) -> Answer:
     from spark_jobs.state.reading_pages import inspection_page
 
     arguments = context.request.arguments
+    mtbf_ms, mtbf_from = _failures(context)
     found = inspect(
         context.spark(),
         context.checkpoint(arguments["savepoint"]),
@@ -29,6 +32,8 @@ def _inspect(context: Context) -> Answer:
         config=context.request.config,
         batch_id=arguments["batch"],
         limits=SizeLimits(**context.request.state_limits),
+        mtbf_ms=mtbf_ms,
+        mtbf_from=mtbf_from,
         show_keys=arguments["show_keys"],
         report=context.report,
     )
@@ -41,12 +46,22 @@ def _inspect(context: Context) -> Answer:
         (
             f"{context.stream} as of batch {found.batch_id}: {size.keys:,} keys of {size.mean_key_bytes:.0f} "
             f"bytes with {size.mean_value_bytes:.0f} bytes of state, {size.disk_bytes:,} bytes on disk.",
+            *(f"Bound reached, {one.name}: {one.cost}." for one in found.bounds if one.reached),
             *found.notes,
         ),
         (Listing("Variables", ("operator", "variable", "rows", "key bytes", "value bytes"), rows),),
         inspection_document(found),
         whole_page=inspection_page(found),
     )
+
+
+def _failures(context: Context) -> tuple[int | None, str]:
+    """The mean time between failures by what the control plane has on record, and what that rests on."""
+    found = context.request.failures
+    if found is None or found["since"] is None:
+        return None, "assumed: no restarts are on record"
+    since_ms = int(datetime.fromisoformat(found["since"]).timestamp() * 1000)
+    return mean_time_between(found["count"], since_ms, int(context.clock().timestamp() * 1000))
 
 
 def _explain(context: Context) -> Answer:

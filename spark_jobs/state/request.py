@@ -32,6 +32,8 @@ class Request:
         raw_uri: The table ``raw_events``.
         folder_uri: Folder of the operation.
         state_limits: Sizes of the state at which somebody should look, `sizes.SizeLimits`.
+        failures: How often the driver was started again after a failure (``count``), and ``since`` when that
+            is counted (ISO 8601); None if nobody has counted.
     """
 
     operation: str
@@ -48,6 +50,7 @@ class Request:
     raw_uri: str
     folder_uri: str
     state_limits: Mapping[str, int]
+    failures: Mapping[str, Any] | None = None
 
     @property
     def stamp(self) -> str:

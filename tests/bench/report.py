@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from include.settings import CHECKOUT, Settings
-from tests.bench import report_runs
+from tests.bench import report_runs, report_states
 from tests.bench.chart import draw
 from tests.bench.workload import Workload
 
@@ -222,6 +222,9 @@ def main(arguments: list[str]) -> int:
     )
     least = parser.parse_args(arguments).least_runs
     file = Settings().home / "bench" / "results.jsonl"
+    for page, text in report_states.pages(file.parent):
+        page.write_text(put_between_markers(page.read_text(), text))
+        print(f"in {page.relative_to(CHECKOUT)}")
     if not file.exists():
         print(f"report: expected results in {file}, found none: run `make bench` first", file=sys.stderr)
         return 1

@@ -45,7 +45,7 @@ class BucketBench:
             state_type=job.state_type,
             event_type=job.event_type,
             outputs=job.outputs,
-            limits=Limits(LATENESS, max_held=100, **limits),
+            limits=Limits(LATENESS, **{"max_held": 100, **limits}),
             topic="t",
             state_version=1,
             cache_root=str(folder),

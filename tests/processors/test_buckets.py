@@ -102,6 +102,16 @@ def test_a_late_event_comes_out_with_its_raw_record(bench: Bench) -> None:
     ]
 
 
+def test_what_the_bounds_of_a_key_have_cost_is_counted(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, max_held=2)
+    bench.batch(*(("u", event(f"e{number}", 600 + number)) for number in range(5)))
+    bench.batch(("u", event("below", 601)), ("v", event("other", 601)))
+
+    assert (bench.counts["held_full"], bench.counts["folded_early"], bench.counts["below_floor"]) == (1, 3, 1)
+    assert (bench.counts["ids_full"], bench.counts["ids_forgotten"], bench.counts["late"]) == (1, 1, 1)
+    bench.end()
+
+
 def test_dead_letters_and_ticks_pass_without_state(bench: Bench) -> None:
     dead = bench.tester.test((LANE_DEAD, 1), [Row(records=2, payload=b"letters")])
     ticks = bench.tester.test((LANE_DATA_TICK, 2), [Row(records=3, payload=None)])

@@ -95,6 +95,7 @@ def test_sizes_and_growth_are_those_of_the_files_and_of_the_batches(
     assert found.growth.keys_per_hour is not None and found.growth.keys_per_hour > 0
     assert found.interval.cost_ms is not None and found.interval.cost_ms > 0
     assert not found.interval.is_assumed
+    assert [(bound.limit, bound.reached) for bound in found.bounds] == [(10_000, 0), (10_000, 0)]
     assert all(key.key == "us***(7)" for key in variable(found, KEYS).largest)
     page = inspection_page(found)
     assert not any(user in page for user in USERS)

@@ -192,6 +192,10 @@ class Driven:
         self._driver.send_signal(signal.SIGTERM)
         assert self._driver.wait(120) == 0, self._launch.log(self.run_id).read_text()[-2000:]
 
+    def start_again(self) -> None:
+        """Start the next launch; after `drain`."""
+        self._driver = self._started()
+
     def _started(self) -> subprocess.Popen[bytes]:
         self._number += 1
         return self._launch.start(self.run_id, **self._changes)
@@ -219,7 +223,7 @@ def prove(launch: Launch, plan: Plan, kills: int) -> Proof:
                 proof.kills_at_work += driven.kill_once(moment, rng.random() * _LONGEST_PAUSE_S)
                 proof.kills += 1
         last = traced.end()
-        driven.wait("the watermark passes the end", lambda status: _is_beyond(status["watermark"], last))
+        driven.wait("the watermark passes the end", lambda status: is_beyond(status["watermark"], last))
         traced.send_late()
         driven.wait(
             "all is consumed and no state is left",
@@ -234,5 +238,6 @@ def prove(launch: Launch, plan: Plan, kills: int) -> Proof:
     return proof
 
 
-def _is_beyond(watermark: str | None, last: datetime) -> bool:
+def is_beyond(watermark: str | None, last: datetime) -> bool:
+    """Whether the watermark of a status has passed an event."""
     return watermark is not None and datetime.fromisoformat(watermark) > last

@@ -240,10 +240,13 @@ def test_a_driver_that_always_fails_is_given_up_and_a_new_wish_starts_afresh(
     assert "ValueError: the reason is in the log" in log_tail(control_of(controller))
     # The first start, and two restarts.
     assert len(starts(controller)) == 3
+    assert control_of(controller).failures == 2
     fail.unlink()
     assert isinstance(controller.reconcile(), GiveUp)
     controller.start_afresh("test")
     run(controller)
+    # What counts against the attempts is forgotten; what has failed is not.
+    assert (len(control_of(controller).restarts), control_of(controller).failures) == (1, 3)
 
 
 def test_what_a_killed_driver_leaves_behind_is_ended_before_the_next_start(

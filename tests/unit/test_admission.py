@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_jobs.runtime.admission import Admission, Limits, Seen, admit
+from spark_jobs.runtime.admission import Admission, Limits, Overrun, Seen, admit
 
 LIMITS = Limits(lateness_ms=10, max_held=100)
 
@@ -84,6 +84,8 @@ def test_an_early_fold_leaves_a_floor_below_which_arrivals_are_late() -> None:
 
     assert [event.event_id for event in full.ready] == ["a"]
     assert full.floor_ms == 101
+    assert full.overrun == Overrun(folded_early=1, ids_forgotten=0, below_floor=0)
+    assert after.overrun == Overrun(folded_early=1, ids_forgotten=0, below_floor=1)
     assert [event.event_id for event in after.late] == ["x"]
     assert after.accepted == 1
 
@@ -98,6 +100,14 @@ def test_remembered_ids_are_bounded() -> None:
     held = tuple(Event(str(number), number) for number in range(3))
     recent = tuple(Seen(f"old-{number}", -number) for number in range(3, 0, -1))
 
-    kept = judge(watermark=100, held=held, recent=recent, limits=limits).recent
+    verdict = judge(watermark=100, held=held, recent=recent, limits=limits)
 
-    assert [seen.event_id for seen in kept] == ["0", "1", "2"]
+    assert [seen.event_id for seen in verdict.recent] == ["0", "1", "2"]
+    assert verdict.overrun == Overrun(folded_early=0, ids_forgotten=3, below_floor=0)
+
+
+def test_within_its_bounds_nothing_is_overrun() -> None:
+    held = tuple(Event(str(number), 100 + number) for number in range(100))
+    late = judge(Event("late", 99), watermark=100, held=held, floor_ms=100)
+
+    assert (len(late.late), late.overrun) == (1, None), "it is late without the floor too"

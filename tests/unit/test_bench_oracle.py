@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bench import report
+from tests.bench import report, report_states
 from tests.bench.oracle import Row, answer_of, expected
 from tests.bench.workload import GAP_MS, LATENESS_MS, Events, Workload, generate, records
 
@@ -126,3 +128,61 @@ def test_the_page_keeps_what_is_written_by_hand() -> None:
     assert new == f"# By hand\n{report.BEGIN}\n\nnew\n{report.END}\nfooter\n"
     with pytest.raises(report.ReportError, match="markers"):
         report.put_between_markers("# By hand\n", "new")
+
+
+def test_only_the_largest_right_move_and_the_newest_trip_of_a_stream_are_reported(tmp_path: Path) -> None:
+    assert list(report_states.pages(tmp_path)) == []
+    moves = [move(1_000, 3.0), move(1_000, 4.0), move(20, 5.0), {**move(9_000, 6.0), "correct": False}]
+    trips = [trip("user_sessions", 7), trip("fraud_watch", 8), trip("user_sessions", 9)]
+    for name, results in (("moving", moves), ("going_back", trips)):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, results)))
+
+    (moved, text), (back, table) = report_states.pages(tmp_path)
+
+    assert (moved.name, back.name) == ("state-repartition.md", "state-operations.md")
+    assert "| savepoint | 4.0 | 2 | |" in text.replace("  ", " ")
+    assert "1,000 keys" in text
+    assert "| 4 to 7 | 9.5 | 19.0 | 1.9 |" in text
+    assert [row.split("|")[3].strip() for row in table.splitlines() if row.startswith("| `")] == [
+        "9.0",
+        "8.0",
+    ]
+
+
+def move(keys: int, savepoint_s: float) -> dict[str, Any]:
+    done = {"seconds": 12.0, "bytes": 2_000_000, "steps_seconds": 9.5, "steps": {"copy": {"seconds": 1.0}}}
+    return {
+        "at": "2026-01-01T00:00:00Z",
+        "cpus": 2,
+        "load_before": 1.0,
+        "workload": Workload(5_000, 300, 1250).as_json(),
+        "consumed_at_half": 2_600,
+        "keys": keys,
+        "live_bytes": 10,
+        "checkpoint_files": 3,
+        "checkpoint_bytes": 20,
+        "answer": {"sessions": 1, "events": 2, "checksum": "c"},
+        "rewriting": {name: {"seconds": 1.0, "bytes": 1_000_000} for name in ("files", "parquet")},
+        "inspect": {"seconds": 1.0},
+        "savepoint": {"seconds": savepoint_s, "bytes": 2_000_000},
+        "repartition": {"4 to 7": {**done, "over_copying_files": 19.0, "over_spark_to_parquet": 1.9}},
+        "compare": {"key by key": {"seconds": 1.0, "entries": 9}},
+        "first_batch_s": 2.0,
+        "correct": True,
+    }
+
+
+def trip(stream: str, savepoint_s: float) -> dict[str, Any]:
+    return {
+        "stream": stream,
+        "profile": "daily",
+        "seed": 1,
+        "rate": 100.0,
+        "records": 10,
+        "savepoint": {"seconds": savepoint_s},
+        "restore": {"seconds": 1.0, "records_to_read_again": 5},
+        "reading_again_s": 1.0,
+        "rows_taken_back": {"sessions": 1},
+        "rows": {"sessions": 2},
+        "wrong": {},
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ from spark_jobs.runtime.control import reason_to_leave
 from spark_jobs.runtime.failure import explain, is_transient
 from spark_jobs.runtime.identity import ProcessIdentity
 from spark_jobs.runtime.lease import LeaseHeldError, LeaseRecord
-from spark_jobs.runtime.ledger import BatchCounts, Ledger
+from spark_jobs.runtime.ledger import BatchCounts, Ledger, recorded
 from spark_jobs.runtime.refusal import record_refusal
-from spark_jobs.runtime.rows import COUNT_NAMES
+from spark_jobs.runtime.rows import BOUND_NAMES, COUNT_NAMES
 from spark_jobs.runtime.status import StatusFile
 from spark_jobs.runtime.tables import BATCH_COUNTS
 
@@ -204,6 +205,24 @@ def test_a_batch_that_runs_again_is_counted_once(tmp_path: Path) -> None:
     assert (totals["accepted"], totals["rows_out"]) == (8, 1)
     assert ledger.totals(0)["accepted"] == 5
     assert Ledger(uri, "s", "g2").totals(9)["accepted"] == 0, "another generation begins at nothing"
+
+
+def test_what_bounds_have_cost_is_counted_in_a_table_of_an_earlier_release_too(tmp_path: Path) -> None:
+    uri = f"file://{tmp_path}/batch_counts"
+    columns = tuple(column for column in BATCH_COUNTS.columns if column.name not in BOUND_NAMES)
+    replace(BATCH_COUNTS, columns=columns).create(uri)
+    assert recorded(uri, "s", "g1", {}) == (-1, dict.fromkeys((*COUNT_NAMES, "rows_out"), 0))
+
+    for _ in range(2):
+        BATCH_COUNTS.create(uri)
+    ledger = Ledger(uri, "s", "g1")
+    for number in range(3):
+        counts = {**batch_of(number, 5).counts, "held_full": 1, "folded_early": 10}
+        ledger.append(BatchCounts(number, counts, 0, watermark_ms=1000), 1, "r1")
+
+    assert recorded(uri, "s", "g1", {})[1]["folded_early"] == 30
+    assert recorded(uri, "s", "g1", {}, last_batch=1)[1]["folded_early"] == 20
+    assert recorded(uri, "s", "g2", {"g1": 0})[1]["held_full"] == 1
 
 
 def test_a_killed_worker_may_pass_and_a_wrong_schema_does_not() -> None:

@@ -7,13 +7,16 @@ import math
 import pytest
 
 from spark_jobs.state import charts, formats
+from spark_jobs.state.bounds import told as bounds_told
 from spark_jobs.state.checkpoint_interval import (
     ASSUMED_MTBF_MS,
+    DAY_MS,
     BatchTime,
     daly_ms,
     fixed_cost_ms,
     interval,
     loss,
+    mean_time_between,
     young_ms,
 )
 from spark_jobs.state.inspect import spread
@@ -218,3 +221,22 @@ def test_a_line_needs_two_points() -> None:
     made = charts.line([(10, 0), (20, 50), (30, 100)])
     assert made is not None
     assert made.points == ((0, 96), (50, 50), (100, 4))
+
+
+def test_the_mean_time_between_failures_is_what_is_on_record() -> None:
+    since_ms = 1_700_000_000_123
+    assert mean_time_between(4, since_ms, since_ms + 8 * HOUR_MS) == (
+        2 * HOUR_MS,
+        "4 restarts after a failure in 8 h on record, since 2023-11-14 22:13:20 UTC",
+    )
+    quiet_ms, told = mean_time_between(0, since_ms, since_ms + 3 * DAY_MS)
+    assert (quiet_ms, told.endswith("it is at least so long")) == (3 * DAY_MS, True)
+    too_short_ms, told = mean_time_between(0, since_ms, since_ms + HOUR_MS)
+    assert (too_short_ms, told.startswith("assumed: ")) == (None, True)
+
+
+def test_the_bounds_say_what_they_have_cost() -> None:
+    counts = {"held_full": 2, "folded_early": 1500, "below_floor": 3, "ids_full": 0, "ids_forgotten": 0}
+    held, ids = bounds_told(10_000, counts)
+    assert (held.limit, held.reached, held.cost) == (10_000, 2, "1,500 events folded early, 3 late for it")
+    assert (ids.reached, ids.cost) == (0, "")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.state.bounds import told
 from spark_jobs.state.changes import Change
 from spark_jobs.state.checkpoint_interval import BatchTime, interval
 from spark_jobs.state.documents import explanation_document, inspection_document
@@ -51,6 +52,9 @@ INSPECTION = Inspection(
     size=SIZE,
     growth=growth([Sample(n, n * HOUR_MS, 80 + 10 * n) for n in range(3)], SIZE, SizeLimits(40_000, 100_000)),
     interval=interval([BatchTime(n, n * 1000, n * 1000 + 200, 0) for n in range(8)], None),
+    bounds=told(
+        10_000, {"held_full": 2, "folded_early": 1500, "below_floor": 3, "ids_full": 0, "ids_forgotten": 0}
+    ),
     unreadable=0,
     keys_shown=True,
     notes=("Files on disk are those of now, whatever batch is looked at.",),
@@ -141,6 +145,8 @@ def test_the_page_of_an_inspection_shows_its_figures() -> None:
         "100 × (10.0 B + 90.0 B) × 5.00 = 50.0 kB",
         "10.0 keys, 5.0 kB on disk an hour",
         "1.20",
+        "1,500 events folded early, 3 late for it",
+        "assumed",
     ):
         assert figure in page, figure
     assert page.count("<svg") == 2 + 1 + 3 + 1  # partitions, buckets, timers in three bins, growth
