@@ -36,6 +36,10 @@ test: setup ## Run every test, fastest tier first, with real Kafka, Spark and Ai
 examples: setup ## Ten inputs at random for each stream on real Spark, cut and interrupted at random; EXAMPLES=3 for less
 	SPARK_EXAMPLES=$(or $(EXAMPLES),10) $(BIN)/python -m pytest -q --timeout 7200 tests/spark/test_any_cut.py
 
+.PHONY: matrix
+matrix: setup ## Move every kind of state up and down, however Spark keeps it, and kill a move at each step
+	STATE_MATRIX=1 $(BIN)/python -m pytest -q tests/spark/test_state_matrix.py tests/spark/test_state_repartition_dies.py
+
 .PHONY: soak
 soak: setup ## Watch sockets, descriptors and memory under steady batches for SOAK_MINUTES (15)
 	$(BIN)/python -m pytest -s --timeout 7200 tests/soak

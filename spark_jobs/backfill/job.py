@@ -18,33 +18,24 @@ if __name__ == "__main__":
 
 from spark_jobs.backfill.request import BackfillError, job_of, load_request
 from spark_jobs.runtime import storage
+from spark_jobs.runtime.batch_steps import DIFFERENT, DONE, ERROR, READY, begin_log, say, tell
 from spark_jobs.runtime.config import ConfigError
-
-DONE, ERROR, DIFFERENT = 0, 1, 2
-STEP = "@step"
-"""Begins a line of progress: the part and what happens to it follow, separated by tabs."""
 
 _SHUFFLE_PARTITIONS = 8
 
 log = logging.getLogger("stateward.backfill")
 
 
-def say(part: str, what: str) -> None:
-    """Report progress to whoever reads standard output."""
-    print(STEP, part, what, sep="\t", flush=True)  # noqa: T201
-
-
 def main(arguments: list[str]) -> int:
     """Run the job and return its exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    begin_log()
     if len(arguments) != 1:
         log.error("usage: spark-submit job.py <URI of the request>")
         return ERROR
     try:
         request = load_request(arguments[0])
         job = job_of(request.config.stream)
-        from spark_jobs.backfill.recompute import READY, recompute
+        from spark_jobs.backfill.recompute import recompute
         from spark_jobs.runtime.session import create_session
 
         say("Spark", "starting")
@@ -52,8 +43,7 @@ def main(arguments: list[str]) -> int:
         say("Spark", READY)
         report = recompute(spark, request, job, say)
     except (BackfillError, ConfigError) as error:
-        print("@error", error, sep="\t", flush=True)  # noqa: T201
-        return ERROR
+        return tell(error)
     except Exception:
         log.exception("the recomputation could not be done")
         return ERROR

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from spark_jobs.backfill.reading import reading
 from spark_jobs.backfill.request import BackfillError, Request
 from spark_jobs.backfill.tables import Difference, compare, write_table
 from spark_jobs.runtime import generations
+from spark_jobs.runtime.batch_steps import READY, Report
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.rows import KIND_COUNTS
 from spark_jobs.runtime.status import iso_ms
@@ -27,15 +27,11 @@ if TYPE_CHECKING:
 
     from spark_jobs.runtime.stream_job import StreamJob
 
-Say = Callable[[str, str], None]
-"""Shows progress: which part of the work, and what happens to it; `READY` ends a part."""
-
-READY = "ready"
 _RECORDS_PER_BUCKET = 20_000
 _MOST_BUCKETS = 8192
 
 
-def recompute(spark: SparkSession, request: Request, job: StreamJob, say: Say) -> dict[str, Any]:
+def recompute(spark: SparkSession, request: Request, job: StreamJob, say: Report) -> dict[str, Any]:
     """Recompute a stream's tables, and return the report.
 
     Raises:
@@ -94,7 +90,7 @@ class _Looking:
         self._watermark_ms = 0 if last is None else last.watermark_ms
         self._cut_ms = landed_since(landed, begun, request.config.max_ahead_ms)
 
-    def look(self, say: Say) -> _Look:
+    def look(self, say: Report) -> _Look:
         """Read and fold."""
         since_ms = first_look(self._request.span, self._request.chain_ms)
         if not self._reads_all(since_ms):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from spark_jobs.state.variables import entries, readable, variables
+from spark_jobs.state.stores import readable
+from spark_jobs.state.variables import entries, variables
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

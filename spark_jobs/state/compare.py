@@ -10,7 +10,8 @@ from spark_jobs.runtime.keyed_state import keyed_state
 from spark_jobs.runtime.state_log import LOG_NAME
 from spark_jobs.state.comparing import Comparison, State, compare_entries, joined
 from spark_jobs.state.steps import Report
-from spark_jobs.state.variables import TIMERS, StateReadError, entries, readable, variables
+from spark_jobs.state.stores import StateReadError, readable
+from spark_jobs.state.variables import TIMERS, entries, variables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

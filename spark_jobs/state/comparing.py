@@ -9,7 +9,8 @@ from pyspark.sql import functions as F
 
 from spark_jobs.state.checksums import Digest, digest_state
 from spark_jobs.state.steps import Report
-from spark_jobs.state.variables import StateReadError, entries, in_words, readable, variables
+from spark_jobs.state.stores import StateReadError, in_words, readable
+from spark_jobs.state.variables import entries, variables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 import fsspec
 
 from spark_jobs.runtime.generations import is_beside
+from spark_jobs.state.errors import StateError
+from spark_jobs.state.hadoop_checksums import HadoopChecksum
 from spark_jobs.state.steps import Report
 
 _CHUNK = 4 * 1024 * 1024
@@ -28,6 +30,14 @@ _NAMES_ITSELF = re.compile(r"state/\d+/_metadata/v2/\d+")
 _SCHEMA_PATH = re.compile(r".*(/state/\d+/_stateSchema/.+)")
 
 T = TypeVar("T")
+
+
+class CopyError(StateError):
+    """A folder could not be copied; what was there of the copy is removed."""
+
+
+class DamagedFileError(CopyError):
+    """A file is not what was written."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,7 @@ def copy_checkpoint(
         What was written, sorted by path.
 
     Raises:
-        OSError: A file cannot be read or written.
+        CopyError: A file cannot be read or written, or is damaged. A disk that is full is so no longer.
     """
     paths = paths_in(source_uri)
     changed = {crc_of(path) for path in paths if names_itself(path)}
@@ -92,15 +102,37 @@ def copy_checkpoint(
         report("copy", f"{next(copied)} of {len(wanted)} files")
         return file
 
-    return _each(copy, wanted)
+    try:
+        return _each(copy, wanted)
+    except CopyError:
+        remove(target_uri)
+        raise
 
 
 def copy_file(path: str, source_uri: str, target_uri: str) -> CopiedFile:
-    """Copy one file; what is written is what the checksum is of."""
+    """Copy one file; what is written is what the checksum is of.
+
+    Raises:
+        CopyError: It cannot be read or written.
+        DamagedFileError: It is not what Hadoop's checksum beside it was made of.
+    """
+    try:
+        return _copied(path, source_uri, target_uri)
+    except OSError as error:
+        raise CopyError(
+            f"{source_uri}/{path} could not be copied to {target_uri}: {error}. The original is as it was. "
+            "Make room, or mend what is named, and run it again."
+        ) from error
+
+
+def _copied(path: str, source_uri: str, target_uri: str) -> CopiedFile:
     content: bytes | None = None
     source, source_root = fsspec.core.url_to_fs(source_uri)
+    checksum = _checksum_of(source, f"{source_root}/{path}")
     if names_itself(path):
-        content = _relocated(source.cat_file(f"{source_root}/{path}"), target_uri)
+        original = source.cat_file(f"{source_root}/{path}")
+        _check(checksum, [original], f"{source_uri}/{path}")
+        content = _relocated(original, target_uri)
     target, target_root = fsspec.core.url_to_fs(target_uri)
     place = f"{target_root}/{path}"
     if "file" in target.protocol:
@@ -111,7 +143,32 @@ def copy_file(path: str, source_uri: str, target_uri: str) -> CopiedFile:
             digest.update(chunk)
             size += len(chunk)
             written.write(chunk)
+            if checksum is not None and content is None:
+                checksum.update(chunk)
+    if content is None:
+        _check(checksum, [], f"{source_uri}/{path}")
     return CopiedFile(path, size, digest.hexdigest())
+
+
+def _checksum_of(source: Any, path: str) -> HadoopChecksum | None:
+    try:
+        return HadoopChecksum(source.cat_file(crc_of(path)))
+    except (FileNotFoundError, ValueError):
+        # As Hadoop does: without a checksum that can be read a file is taken as it is.
+        return None
+
+
+def _check(checksum: HadoopChecksum | None, rest: Sequence[bytes], uri: str) -> None:
+    if checksum is None:
+        return
+    for chunk in rest:
+        checksum.update(chunk)
+    if not checksum.holds():
+        raise DamagedFileError(
+            f"{uri}: expected what {crc_of(uri).rpartition('/')[2]} was made of, found another content: the "
+            "file was damaged after it had been written. Go back to a savepoint that is whole "
+            "(`stateward state restore`)."
+        )
 
 
 def problems_of(uri: str, files: Sequence[CopiedFile]) -> list[str]:

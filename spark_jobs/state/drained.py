@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.state.errors import StateError
+from spark_jobs.state.soundness import require_whole_logs
 
 
 def require_drained(stream: str, checkpoint_uri: str) -> Checkpoint:
     """The checkpoint of one generation, which nobody may write meanwhile: the caller holds the lease.
 
     Raises:
-        StateError: There is none, or a batch of it is pending.
+        StateError: There is none, a batch of it is pending, or its logs have a gap.
     """
     checkpoint = Checkpoint(checkpoint_uri)
     if checkpoint.query_id() is None:
@@ -23,4 +24,6 @@ def require_drained(stream: str, checkpoint_uri: str) -> Checkpoint:
             f"planned and not committed in {checkpoint_uri}. Start the stream, which commits that batch, and "
             "stop it by its DAG's action `stop`, which drains it."
         )
+    if checkpoint.last_committed() >= 0:
+        require_whole_logs(checkpoint_uri)
     return checkpoint

@@ -9,9 +9,9 @@ from spark_jobs.runtime.stream_job import StreamJob
 from spark_jobs.state.key_rule import MOST_STEPS, rule_of
 from spark_jobs.state.keyed_history import explain_keyed
 from spark_jobs.state.native_history import explain_native
-from spark_jobs.state.reading import stores
 from spark_jobs.state.retained import Retained, plans, repartitions, retained
 from spark_jobs.state.steps import Report
+from spark_jobs.state.stores import stores
 from spark_jobs.state.told import Coming, Entry, Happening, Past, Told
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def explain(
     rule = rule_of(job, config) if isinstance(job, StreamJob) and config is not None else None
     buckets = None if config is None else config.state_buckets
     past = Past(base_batch(found), tuple(feeds(found, repartitions(found))), plans(found))
-    all_stores = stores(spark, found)
+    all_stores = stores(spark, found.uri)
     parts: list[Told] = []
     for store in all_stores:
         report(f"operator {store.operator_id} {store.name}", "reading")

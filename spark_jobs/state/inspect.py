@@ -12,10 +12,11 @@ from spark_jobs.state.key_rule import rule_of
 from spark_jobs.state.keyed_variables import KEYS, keyed_variables, live_keys
 from spark_jobs.state.measures import Load, Variable, masked
 from spark_jobs.state.native_variables import native_variable, row_count
-from spark_jobs.state.reading import Store, readable, stores
+from spark_jobs.state.reading import readable
 from spark_jobs.state.retained import Retained, batch_times, plans, retained, state_files
 from spark_jobs.state.sizes import Growth, Sample, Size, SizeLimits, growth, skew
 from spark_jobs.state.steps import Report
+from spark_jobs.state.stores import Store, stores
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,7 +110,7 @@ def inspect(
     """
     found = retained(checkpoint_uri, stream, batch_id)
     report("operators", "reading")
-    all_stores = stores(spark, found)
+    all_stores = stores(spark, found.uri)
     variables, unreadable = _measured(
         spark, found, all_stores, job=job, config=config, largest=largest, report=report
     )
@@ -198,7 +199,7 @@ def _sample(
 ) -> Sample:
     """The keys as of an earlier batch."""
     batch = plan.batch_id
-    with readable(found):
+    with readable(spark, found):
         keys = sum(
             live_keys(spark, found, store, batch) if store.is_keyed else row_count(spark, found, store, batch)
             for store in all_stores
@@ -224,8 +225,8 @@ def _notes(found: Retained, variables: list[Variable], unreadable: int, has_time
         notes.append("The stream keeps no state.")
     if unreadable:
         notes.append(
-            f"{unreadable} states cannot be read by the stream's code of now, so they have no timers here: "
-            "compare STATE_SCHEMA_VERSION with the one that wrote them."
+            f"{unreadable} states cannot be read by the stream's code of now, nor brought to its version by "
+            "the steps in STATE_STEPS, so they have no timers here: `verdict` says what is missing."
         )
     if any(variable.name == KEYS and variable.timers is None for variable in variables):
         notes.append("Without the stream's declaration and configuration its keys have no timers here.")

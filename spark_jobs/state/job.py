@@ -25,6 +25,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.runtime import generations, storage
+from spark_jobs.runtime.batch_steps import DIFFERENT, DONE, ERROR, begin_log, say, tell
 from spark_jobs.runtime.broker import BrokerAwayError
 from spark_jobs.runtime.config import ConfigError
 from spark_jobs.runtime.generations import PendingOperationError
@@ -45,45 +46,34 @@ from spark_jobs.state.shelf import Shelf
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DONE, ERROR, WRONG = 0, 1, 2
-STEP = "@step"
-"""Begins a line of progress: the part and what happens to it follow, separated by tabs."""
-
 _REFUSALS = (StateError, LeaseHeldError, PendingOperationError, BrokerAwayError, ConfigError)
 _TERMINATED = 143
 
 log = logging.getLogger("stateward.state")
 
 
-def say(part: str, what: str) -> None:
-    """Report progress to whoever reads standard output."""
-    # In one piece: files are copied by several threads, and their lines must not mix.
-    print(f"{STEP}\t{part}\t{what}\n", end="", flush=True)  # noqa: T201
-
-
 def main(arguments: list[str]) -> int:
     """Carry the operation out and return its exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    begin_log()
     if len(arguments) != 1:
         log.error("usage: job.py <URI of the request>")
         return ERROR
     try:
         request = load_request(arguments[0])
     except (StateError, ConfigError) as error:
-        return _tell(error)
+        return tell(error)
     began = utc_now()
     try:
         answer = perform(request)
     except _REFUSALS as error:
-        write_result(request, began, "refused", str(error), None)
-        return _tell(error)
+        return _write_down(request, began, "refused", error)
+    except OSError as error:
+        return _write_down(request, began, "failed", _in_words(request, error))
     except Exception as error:
         log.exception("stream %s: %s could not be done", request.config.stream, request.operation)
-        write_result(request, began, "failed", f"{type(error).__name__}: {error}", None)
-        return ERROR
+        return _write_down(request, began, "failed", error)
     write_result(request, began, "done", "", answer)
-    return DONE if answer.is_good else WRONG
+    return DONE if answer.is_good else DIFFERENT
 
 
 def perform(request: Request) -> Answer:
@@ -115,6 +105,26 @@ def perform(request: Request) -> Answer:
             spark=cache(lambda: _session(context)),
         )
         return CALLS[request.verb](context)
+
+
+def _in_words(request: Request, error: OSError) -> StateError:
+    """What a full disk, or one that cannot be read, means to whoever asked for the operation."""
+    return StateError(
+        f"stream {request.config.stream}: {request.verb} could not go on, for a file could not be read or "
+        f"written ({error}). The stream's current checkpoint is as it was. Make room, or repair what is "
+        "named, and run it again."
+    )
+
+
+def _write_down(request: Request, began: datetime, state: str, error: Exception) -> int:
+    """Write down that an operation was not done, and return the exit code."""
+    message = str(error) if isinstance(error, _REFUSALS) else f"{type(error).__name__}: {error}"
+    try:
+        write_result(request, began, state, message, None)
+    except OSError:
+        # The result may lie on the disk that is full; the reason has to be heard all the same.
+        log.exception("stream %s: no result could be written", request.config.stream)
+    return tell(message)
 
 
 @contextmanager
@@ -190,11 +200,6 @@ def write_result(request: Request, began: datetime, state: str, message: str, an
     }
     storage.write_json(f"{request.folder_uri}/result.json", result)
     storage.write_text(f"{request.folder_uri}/index.html", told.whole_page or render(result, told.page))
-
-
-def _tell(error: Exception) -> int:
-    print("@error", " ".join(str(error).split("\n")), sep="\t", flush=True)  # noqa: T201
-    return ERROR
 
 
 if __name__ == "__main__":

@@ -8,9 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from spark_jobs.runtime.admission import Limits
 from spark_jobs.runtime.codec import KeptCodec
 from spark_jobs.runtime.keyed import Kept, KeyLogic, advance, wake_up
+from spark_jobs.runtime.state_step import MissingStepError, StateStep
+from spark_jobs.runtime.upgrade import Upgrade, UpgradeError
 
 if TYPE_CHECKING:
     from spark_jobs.runtime.config import Config
@@ -46,6 +50,42 @@ class Step:
         return "its ids need not be remembered any longer"
 
 
+class UnreadableError(ValueError):
+    """A stored state is not one that the stream's code of now can read."""
+
+
+class KeptReader:
+    """Reads and writes stored states of one stream; make it once for many of them.
+
+    Args:
+        codec: Of the present version.
+        version: The present version of the state's schema.
+        steps: From older versions to it.
+    """
+
+    def __init__(self, codec: KeptCodec[Any, Any], version: int, steps: tuple[StateStep, ...]) -> None:
+        self._version = version
+        self._upgrade = Upgrade(codec, version, steps)
+        self._decode = codec.decode
+        self.encode = codec.encode
+
+    def read(self, key: str, text: bytes, of: int) -> Kept[Any, Any]:
+        """What is kept for a key, as the present version of the stream has it.
+
+        Args:
+            key: The key.
+            text: As it is stored.
+            of: The version of the schema it is stored in.
+
+        Raises:
+            UnreadableError: It is of a newer version, of one from which no step leads on, or damaged.
+        """
+        try:
+            return self._decode(text if of == self._version else self._upgrade(of, key, text))
+        except (msgspec.ValidationError, MissingStepError, UpgradeError) as error:
+            raise UnreadableError(str(error)) from error
+
+
 @dataclass(frozen=True)
 class KeyRule:
     """A stream's logic with what is needed to apply it to stored states. Can be sent to a worker.
@@ -55,16 +95,20 @@ class KeyRule:
         state_type: Named tuple of its state.
         event_type: Named tuple of its events.
         limits: Allowed lateness, bounds and jitter.
+        version: Of the state's schema.
+        steps: From older versions of it.
     """
 
     logic: KeyLogic[Any, Any]
     state_type: type[Any]
     event_type: type[Any]
     limits: Limits
+    version: int
+    steps: tuple[StateStep, ...] = ()
 
-    def codec(self) -> KeptCodec[Any, Any]:
-        """Decodes the states; make it once for many of them."""
-        return KeptCodec(self.state_type, self.event_type)
+    def reader(self) -> KeptReader:
+        """Reads the states, of whatever version."""
+        return KeptReader(KeptCodec(self.state_type, self.event_type), self.version, self.steps)
 
     def wake_ms(self, key: str, kept: Kept[Any, Any]) -> int | None:
         """The watermark at which there is something to do for the key (ms since 1970 UTC), or None."""
@@ -105,4 +149,11 @@ class KeyRule:
 
 def rule_of(job: StreamJob, config: Config) -> KeyRule:
     """The rule of a stream under a configuration."""
-    return KeyRule(job.logic(config), job.state_type, job.event_type, config.limits)
+    return KeyRule(
+        job.logic(config),
+        job.state_type,
+        job.event_type,
+        config.limits,
+        job.state_version,
+        job.state_steps,
+    )

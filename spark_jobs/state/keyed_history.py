@@ -6,16 +6,16 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pyarrow as pa
 
 from spark_jobs.runtime.lanes import bucket_of
 from spark_jobs.runtime.state_log import GONE, HEAD_NAME, LOG_NAME, decode_chunk
 from spark_jobs.state.changes import changes, reasons
-from spark_jobs.state.key_rule import KeyRule, Step
+from spark_jobs.state.key_rule import KeyRule, Step, UnreadableError
 from spark_jobs.state.keyed_variables import KEYS
-from spark_jobs.state.reading import Store, load, log_entries, readable
+from spark_jobs.state.reading import load, log_entries, readable
 from spark_jobs.state.retained import Retained
+from spark_jobs.state.stores import Store
 from spark_jobs.state.told import Coming, Entry, Happening, Past, Told
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def explain_keyed(
         StateError: Spark cannot read the state.
     """
     bucket = None if buckets is None else bucket_of(key, buckets)
-    with readable(found):
+    with readable(spark, found):
         now = _states(log_entries(spark, found, store), key, bucket)
         before = []
         if past.base is not None:
@@ -69,10 +69,10 @@ def explain_keyed(
     coming: tuple[Coming, ...] = ()
     timer_ms = None
     if newest is not None and newest["state"] != GONE:
-        settled, coming = _outlook(rule, key, bytes(newest["state"]), found.watermark_ms)
+        with readable(spark, found):
+            timer_ms, schema = _head(spark, found, store, newest["bucket"])
+        settled, coming = _outlook(rule, key, bytes(newest["state"]), schema, found.watermark_ms)
         entries = (_entry(store, key, newest, settled, coming),)
-        with readable(found):
-            timer_ms = _bucket_timer(spark, found, store, newest["bucket"])
     history = _history(key, max(before, key=lambda row: row["seq"], default=None), fed, past)
     return Told(entries, coming, tuple(history), timer_ms)
 
@@ -136,22 +136,23 @@ def _entry(
 
 
 def _outlook(
-    rule: KeyRule | None, key: str, state: bytes, watermark_ms: int
+    rule: KeyRule | None, key: str, state: bytes, schema: int, watermark_ms: int
 ) -> tuple[dict[str, Any] | None, tuple[Coming, ...]]:
     """The state as a look at it would leave it, if that is different, and what is to come."""
     if rule is None:
         return None, ()
-    codec = rule.codec()
+    reader = rule.reader()
     try:
-        kept = codec.decode(state)
-    except msgspec.ValidationError:
+        kept = reader.read(key, state, schema)
+    except UnreadableError:
         return None, ()
     settled = rule.settled(key, kept, watermark_ms)
     coming = tuple(
-        _step(step, json.loads(codec.encode(step.before)), json.loads(codec.encode(step.after)))
+        _step(step, json.loads(reader.encode(step.before)), json.loads(reader.encode(step.after)))
         for step in rule.future(key, kept, watermark_ms)
     )
-    return None if settled == kept else json.loads(codec.encode(settled)), coming
+    is_as_stored = settled == kept and schema == rule.version
+    return None if is_as_stored else json.loads(reader.encode(settled)), coming
 
 
 def _step(step: Step, before: dict[str, Any], after: dict[str, Any]) -> Coming:
@@ -165,10 +166,11 @@ def _fields(row: Any) -> dict[str, Any]:
     return dict(row._asdict())
 
 
-def _bucket_timer(spark: SparkSession, found: Retained, store: Store, bucket: int) -> int | None:
+def _head(spark: SparkSession, found: Retained, store: Store, bucket: int) -> tuple[int | None, int]:
+    """Spark's timer of a bucket that has a state (ms since 1970 UTC), and its states' schema version."""
     heads = load(spark, found, store, variable=HEAD_NAME).where(f"key.bucket = {bucket}")
-    timer: list[Any] = heads.selectExpr("value.timer_ms AS timer_ms").collect()
-    return None if not timer else timer[0]["timer_ms"]
+    [head] = heads.selectExpr("value.timer_ms AS timer_ms", "value.schema_version AS version").collect()
+    return head["timer_ms"], head["version"]
 
 
 def _history(

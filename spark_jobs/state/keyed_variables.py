@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pyarrow as pa
 
 from spark_jobs.runtime.state_log import HEAD_NAME, LOG_NAME
-from spark_jobs.state.key_rule import KeyRule
+from spark_jobs.state.key_rule import KeyRule, UnreadableError
 from spark_jobs.state.measures import LargeKey, Load, Timers, Variable, largest, loads, timers
-from spark_jobs.state.reading import Store, load, log_entries, per_bucket, readable, stored_bytes
+from spark_jobs.state.reading import load, log_entries, per_bucket, readable, stored_bytes, versions
 from spark_jobs.state.retained import Retained
+from spark_jobs.state.stores import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +30,8 @@ _FAMILY_MEANING = {
 }
 _SUMMARY_DDL = "summary string"
 _SUMMARY_SCHEMA = pa.schema([("summary", pa.string())])
+
+_Summarise = Callable[[int, int, dict[str, tuple[int, bytes]]], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,10 @@ def keyed_variables(
     Raises:
         StateError: Spark cannot read the state.
     """
-    with readable(found):
-        summaries = _summaries(log_entries(spark, found, store), rule, found.watermark_ms, most)
+    with readable(spark, found):
+        schemas = versions(spark, found, store) if rule is not None else {}
+        summarise = _summariser(rule, schemas, found.watermark_ms, most)
+        summaries = _summaries(log_entries(spark, found, store), summarise)
         stored = stored_bytes(spark, found, store).collect()
         spark_timers = _spark_timers(spark, found, store)
     families: dict[str, list[Load]] = defaultdict(list)
@@ -84,19 +88,15 @@ def live_keys(spark: SparkSession, found: Retained, store: Store, batch_id: int)
     return int(heads.selectExpr("coalesce(sum(value.live), 0) AS live").collect()[0]["live"])
 
 
-def _summaries(
-    entries: DataFrame, rule: KeyRule | None, watermark_ms: int, most: int
-) -> list[dict[str, Any]]:
+def _summaries(entries: DataFrame, summarise: _Summarise) -> list[dict[str, Any]]:
     """A summary of each bucket, made by the workers: a state as large as one likes, a row per bucket."""
-    frame = per_bucket(entries, _SUMMARY_DDL, _summariser(rule, watermark_ms, most), _SUMMARY_SCHEMA)
+    frame = per_bucket(entries, _SUMMARY_DDL, summarise, _SUMMARY_SCHEMA)
     return [json.loads(row["summary"]) for row in frame.collect()]
 
 
-def _summariser(
-    rule: KeyRule | None, watermark_ms: int, most: int
-) -> Callable[[int, int, dict[str, tuple[int, bytes]]], list[dict[str, Any]]]:
+def _summariser(rule: KeyRule | None, schemas: Mapping[int, int], watermark_ms: int, most: int) -> _Summarise:
     def summarise(partition: int, bucket: int, states: dict[str, tuple[int, bytes]]) -> list[dict[str, Any]]:
-        wakes = _wakes(rule, states)
+        wakes = {} if rule is None else _wakes(rule, schemas[bucket], states)
         known = [wake_ms for wake_ms in wakes.values() if wake_ms is not None]
         large = (
             LargeKey(key, partition, bucket, 1, len(key.encode()) + len(state), wakes.get(key))
@@ -117,16 +117,14 @@ def _summariser(
     return summarise
 
 
-def _wakes(rule: KeyRule | None, states: dict[str, tuple[int, bytes]]) -> dict[str, int | None]:
+def _wakes(rule: KeyRule, schema: int, states: dict[str, tuple[int, bytes]]) -> dict[str, int | None]:
     """By key when it is to be looked at; a state that the logic cannot read is left out."""
-    if rule is None:
-        return {}
-    codec = rule.codec()
+    reader = rule.reader()
     wakes = {}
     for key, (_, state) in states.items():
         try:
-            wakes[key] = rule.wake_ms(key, codec.decode(state))
-        except msgspec.ValidationError:
+            wakes[key] = rule.wake_ms(key, reader.read(key, state, schema))
+        except UnreadableError:
             continue
     return wakes
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.state.changes import changes
 from spark_jobs.state.native_variables import ends, of_key, rows_of
-from spark_jobs.state.reading import Store, load, readable
+from spark_jobs.state.reading import load, readable
 from spark_jobs.state.retained import Retained
+from spark_jobs.state.stores import Store
 from spark_jobs.state.told import Entry, Happening, Past, Told
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def explain_native(
     Raises:
         StateError: Spark cannot read the store.
     """
-    with readable(found):
+    with readable(spark, found):
         frame = load(spark, found, store)
         now = _rows(store, frame, key)
         why = ends(store, frame)[1]

@@ -9,8 +9,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType, TimestampType
 
 from spark_jobs.state.measures import BINS, LargeKey, Load, Timers, Variable, loads
-from spark_jobs.state.reading import Store, load, readable, stored_bytes
+from spark_jobs.state.reading import load, readable, stored_bytes
 from spark_jobs.state.retained import Retained
+from spark_jobs.state.stores import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -96,7 +97,7 @@ def native_variable(spark: SparkSession, found: Retained, store: Store, most: in
     Raises:
         StateError: Spark cannot read it.
     """
-    with readable(found):
+    with readable(spark, found):
         rows = rows_of(store, load(spark, found, store))
         due = _due(rows, found.watermark_ms)
         stored = stored_bytes(spark, found, store).collect()

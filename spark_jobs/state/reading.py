@@ -6,95 +6,33 @@ Spark's own operators each store is read as it is. Nothing here writes to the ch
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from spark_jobs.runtime.state_log import GONE, HEAD_NAME, LOG_NAME, Chunk, decode_chunk
+from spark_jobs.state import stores as in_stores
 from spark_jobs.state.retained import Retained
+from spark_jobs.state.stores import Store, format_of, in_words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_KEYED = "transformWithState"
-_JOIN = "symmetricHashJoin"
-
 ENTRIES_DDL = "partition int, bucket int, seq bigint, entries binary"
 
 
-@dataclass(frozen=True)
-class Store:
-    """One state store of a checkpoint.
-
-    Attributes:
-        operator_id: Spark's number of the operator.
-        operator: Spark's name of it.
-        name: ``default``, or one of the four stores of a join.
-        partitions: How many partitions it has.
-        variables: The state variables of a keyed stream.
-    """
-
-    operator_id: int
-    operator: str
-    name: str
-    partitions: int
-    variables: tuple[str, ...] = ()
-
-    @property
-    def is_keyed(self) -> bool:
-        """Whether it holds the log of buckets."""
-        return self.operator.startswith(_KEYED) and {LOG_NAME, HEAD_NAME} <= set(self.variables)
-
-    @property
-    def options(self) -> dict[str, str]:
-        """What tells it from the other stores, for the ``statestore`` source."""
-        options = {"operatorId": str(self.operator_id)}
-        return {**options, "storeName": self.name} if self.operator == _JOIN else options
-
-
 @contextmanager
-def readable(found: Retained) -> Iterator[None]:
-    """Turn what Spark says of a state that it cannot read into an error that a person can act on.
+def readable(spark: SparkSession, found: Retained) -> Iterator[None]:
+    """Let the session read a checkpoint of any format; an error of Spark's becomes one that names the stream.
 
     Raises:
         StateError: With stream, batch, what is retained, and Spark's own words.
     """
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    try:
+    expected = "expected a state that Spark can read, found"
+    with in_words(found.error, expected), format_of(spark, found.uri):
         yield
-    except (Py4JJavaError, PySparkException) as error:
-        cause = error.java_exception if isinstance(error, Py4JJavaError) else error
-        said = str(cause).strip().splitlines()[0]
-        raise found.error(f"expected a state that Spark can read, found: {said}") from error
-
-
-def stores(spark: SparkSession, found: Retained) -> tuple[Store, ...]:
-    """The state stores of a checkpoint; none of a stream without state.
-
-    Raises:
-        StateError: Spark cannot read them.
-    """
-    if not _has_state(found):
-        return ()
-    with readable(found):
-        rows = spark.read.format("state-metadata").load(found.uri).collect()
-    made = [
-        Store(
-            int(row["operatorId"]),
-            str(row["operatorName"]),
-            str(row["stateStoreName"]),
-            int(row["numPartitions"]),
-            _variables(row["operatorProperties"]),
-        )
-        for row in rows
-    ]
-    return tuple(sorted(made, key=lambda store: (store.operator_id, store.name)))
 
 
 def load(
@@ -111,7 +49,7 @@ def load(
 
     Args:
         spark: A session; it need not be the one that runs the stream.
-        found: The checkpoint and the batch.
+        found: The checkpoint and the batch; used while it is `readable`.
         store: The store.
         variable: Which variable of a keyed stream.
         timers: Whether to read its timers in place of a variable.
@@ -119,23 +57,19 @@ def load(
         changes: First and last batch of a change feed, in place of the state as of a batch. None of them may
             be one that a repartition has written.
     """
-    # In a session that has run no stream the state store's coordinator does not exist until it is asked for.
-    _ = spark.streams.active
-    options = dict(store.options)
-    if variable is not None:
-        options["stateVarName"] = variable
-    if timers:
-        options["readRegisteredTimers"] = "true"
+    options = {}
     if changes is None:
-        options["batchId"] = str(found.batch_id if batch_id is None else batch_id)
+        batch_id = found.batch_id if batch_id is None else batch_id
     else:
         first, last = changes
-        options |= {
+        options = {
             "readChangeFeed": "true",
             "changeStartBatchId": str(first),
             "changeEndBatchId": str(last),
         }
-    return spark.read.format("statestore").options(**options).load(found.uri)
+    return in_stores.load(
+        spark, found.uri, store, variable=variable, timers=timers, batch_id=batch_id, options=options
+    )
 
 
 def log_entries(
@@ -200,6 +134,13 @@ _KEYS_SCHEMA = pa.schema(
 )
 
 
+def versions(spark: SparkSession, found: Retained, store: Store) -> dict[int, int]:
+    """By bucket the version of the schema of its states; buckets without a state are left out."""
+    heads = load(spark, found, store, variable=HEAD_NAME)
+    rows = heads.selectExpr("key.bucket AS bucket", "value.schema_version AS version").collect()
+    return {row["bucket"]: row["version"] for row in rows}
+
+
 def keyed_rows(
     spark: SparkSession, found: Retained, store: Store, *, batch_id: int | None = None
 ) -> DataFrame:
@@ -223,12 +164,9 @@ def stored_bytes(spark: SparkSession, found: Retained, store: Store) -> DataFram
     """
     from pyspark.sql import functions as F
 
-    _ = spark.streams.active
-    options = {**store.options, "batchId": str(found.batch_id), "_readAllColumnFamilies": "true"}
+    options = {"_readAllColumnFamilies": "true"}
     return (
-        spark.read.format("statestore")
-        .options(**options)
-        .load(found.uri)
+        in_stores.load(spark, found.uri, store, batch_id=found.batch_id, options=options)
         # The source has one partition for each of the store's, in their order.
         .select("column_family_name", "key_bytes", "value_bytes", F.spark_partition_id().alias("partition"))
         .groupBy(F.col("column_family_name").alias("family"), "partition")
@@ -238,14 +176,3 @@ def stored_bytes(spark: SparkSession, found: Retained, store: Store) -> DataFram
             F.sum(F.length("value_bytes")).alias("value_bytes"),
         )
     )
-
-
-def _has_state(found: Retained) -> bool:
-    from spark_jobs.runtime import storage
-
-    return bool(storage.list_names(f"{found.uri}/state"))
-
-
-def _variables(properties: str | None) -> tuple[str, ...]:
-    declared = json.loads(properties).get("stateVariables", []) if properties else []
-    return tuple(str(variable["stateName"]) for variable in declared)

@@ -28,7 +28,7 @@ def build(
 
     Raises:
         StateError: The copy is not what the manifest says.
-        OSError: A file cannot be read or written.
+        CopyError: A file cannot be read or written.
     """
     copying.remove(target_uri)
     copied = {file.path: file.sha256 for file in copying.copy_checkpoint(copy_uri, target_uri)}

@@ -94,8 +94,8 @@ def make_savepoint(
         report: Takes each step.
 
     Raises:
-        StateError: There is no checkpoint, a batch of it is pending, or the id is taken.
-        OSError: A file cannot be read or written; the savepoint stays without a manifest.
+        StateError: There is no checkpoint, a batch of it is pending or missing, or the id is taken.
+        CopyError: A file cannot be read or written, or is damaged; the savepoint stays without a manifest.
     """
     checkpoint = require_drained(config.stream, generation.uri)
     if savepoint in shelf.ids():

@@ -28,12 +28,16 @@ class Sound:
         batch_id: The last batch.
         partitions: Of its state.
         provider: The class that keeps its state, without the package.
+        ends: Where the last batch ends in each of the query's sources, of whatever kind, as JSON.
+        watermark_ms: The watermark of the last batch (ms since 1970 UTC); 0 without one.
     """
 
     query_id: str
     batch_id: int
     partitions: int
     provider: str
+    ends: tuple[str, ...]
+    watermark_ms: int
 
 
 def examine(checkpoint_uri: str) -> Sound:
@@ -54,18 +58,32 @@ def examine(checkpoint_uri: str) -> Sound:
         raise UnsoundCheckpointError(
             f"{checkpoint_uri}: expected a checkpoint, found no file metadata; check the folder"
         )
-    _check_logs(checkpoint_uri)
-    conf = _conf(checkpoint_uri, checkpoint.last_committed())
+    require_whole_logs(checkpoint_uri)
+    _require_drained(checkpoint_uri)
+    metadata, ends = _plan(checkpoint_uri, checkpoint.last_committed())
+    conf = metadata["conf"]
     provider, partitions = str(conf.get(_PROVIDER, "")), str(conf.get(_PARTITIONS, ""))
     if not partitions.isdigit():
         raise UnsoundCheckpointError(
             f"{checkpoint_uri}/offsets/{checkpoint.last_committed()}: expected {_PARTITIONS}, found "
             f"{partitions or 'nothing'}; the checkpoint is of a Spark that is too old to be moved"
         )
-    return Sound(query_id, checkpoint.last_committed(), int(partitions), provider.rpartition(".")[2])
+    return Sound(
+        query_id,
+        checkpoint.last_committed(),
+        int(partitions),
+        provider.rpartition(".")[2],
+        ends,
+        int(metadata.get("batchWatermarkMs", 0)),
+    )
 
 
-def _check_logs(checkpoint_uri: str) -> None:
+def require_whole_logs(checkpoint_uri: str) -> None:
+    """Make sure that no batch is missing between the first and the last that are on record.
+
+    Raises:
+        UnsoundCheckpointError: One is, or no batch is committed.
+    """
     planned, committed = (_batches(checkpoint_uri, log) for log in ("offsets", "commits"))
     if not committed:
         raise UnsoundCheckpointError(
@@ -80,6 +98,10 @@ def _check_logs(checkpoint_uri: str) -> None:
                 f"{checkpoint_uri}/{log}: expected batches {first} to {last}, found no file for "
                 f"{', '.join(missing[:5])}; restore a savepoint that is whole"
             )
+
+
+def _require_drained(checkpoint_uri: str) -> None:
+    planned, committed = (_batches(checkpoint_uri, log) for log in ("offsets", "commits"))
     if max(planned) != max(committed):
         raise UnsoundCheckpointError(
             f"{checkpoint_uri}: expected a drained checkpoint, found batch {max(planned)} planned and batch "
@@ -91,11 +113,13 @@ def _batches(checkpoint_uri: str, log: str) -> set[int]:
     return {int(name) for name in storage.list_names(f"{checkpoint_uri}/{log}") if name.isdigit()}
 
 
-def _conf(checkpoint_uri: str, batch_id: int) -> dict[str, Any]:
+def _plan(checkpoint_uri: str, batch_id: int) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The metadata of a batch's plan, with the settings it has to have, and the ends of its sources."""
     uri = f"{checkpoint_uri}/offsets/{batch_id}"
     try:
-        conf: dict[str, Any] = json.loads((storage.read_text(uri) or "").splitlines()[1])["conf"]
-        return dict(conf)
+        _, text, *ends = (storage.read_text(uri) or "").splitlines()
+        metadata: dict[str, Any] = json.loads(text)
+        return {**metadata, "conf": dict(metadata["conf"])}, tuple(ends)
     except (ValueError, IndexError, KeyError, TypeError) as error:
         raise UnsoundCheckpointError(
             f"{uri}: expected a batch's plan with Spark's settings, found something else "

@@ -1,10 +1,5 @@
-"""Progress of an operation, as its verbs report it."""
+"""Progress of an operation, as its verbs report it; a report raises when the lease is lost."""
 
-from __future__ import annotations
+from spark_jobs.runtime.batch_steps import READY, Report
 
-from collections.abc import Callable
-
-Report = Callable[[str, str], None]
-"""Takes a part of the work and what happens to it; `READY` ends a part. Raises when the lease is lost."""
-
-READY = "ready"
+__all__ = ["READY", "Report"]

@@ -38,7 +38,7 @@ class Entry:
         key: The key as the store has it.
         value: The state, as its JSON says.
         settled: The same as a look at the key would leave it, with the held events folded that the watermark
-            has passed; None if that is no different, or not known.
+            has passed, and in the present version of its schema; None if that is no different, or not known.
         bytes: Of the value, as JSON text.
         ends_ms: The watermark at which something is next to happen to it; None if that is not known.
         why: What that is.

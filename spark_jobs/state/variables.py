@@ -1,24 +1,19 @@
 """What is in a checkpoint's state, and every entry of it as text: keys, values, timers, of any operator.
 
-Spark's ``state-metadata`` source names operators and stores, its ``statestore`` source reads them. The text
-of an entry depends on nothing but its key and value, so states can be compared whatever their partitions.
+The text of an entry depends on nothing but its key and value, so states can be compared whatever their
+partitions.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from spark_jobs.runtime import storage
-from spark_jobs.runtime.checkpoint import Checkpoint
-from spark_jobs.runtime.failure import explain
-from spark_jobs.state.errors import StateError
+from spark_jobs.state.stores import KEYED_OPERATORS, LIST, TIMER, Store, load, stores
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -26,12 +21,6 @@ if TYPE_CHECKING:
 TIMERS = "timers"
 """Name under which the timers of an operator go."""
 
-_FORMAT_CONF = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-_KEYED = (
-    "transformWithStateExec",
-    "transformWithStateInPandasExec",
-    "transformWithStateInPySparkExec",
-)
 _JOIN = "symmetricHashJoin"
 # With whether their keys end with the number of a row; later formats of joins have other stores.
 _JOIN_STORES = {
@@ -57,31 +46,23 @@ _TEXT = {
 }
 
 
-class StateReadError(StateError):
-    """State could not be read from a checkpoint."""
-
-
 @dataclass(frozen=True, order=True)
 class Variable:
     """A part of the state that is read by itself.
 
     Attributes:
-        operator_id: Number of the operator in the query.
-        operator: Spark's name of it.
-        store: Name of its state store.
+        store: What it is in.
         name: The state variable, `TIMERS`, or nothing for an operator that has no variables.
-        kind: ``ValueState``, ``ListState``, ``MapState``, or nothing.
+        kind: ``ValueState``, ``ListState``, ``MapState``, ``TimerState``, or nothing.
     """
 
-    operator_id: int
-    operator: str
-    store: str
+    store: Store
     name: str = ""
     kind: str = ""
 
     def __str__(self) -> str:
-        part = self.name or (self.store if self.store != "default" else "")
-        return f"operator {self.operator_id} ({self.operator})" + (f", {part}" if part else "")
+        part = self.name or (self.store.name if self.store.name != "default" else "")
+        return f"operator {self.store.operator_id} ({self.store.operator})" + (f", {part}" if part else "")
 
 
 def variables(spark: SparkSession, checkpoint_uri: str) -> list[Variable]:
@@ -90,30 +71,16 @@ def variables(spark: SparkSession, checkpoint_uri: str) -> list[Variable]:
     Raises:
         StateReadError: The state's metadata cannot be read.
     """
-    operators = {int(name) for name in storage.list_names(f"{checkpoint_uri}/state") if name.isdigit()}
-    if not operators:
-        return []
-    with readable(spark, checkpoint_uri):
-        rows = spark.read.format("state-metadata").load(checkpoint_uri).collect()
-    if unnamed := operators - {row["operatorId"] for row in rows}:
-        raise StateReadError(
-            f"the state in {checkpoint_uri} cannot be read: expected metadata of {len(operators)} operators, "
-            f"found none of {', '.join(map(str, sorted(unnamed)))}; restore a savepoint that is whole"
-        )
-    found: list[Variable] = []
-    for row in rows:
-        operator = (row["operatorId"], row["operatorName"], row["stateStoreName"])
-        if row["operatorName"] not in _KEYED:
-            found.append(Variable(*operator))
-            continue
-        declared = json.loads(row["operatorProperties"])["stateVariables"]
-        for variable in declared:
-            kind = variable["stateVariableType"]
-            if kind == "TimerState":
-                found.append(Variable(*operator, TIMERS, kind))
-            elif not variable["stateName"].startswith("$"):
-                found.append(Variable(*operator, variable["stateName"], kind))
-    return sorted(set(found))
+    found: set[Variable] = set()
+    for store in stores(spark, checkpoint_uri):
+        if not store.has_variables:
+            found.add(Variable(store))
+        for declared in store.declared:
+            if declared.kind == TIMER:
+                found.add(Variable(store, TIMERS, TIMER))
+            elif not declared.name.startswith("$"):
+                found.add(Variable(store, declared.name, declared.kind))
+    return sorted(found)
 
 
 def entries(
@@ -136,63 +103,21 @@ def entries(
     return reduce(lambda one, other: one.unionAll(other), parts)
 
 
-@contextmanager
-def readable(spark: SparkSession, checkpoint_uri: str) -> Iterator[None]:
-    """Let the session read a checkpoint of any format; an error of Spark's becomes a `StateReadError`."""
-    unreadable = f"the state in {checkpoint_uri} cannot be read"
-    with in_words(StateReadError, unreadable), format_of(spark, checkpoint_uri):
-        yield
-
-
-@contextmanager
-def format_of(spark: SparkSession, checkpoint_uri: str) -> Iterator[None]:
-    """Give the session the format of a checkpoint, which Spark does not take from the checkpoint itself."""
-    # In a session that has run no stream the state store's coordinator does not exist until it is asked for.
-    _ = spark.streams.active
-    before = spark.conf.get(_FORMAT_CONF, None)
-    spark.conf.set(_FORMAT_CONF, str(format_version(checkpoint_uri)))
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(_FORMAT_CONF)
-        else:
-            spark.conf.set(_FORMAT_CONF, before)
-
-
-@contextmanager
-def in_words(kind: type[Exception], what: str) -> Iterator[None]:
-    """Say an error of Spark's as one of ours, its cause in one line."""
-    try:
-        yield
-    except Exception as error:
-        # Of what Spark throws some comes as Py4JJavaError, which is no error of PySpark's.
-        if not type(error).__module__.startswith(("py4j", "pyspark")):
-            raise
-        raise kind(f"{what}: {explain(error)}") from error
-
-
-def format_version(checkpoint_uri: str) -> int:
-    """The format of a checkpoint's state, 1 or 2; with 2 a commit names the files of its state."""
-    commit = storage.read_text(f"{checkpoint_uri}/commits/{Checkpoint(checkpoint_uri).last_committed()}")
-    return 2 if commit is not None and commit.startswith("v2") else 1
-
-
 def _entries_of(
     spark: SparkSession, checkpoint_uri: str, variable: Variable, batch_id: int | None
 ) -> DataFrame:
-    reader = spark.read.format("statestore").option("operatorId", variable.operator_id)
-    if variable.name == TIMERS:
-        reader = reader.option("readRegisteredTimers", True)
-    elif variable.name:
-        # In a list the order counts, so it is one value; a map's entries are each their own.
-        is_list = variable.kind == "ListState"
-        reader = reader.option("stateVarName", variable.name).option("flattenCollectionTypes", not is_list)
-    else:
-        reader = reader.option("storeName", variable.store)
-    if batch_id is not None:
-        reader = reader.option("batchId", batch_id)
-    rows = reader.load(checkpoint_uri)
+    # In a list the order counts, so it is one value; a map's entries are each their own.
+    flat = {"flattenCollectionTypes": str(variable.kind != LIST).lower()}
+    is_timer = variable.kind == TIMER
+    rows = load(
+        spark,
+        checkpoint_uri,
+        variable.store,
+        variable=None if is_timer else variable.name or None,
+        timers=is_timer,
+        batch_id=batch_id,
+        options=flat if variable.name and not is_timer else None,
+    )
     keys = [name for name in ("key", "user_map_key", "expiration_timestamp_ms") if name in rows.columns]
     values = [name for name in rows.columns if name not in (*keys, "partition_id")]
     return rows.select(
@@ -200,7 +125,7 @@ def _entries_of(
         _text(keys).alias("key"),
         _text(values).alias("value"),
         F.col("partition_id").alias("partition"),
-        _hash(rows, variable).alias("hash"),
+        _hash(rows, variable.store).alias("hash"),
     )
 
 
@@ -208,13 +133,13 @@ def _text(columns: Sequence[str]) -> Column:
     return F.to_json(F.struct(*columns), _TEXT) if columns else F.lit("")
 
 
-def _hash(rows: DataFrame, variable: Variable) -> Column:
+def _hash(rows: DataFrame, store: Store) -> Column:
     """The hash of what the operator's input is partitioned by."""
-    is_join = variable.operator == _JOIN and variable.store in _JOIN_STORES
-    if not is_join and variable.operator not in (*_KEYED, *_BY_WHOLE_KEY, _SESSION_WINDOW):
+    is_join = store.operator == _JOIN and store.name in _JOIN_STORES
+    if not is_join and store.operator not in (*KEYED_OPERATORS, *_BY_WHOLE_KEY, _SESSION_WINDOW):
         return F.lit(None).cast("int")
     fields = rows.select("key.*").columns
     # After what the input is grouped by comes the number of a row of its key, or when a session began.
-    if (is_join and _JOIN_STORES[variable.store]) or variable.operator == _SESSION_WINDOW:
+    if (is_join and _JOIN_STORES[store.name]) or store.operator == _SESSION_WINDOW:
         fields = fields[:-1]
     return F.hash(*(F.col("key").getField(name) for name in fields))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.runtime.config import Config, parse_config
+from spark_jobs.runtime.state_step import PlainState, StateStep
+from spark_jobs.runtime.stream_job import StreamJob
 from spark_jobs.state.explain import Explanation, explain
 from spark_jobs.state.inspect import Inspection, inspect
 from spark_jobs.state.measures import Variable
@@ -18,6 +21,7 @@ from tests.spark.running import Running
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+FORMAT_2 = {"spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}
 START = datetime(2024, 3, 1, tzinfo=UTC)
 START_MS = int(START.timestamp() * 1000)
 
@@ -44,16 +48,25 @@ def prepared(folder: Path, broker: RunningBroker, stream: Stream, **fields: Any)
 
 def looked_at(spark: SparkSession, launch: Launch, **options: Any) -> Inspection:
     name = launch.stream.name
-    return inspect(
-        spark, launch.uri("checkpoint"), name, job=launch.stream.job, config=config_of(launch), **options
-    )
+    options.setdefault("job", launch.stream.job)
+    return inspect(spark, launch.uri("checkpoint"), name, config=config_of(launch), **options)
 
 
 def explained(spark: SparkSession, launch: Launch, key: str, **options: Any) -> Explanation:
     name = launch.stream.name
-    return explain(
-        spark, launch.uri("checkpoint"), name, key, job=launch.stream.job, config=config_of(launch), **options
-    )
+    options.setdefault("job", launch.stream.job)
+    return explain(spark, launch.uri("checkpoint"), name, key, config=config_of(launch), **options)
+
+
+def later_release(job: StreamJob, *, whole: bool) -> StreamJob:
+    """A declaration two versions on, with twice the gap in its states; unless whole, a step is missing."""
+    of = job.state_version
+    first, second = StateStep(of, "twice the gap", state=twice_the_gap), StateStep(of + 1, "as it is")
+    return replace(job, state_version=of + 2, state_steps=(first, second) if whole else (second,))
+
+
+def twice_the_gap(key: str, state: PlainState) -> PlainState:
+    return {**state, "gap_ms": 2 * state["gap_ms"]}
 
 
 def config_of(launch: Launch) -> Config:

@@ -20,7 +20,7 @@ from spark_jobs.state.comparing import State
 from spark_jobs.state.copying import checksums_of
 from spark_jobs.state.repartition import UNFINISHED, ProofError, repartition
 from spark_jobs.state.soundness import UnsoundCheckpointError
-from spark_jobs.state.variables import StateReadError
+from spark_jobs.state.stores import StateReadError
 from tests.kafka_broker import RunningBroker
 from tests.spark.launches import CHECKOUT, FRAUD_WATCH, JARS, Launch
 from tests.spark.payments import payments

@@ -10,12 +10,25 @@ from spark_jobs.runtime.lanes import bucket_of
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.inspect import inspect
 from spark_jobs.state.keyed_variables import KEYS
-from spark_jobs.state.reading import keyed_rows, stores
+from spark_jobs.state.reading import keyed_rows
 from spark_jobs.state.reading_pages import explanation_page, inspection_page
 from spark_jobs.state.retained import retained
+from spark_jobs.state.stores import format_version, readable, stores
 from tests.kafka_broker import RunningBroker
 from tests.spark.launches import MINUTE_MS, USER_SESSIONS, Launch
-from tests.spark.looking import at, explained, looked_at, ms, prepared, record, settled, variable
+from tests.spark.looking import (
+    FORMAT_2,
+    at,
+    explained,
+    later_release,
+    looked_at,
+    ms,
+    prepared,
+    record,
+    settled,
+    variable,
+)
+from tests.spark.moves import configured
 from tests.spark.running import running
 
 if TYPE_CHECKING:
@@ -36,7 +49,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory, broker: RunningBroker, sp
     The batches, as they are planned by hand: events of minute 1; tick; events of minute 5; tick, and so on.
     """
     launch = prepared(tmp_path_factory.mktemp("sessions"), broker, USER_SESSIONS, buckets=BUCKETS)
-    with running(launch, spark) as query:
+    with configured(spark, FORMAT_2), running(launch, spark) as query:
         kinds = {user: "view" * 100 if user == LARGE else "view" for user in USERS[:20]}
         launch.send(record("user_id", user, "e1", 1, event_type=kind) for user, kind in kinds.items())
         settled(query, at(2))
@@ -46,6 +59,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory, broker: RunningBroker, sp
         settled(query, at(6))
         settled(query, at(10))
         query.drain()
+    assert format_version(launch.uri("checkpoint")) == 2
     return launch
 
 
@@ -107,8 +121,9 @@ def test_an_earlier_batch_is_read_as_it_was(sessions: Launch, spark: SparkSessio
     before, since = (looked_at(spark, sessions, batch_id=batch, samples=0) for batch in (begins - 1, begins))
     assert 20 <= before.size.keys < since.size.keys <= 30
     found = retained(sessions.uri("checkpoint"), "user_sessions", begins - 1)
-    (store,) = stores(spark, found)
-    read = {row["key"] for row in keyed_rows(spark, found, store).collect()}
+    (store,) = stores(spark, found.uri)
+    with readable(spark, found.uri):
+        read = {row["key"] for row in keyed_rows(spark, found, store).collect()}
     assert set(USERS[:20]) <= read <= set(USERS) - {LATER[0]}
     assert len(read) == before.size.keys
 
@@ -120,6 +135,23 @@ def test_without_the_declaration_states_are_counted_but_have_no_timers(
     assert found.size.keys == 29
     assert variable(found, KEYS).timers is None
     assert any("declaration" in note for note in found.notes)
+
+
+def test_states_of_an_older_version_are_read_as_the_next_look_will(
+    sessions: Launch, spark: SparkSession
+) -> None:
+    job = later_release(USER_SESSIONS.job, whole=True)
+    keys = variable(looked_at(spark, sessions, job=job, samples=0), KEYS)
+    assert keys.timers is not None
+    # Only this one has more than events that are held, which know no gap.
+    assert (keys.timers.count, keys.timers.latest_ms) == (29, ms(5) + 2 * GAP_MS)
+    found = explained(spark, sessions, BUSY, job=job)
+    (entry,) = found.entries
+    assert (entry.value["state"]["gap_ms"], entry.settled["state"]["gap_ms"]) == (GAP_MS, 2 * GAP_MS)
+
+    unread = looked_at(spark, sessions, job=later_release(USER_SESSIONS.job, whole=False), samples=0)
+    assert unread.unreadable == 29
+    assert any("STATE_STEPS" in note for note in unread.notes)
 
 
 def test_a_key_that_lives_is_explained_to_its_end(sessions: Launch, spark: SparkSession) -> None:

@@ -13,7 +13,8 @@ from spark_jobs.runtime.native_query import NATIVE_CONF
 from spark_jobs.state.reading_pages import explanation_page, inspection_page
 from tests.kafka_broker import RunningBroker
 from tests.spark.launches import EVENT_WINDOWS, JARS, PAYMENT_AUTH_JOIN
-from tests.spark.looking import at, explained, looked_at, ms, prepared, record, settled
+from tests.spark.looking import FORMAT_2, at, explained, looked_at, ms, prepared, record, settled
+from tests.spark.moves import configured
 from tests.spark.running import running
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def test_windows_are_counted_with_their_ends(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:
     launch = prepared(tmp_path, broker, EVENT_WINDOWS)
-    with running(launch, spark) as query:
+    with configured(spark, FORMAT_2), running(launch, spark) as query:
         launch.send(record("user_id", user, "e1", 7, event_type="view", value=1) for user in USERS[:4])
         settled(query, at(7))
         launch.send([record("user_id", USERS[0], "e2", 8, event_type="view", value=2)])

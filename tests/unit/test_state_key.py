@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from spark_jobs.runtime.admission import Limits, Seen
 from spark_jobs.runtime.keyed import Kept, offset_ms
+from spark_jobs.runtime.state_step import StateStep
 from spark_jobs.state.changes import Change, changes, flat, reasons
 from spark_jobs.state.explain import base_batch, feeds
-from spark_jobs.state.key_rule import KeyRule
+from spark_jobs.state.key_rule import KeyRule, UnreadableError
 from spark_jobs.state.reading import newest
 from spark_jobs.state.retained import Retained
 from spark_jobs.user_activity.declaration import JOB as ACTIVITY
@@ -17,7 +22,7 @@ from spark_jobs.user_sessions.model import ClosedSession, OpenSession, SessionEv
 
 GAP = 1000
 LIMITS = Limits(lateness_ms=100, max_held=10)
-RULE = KeyRule(SessionLogic(GAP), OpenSession, SessionEvent, LIMITS)
+RULE = KeyRule(SessionLogic(GAP), OpenSession, SessionEvent, LIMITS, version=1)
 EVENT = SessionEvent("a", 500, "view")
 
 
@@ -100,14 +105,37 @@ def test_what_is_overdue_keeps_its_time() -> None:
 
 
 def test_jitter_delays_what_is_to_come() -> None:
-    rule = KeyRule(RULE.logic, OpenSession, SessionEvent, Limits(100, 10, jitter_ms=500))
+    rule = KeyRule(RULE.logic, OpenSession, SessionEvent, Limits(100, 10, jitter_ms=500), version=1)
     (step,) = rule.future("u", Kept(state=open_session("u", EVENT, GAP)), watermark_ms=0)
     assert step.at_ms == 1500 + offset_ms("u", 500)
 
 
 def test_a_codec_reads_what_the_stream_has_written() -> None:
     kept = Kept(state=open_session("u", EVENT, GAP), held=(EVENT,))
-    assert RULE.codec().decode(RULE.codec().encode(kept)) == kept
+    reader = RULE.reader()
+    assert reader.read("u", reader.encode(kept), 1) == kept
+
+
+def longer(key: str, state: dict[str, Any]) -> dict[str, Any]:
+    """An older release kept no gap, and had a name of its own for the count."""
+    return {**state, "event_count": state.pop("events"), "gap_ms": 2 * GAP}
+
+
+def test_a_state_of_an_older_version_is_brought_to_the_present_one() -> None:
+    rule = replace(RULE, version=3, steps=(StateStep(2, "the gap is kept", state=longer),))
+    kept = Kept(state=open_session("u", EVENT, GAP))
+    stored = json.loads(rule.reader().encode(kept))
+    stored["state"]["events"] = stored["state"].pop("event_count")
+    del stored["state"]["gap_ms"]
+    old = json.dumps(stored).encode()
+
+    read = rule.reader().read("u", old, 2)
+
+    assert read == Kept(state=open_session("u", EVENT, 2 * GAP))
+    assert rule.wake_ms("u", read) == 500 + 2 * GAP
+    for version in (1, 3, 4):
+        with pytest.raises(UnreadableError):
+            rule.reader().read("u", old, version)
     assert ACTIVITY.state_type is not OpenSession
 
 

@@ -36,7 +36,9 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 def test_a_drained_checkpoint_is_sound(checkpoint: Path) -> None:
-    assert examine(f"file://{checkpoint}") == Sound("q", 5, 2, "RocksDBStateStoreProvider")
+    assert examine(f"file://{checkpoint}") == Sound(
+        "q", 5, 2, "RocksDBStateStoreProvider", ('{"t": {"0": 1}}',), 0
+    )
 
 
 Damage = Callable[[Path], object]

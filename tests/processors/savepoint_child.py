@@ -1,0 +1,36 @@
+"""A savepoint in a process of its own, which is killed before one of the things it does to the disk.
+
+Arguments: the installation's folder, and how many it survives. It says how many there were if it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from tests.unit.installed_stream import STREAM, Installed
+
+_ACTS = ("open", "os.mkdir", "os.rename")
+
+
+def main(folder: str, survives: str) -> None:
+    installed = Installed(Path(folder))
+    shelf = str(installed.folder / "data" / "savepoints" / STREAM)
+    left = int(survives)
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal left
+        if event in _ACTS and str(arguments[0]).startswith(shelf):
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hook)
+    installed.savepoint()
+    print(int(survives) - left)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
