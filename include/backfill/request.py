@@ -21,6 +21,10 @@ class RangeError(ValueError):
     """A range of time or a place that cannot be used."""
 
 
+class NotReplayableError(ValueError):
+    """Nothing that is kept says what the stream's rows were."""
+
+
 def parse_moment(text: str, option: str) -> datetime:
     """Read a date or a time; without a zone it is UTC.
 
@@ -63,7 +67,13 @@ def build_request(
 
     Raises:
         RangeError: The range is empty, or a live table would be replaced.
+        NotReplayableError: The stream's rows depend on when its batches ran.
     """
+    if spec.clock == "processing":
+        raise NotReplayableError(
+            f"stream {spec.stream}: expected clock: event, found processing: its rows depend on when each"
+            f" record was read, which {RAW_EVENTS} does not say, so they cannot be computed again"
+        )
     if begin >= end:
         raise RangeError(
             f"stream {spec.stream}: expected --from before --to, found {begin.isoformat()} and"

@@ -29,6 +29,7 @@ ACTION_COUNTS = Table(
         Column("updated_at", "timestamp", "last_action_at; in a final row last_action_at + idle"),
     ),
     current_by=(USER.name,),
+    came_at="updated_at",
 )
 
 

@@ -1,4 +1,4 @@
-"""Buckets of events to a stream's rows: `keyed.fold_all` key by key, and of its rows those asked for."""
+"""Buckets of events to a stream's rows: folded key by key, and of its rows those asked for."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.backfill.reach import Span, anchor
+from spark_jobs.backfill.folds import KeyFold
+from spark_jobs.backfill.reach import EVER, Span
 from spark_jobs.backfill.reading import COUNTS_BUCKET
-from spark_jobs.runtime.keyed import KeyLogic, fold_all
 from spark_jobs.runtime.lanes import OUTPUT_DDL
 from spark_jobs.runtime.rows import KIND_COUNTS, OUTPUT_SCHEMA, encode_rows
 from spark_jobs.runtime.stream_job import Output
@@ -38,7 +38,7 @@ class Found:
     """
 
     counts: Counter[str] = field(default_factory=Counter)
-    exact_from_ms: int | None = -(1 << 63)
+    exact_from_ms: int | None = EVER
     inexact_keys: list[str] = field(default_factory=list)
 
     def add(self, other: Found) -> None:
@@ -71,20 +71,16 @@ class Folding:
     """Folds the events of one bucket.
 
     Attributes:
-        logic: The stream's.
-        event_type: Named tuple of its events.
-        outputs: Its tables.
+        fold: What becomes of those of one key.
+        outputs: The stream's tables.
         span: Which rows.
         known_ms: From when on all events are known; None if all are.
-        chain_ms: The longest chain of timeouts.
     """
 
-    logic: KeyLogic[Any, Any]
-    event_type: type[Any]
+    fold: KeyFold
     outputs: tuple[Output, ...]
     span: Span
     known_ms: int | None
-    chain_ms: int
 
     def bucket(self, packed: pa.Table) -> pa.Table:
         """`lanes.OUTPUT_DDL` of the payloads of one bucket."""
@@ -106,11 +102,11 @@ class Folding:
         for key, records in by_key.items():
             # As in the stream: between records with the same id and time the place decides.
             records.sort(key=lambda record: record[:_PLACE_FIELDS])
-            events = [self.event_type._make(record[_PLACE_FIELDS:]) for record in records]
+            events = [self.fold.event(record[_PLACE_FIELDS:]) for record in records]
             found.counts["events"] += len(events)
             times = sorted(event.event_ms for event in events)
-            found.note_anchor(key, anchor(times, self.known_ms, self.chain_ms), self.span)
-            folded = fold_all(self.logic, key, events)
+            found.note_anchor(key, self.fold.exact_from(times, self.known_ms), self.span)
+            folded = self.fold.rows(key, events)
             for output in self.outputs:
                 rows[output.table.name] += rows_in_span(output, folded, self.span)
         for output in self.outputs:

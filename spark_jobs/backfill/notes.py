@@ -11,8 +11,7 @@ from spark_jobs.runtime.status import iso_ms
 
 if TYPE_CHECKING:
     from spark_jobs.backfill.folding import Found
-    from spark_jobs.backfill.request import Request
-    from spark_jobs.runtime.stream_job import StreamJob
+    from spark_jobs.backfill.request import Recomputable, Request
 
 
 @dataclass(frozen=True)
@@ -25,6 +24,7 @@ class Basis:
         missing: By partition how many records the stream has read that are not landed.
         exact_from_ms: From when on the answer is exact; None if it is not for some key.
         watermark_ms: How far the stream has got; 0 if it has not begun.
+        behind_ms: How far that may be beyond the time of a row that is not written yet.
     """
 
     span: Span
@@ -32,6 +32,7 @@ class Basis:
     missing: Mapping[int, int]
     exact_from_ms: int | None
     watermark_ms: int
+    behind_ms: int = 0
 
     @property
     def is_exact(self) -> bool:
@@ -39,7 +40,7 @@ class Basis:
         return self.exact_from_ms is not None and self.exact_from_ms <= self.span.from_ms
 
 
-def notes(request: Request, job: StreamJob, found: Found, basis: Basis) -> list[str]:
+def notes(request: Request, job: Recomputable, found: Found, basis: Basis) -> list[str]:
     """One text for each thing that is not as one would think."""
     config, end = request.config, iso_ms(request.span.to_ms)
     texts = [*_reach(config.topic, found, basis)]
@@ -49,9 +50,12 @@ def notes(request: Request, job: StreamJob, found: Found, basis: Basis) -> list[
             f"raw_events lacks records of {config.topic} that the stream has read ({behind}): let the stream "
             "raw_events catch up, and run this again."
         )
-    if request.compare and basis.watermark_ms < request.span.to_ms:
+    if request.compare and basis.watermark_ms < request.span.to_ms + basis.behind_ms:
         got = iso_ms(basis.watermark_ms) if basis.watermark_ms else "nowhere yet"
-        texts.append(f"The stream has got to {got}: rows from then to {end} may not be in its tables yet.")
+        behind = f"{basis.behind_ms / 60_000:g} min before " if basis.behind_ms else ""
+        texts.append(
+            f"The stream has got to {got}: rows from {behind}then to {end} may not be in its tables yet."
+        )
     if config.emission == "eager":
         texts.append(
             "The stream acts on arrival (emission: eager); this answer is that of the order of time."

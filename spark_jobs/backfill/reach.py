@@ -14,6 +14,9 @@ Times are event times, milliseconds since 1970 UTC.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+EVER = -(1 << 63)
+"""A time before every event."""
+
 
 @dataclass(frozen=True)
 class Span:
@@ -91,7 +94,7 @@ def anchor(times: Iterable[int], known_ms: int | None, chain_ms: int) -> int | N
         A time before every event if all of it is exact; None if no event follows a long enough silence.
     """
     if known_ms is None:
-        return -(1 << 63)
+        return EVER
     before_ms = known_ms
     for at_ms in times:
         if at_ms - before_ms >= chain_ms:

@@ -16,8 +16,8 @@ from spark_jobs.runtime.parse import Parser, Rejection
 from spark_jobs.runtime.validation import TICK_KEY, Bounds, Field
 
 if TYPE_CHECKING:
-    from spark_jobs.backfill.request import Request
-    from spark_jobs.runtime.stream_job import StreamJob
+    from spark_jobs.backfill.folds import KeyFold
+    from spark_jobs.backfill.request import Recomputable, Request
 
 PACKED_DDL = "bucket int, payload binary"
 COUNTS_BUCKET = -1
@@ -81,7 +81,9 @@ class Reading:
         return (self.since_ms is None or event_ms >= self.since_ms) and event_ms <= self.until_ms
 
 
-def reading(request: Request, job: StreamJob, buckets: int, since_ms: int | None, until_ms: int) -> Reading:
+def reading(
+    request: Request, job: Recomputable, fold: KeyFold, *, buckets: int, since_ms: int | None, until_ms: int
+) -> Reading:
     """How the stream reads its records."""
     config = request.config
-    return Reading(job.key.name, job.fields(config), config.bounds, job.event, buckets, since_ms, until_ms)
+    return Reading(job.key.name, job.fields(config), config.bounds, fold.plain, buckets, since_ms, until_ms)

@@ -10,10 +10,11 @@ from pyspark.sql import functions as F
 
 from spark_jobs.backfill import raw as raw_records
 from spark_jobs.backfill.folding import Folding, Found, folded
+from spark_jobs.backfill.folds import fold_of
 from spark_jobs.backfill.notes import Basis, notes
 from spark_jobs.backfill.reach import Landed, first_look, landed_since, last_needed, not_landed
 from spark_jobs.backfill.reading import reading
-from spark_jobs.backfill.request import BackfillError, Request
+from spark_jobs.backfill.request import BackfillError, Recomputable, Request
 from spark_jobs.backfill.tables import Difference, compare, write_table
 from spark_jobs.runtime import generations
 from spark_jobs.runtime.batch_steps import READY, Report
@@ -25,13 +26,12 @@ from spark_jobs.runtime.tables import LATE_EVENTS, Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_jobs.runtime.stream_job import StreamJob
 
 _RECORDS_PER_BUCKET = 20_000
 _MOST_BUCKETS = 8192
 
 
-def recompute(spark: SparkSession, request: Request, job: StreamJob, say: Report) -> dict[str, Any]:
+def recompute(spark: SparkSession, request: Request, job: Recomputable, say: Report) -> dict[str, Any]:
     """Recompute a stream's tables, and return the report.
 
     Raises:
@@ -74,7 +74,7 @@ class _Looking:
         self,
         spark: SparkSession,
         request: Request,
-        job: StreamJob,
+        job: Recomputable,
         raw: DataFrame,
         landed: dict[int, Landed],
     ) -> None:
@@ -120,11 +120,10 @@ class _Looking:
         until_ms = last_needed(request.span, request.chain_ms, request.config.allowed_lateness_ms)
         count = sum(one.end - one.first for one in self._landed.values())
         buckets = max(request.config.state_buckets, min(_MOST_BUCKETS, count // _RECORDS_PER_BUCKET))
-        how = reading(request, job, buckets, since_ms, until_ms)
+        fold = fold_of(job, request.config, request.chain_ms)
+        how = reading(request, job, fold, buckets=buckets, since_ms=since_ms, until_ms=until_ms)
         records = raw_records.wanted(self._spark, self._raw, request, since_ms)
-        folding = Folding(
-            job.logic(request.config), job.event_type, job.outputs, request.span, known_ms, request.chain_ms
-        )
+        folding = Folding(fold, job.outputs, request.span, known_ms)
         rows = folded(raw_records.packed_events(records, how), folding).persist(StorageLevel.DISK_ONLY)
         found = Found()
         for row in rows.where(F.col("kind") == KIND_COUNTS).select("data").collect():
@@ -139,11 +138,12 @@ class _Looking:
             missing=not_landed(self._landed, self._committed),
             exact_from_ms=exact_from_ms,
             watermark_ms=self._watermark_ms,
+            behind_ms=fold.behind_ms,
         )
         return _Look(rows, found, basis)
 
 
-def _require_tables(request: Request, job: StreamJob) -> None:
+def _require_tables(request: Request, job: Recomputable) -> None:
     from deltalake import DeltaTable
 
     config = request.config
@@ -176,7 +176,7 @@ def _compared(spark: SparkSession, request: Request, table: Table, uri: str) -> 
     }
 
 
-def _report(request: Request, job: StreamJob, look: _Look, tables: list[dict[str, Any]]) -> dict[str, Any]:
+def _report(request: Request, job: Recomputable, look: _Look, tables: list[dict[str, Any]]) -> dict[str, Any]:
     exact_from_ms = look.basis.exact_from_ms
     return {
         "version": 1,

@@ -10,9 +10,13 @@ from typing import Any
 from spark_jobs.backfill.reach import Span
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.config import Config, parse_config
+from spark_jobs.runtime.native_job import NativeJob
 from spark_jobs.runtime.stream_job import StreamJob
 
 VERSION = 1
+
+Recomputable = StreamJob | NativeJob
+"""Streams of which a row is a matter of one key's events."""
 
 
 class BackfillError(RuntimeError):
@@ -74,16 +78,17 @@ def parse_request(document: Mapping[str, Any], origin: str) -> Request:
     )
 
 
-def job_of(stream: str) -> StreamJob:
+def job_of(stream: str) -> Recomputable:
     """The declaration of a stream that can be recomputed.
 
     Raises:
-        BackfillError: It has no logic of single keys, or a table that does not say when its rows came to be.
+        BackfillError: It has neither logic nor an oracle, or a table that does not say when its rows came to
+            be.
     """
     job: Any = importlib.import_module(f"spark_jobs.{stream}.declaration").JOB
-    if not isinstance(job, StreamJob):
+    if not isinstance(job, Recomputable):
         raise BackfillError(
-            f"stream {stream}: expected a stream with a logic of single keys, found a {type(job).__name__}. "
+            f"stream {stream}: expected a stream with logic or an oracle, found a {type(job).__name__}. "
             "What it writes cannot be folded from raw events."
         )
     for output in job.outputs:

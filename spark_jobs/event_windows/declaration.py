@@ -39,12 +39,14 @@ EVENT_WINDOWS_SLIDING = Table(
         Column("value_min", NUMBER, "Smallest value; null if no event had one"),
         Column("value_max", NUMBER, "Largest value; null if no event had one"),
     ),
+    came_at="window_end",
 )
 
 EVENT_WINDOWS_TUMBLING = Table(
     "event_windows_tumbling",
     "One tumbling window of one user in which there was an event",
     (*_WINDOW, Column("event_types", "array<string>", "Types of the events, each once, sorted")),
+    came_at="window_end",
 )
 
 

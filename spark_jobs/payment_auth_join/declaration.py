@@ -35,6 +35,7 @@ PAYMENT_AUTHENTICATIONS = Table(
         Column("authentication_id", "string", "Id of the authentication's event; null if there was none"),
         Column("authenticated_at", "timestamp", "Time of the authentication; null if there was none"),
     ),
+    came_at="transaction_at",
 )
 
 

@@ -27,9 +27,10 @@ from include.traffic.records import Slice
 from tests.bench.operations import Operations, emptied
 from tests.bench.run import benchmark_broker
 from tests.kafka_broker import RunningBroker
+from tests.spark.driven import Driven
 from tests.spark.launches import FRAUD_WATCH, INTRUSION_PATTERNS, USER_SESSIONS, Launch, Stream
 from tests.spark.oracle import difference, found_rows
-from tests.spark.traffic_proof import Driven, Traced, is_beyond
+from tests.spark.traced import Traced
 from tests.traffic_truths import STREAMS
 
 RESULTS = "going_back.jsonl"
@@ -166,7 +167,7 @@ def _play(launch: Launch, plan: Plan, trip: Trip | None) -> Played:
     traced = Traced(launch, plan)
     (slices,) = traced.parts(1)
     early, hour, rest = _cut(slices)
-    driven = Driven(launch, batch=max(200, plan.total // _BATCHES))
+    driven = Driven(launch, {"max_records_per_batch": max(200, plan.total // _BATCHES)})
     try:
         traced.send(early)
         _read(driven, traced.sent)
@@ -177,13 +178,7 @@ def _play(launch: Launch, plan: Plan, trip: Trip | None) -> Played:
         if trip:
             trip.go_back(driven, traced.sent)
         traced.send(rest)
-        last = traced.end()
-        driven.wait("the watermark passes the end", lambda status: is_beyond(status["watermark"], last))
-        traced.send_late()
-        driven.wait(
-            "all is consumed and no state is left",
-            lambda status: status["consumed"] == traced.sent and status["state_rows"] == 0,
-        )
+        traced.finish(driven)
         driven.drain()
     finally:
         launch.kill_all()

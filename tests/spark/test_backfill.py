@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from include.durations import to_ms
 from include.platform.kafka import Broker
-from include.spec import load_spec
-from spark_jobs.backfill.request import BackfillError, Request, job_of, parse_request
+from spark_jobs.backfill.request import BackfillError
 from spark_jobs.raw_events.declaration import RAW_EVENTS as RAW
 from spark_jobs.runtime.keyed import fold_all
 from spark_jobs.runtime.rows import decode_rows, encode_rows
@@ -28,7 +25,8 @@ from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import SessionEvent
 from tests.kafka_broker import RunningBroker
 from tests.spark.catalogue import LIVES, QUIET, START, send
-from tests.spark.launches import CHECKOUT, MINUTE_MS, RAW_EVENTS, Launch, real_events
+from tests.spark.launches import CHECKOUT, MINUTE_MS, Launch, real_events
+from tests.spark.recomputing import alter, land, milliseconds, recomputed, request
 from tests.spark.running import running
 
 if TYPE_CHECKING:
@@ -45,44 +43,6 @@ LATE_EVENT = {
     "event_type": "view",
     "event_time": "2015-05-18T10:00:00Z",
 }
-
-
-def land(launch: Launch, spark: SparkSession) -> None:
-    """Put the launch's topic into raw_events, as the stream of that name does."""
-    folder = launch.folder / "landing"
-    folder.mkdir()
-    landing = replace(launch, folder=folder, stream=RAW_EVENTS, drivers=[])
-    tables = {name: launch.uri("tables", name) for name in landing.table_names}
-    with running(landing, spark, max_records_per_batch=4000, tables=tables) as query:
-        query.settle()
-        query.drain()
-
-
-def request(launch: Launch, begin: datetime, end: datetime, **changes: Any) -> Request:
-    document = {
-        "version": 1,
-        "config": launch.document(),
-        "from_ms": milliseconds(begin),
-        "to_ms": milliseconds(end),
-        "chain_ms": to_ms(load_spec(launch.stream.name).logic.longest()),
-        "raw_uri": launch.uri("tables", "raw_events"),
-        "into_uri": launch.uri("backfill"),
-        "report_uri": launch.uri("report.json"),
-        "with_late": False,
-        "compare": True,
-    }
-    return parse_request({**document, **changes}, "test")
-
-
-def recomputed(spark: SparkSession, wanted: Request) -> dict[str, Any]:
-    from spark_jobs.backfill.recompute import recompute
-
-    return recompute(spark, wanted, job_of(wanted.config.stream), lambda part, what: None)
-
-
-def alter(launch: Launch, table: str, predicate: str, **updates: str) -> None:
-    done = DeltaTable(launch.uri("tables", table)).update(updates=updates, predicate=predicate)
-    assert done["num_updated_rows"] == 1
 
 
 def test_sessions_of_real_events(tmp_path: Path, broker: RunningBroker, spark: SparkSession) -> None:
@@ -186,10 +146,6 @@ def test_the_command_says_what_is_different(tmp_path: Path) -> None:
         ("backfill", rows[0].session_id, rows[0].event_count),
         ("live", rows[0].session_id, 99),
     ]
-
-
-def milliseconds(moment: datetime) -> int:
-    return to_ms(moment - datetime(1970, 1, 1, tzinfo=UTC))
 
 
 def append(launch: Launch, table: Table, rows: list[Any]) -> None:

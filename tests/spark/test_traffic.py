@@ -13,16 +13,19 @@ from include.traffic.profiles import PROFILES
 from tests.kafka_broker import RunningBroker
 from tests.spark.catalogue import QUIET
 from tests.spark.launches import (
+    ACTION_COUNTS,
     DEVICE_LIFECYCLE,
     FRAUD_WATCH,
     INTRUSION_PATTERNS,
+    RAW_EVENTS,
     USER_ACTIVITY,
     USER_SESSIONS,
     Launch,
     Stream,
 )
 from tests.spark.running import running
-from tests.spark.traffic_proof import Traced, prove
+from tests.spark.traced import Traced
+from tests.spark.traffic_proof import course_of, prove
 from tests.traffic_truths import STREAMS
 
 if TYPE_CHECKING:
@@ -72,3 +75,30 @@ def test_a_driver_that_is_killed_at_work_writes_it_too(tmp_path: Path, broker: R
     assert proof.wrong == {}
     assert proof.kills == 1
     assert all(proof.rows.values()), f"a table without a row shows nothing: {proof.rows}"
+
+
+def test_every_record_is_landed_once_as_it_was_sent(tmp_path: Path, broker: RunningBroker) -> None:
+    launch = Launch(tmp_path, broker, "traffic-landed", stream=RAW_EVENTS)
+    plan = Plan(PROFILES["storm"], seed=3, rate=60, minutes=2)
+    course = course_of(launch, plan)
+    proof = prove(launch, plan, kills=1, course=course)
+    assert proof.wrong == {}
+    assert proof.kills == 1
+    assert proof.rows == {"raw_events": proof.records}
+    assert proof.records > plan.total
+    DeltaTable(launch.uri("tables", "raw_events")).delete("partition = 1 AND offset = 7")
+    # Of each topic one.
+    assert len(course.wrong()["raw_events"]["missing"]) == 3
+
+
+def test_every_action_is_counted_once_at_the_time_of_its_batch(tmp_path: Path, broker: RunningBroker) -> None:
+    launch = Launch(tmp_path, broker, "traffic-counted", stream=ACTION_COUNTS)
+    plan = Plan(PROFILES["storm"], seed=3, rate=60, minutes=2, topics=("user_events",))
+    course = course_of(launch, plan)
+    proof = prove(launch, plan, kills=1, course=course)
+    assert proof.wrong == {}
+    assert proof.kills == 1
+    assert proof.rows["action_counts"] > 1000
+    table = DeltaTable(launch.uri("tables", "action_counts"))
+    table.update({"action_count": "action_count + 1"}, predicate="user_id = 'user-00000'")
+    assert set(course.wrong()) == {"action_counts", "sums of counts"}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from include import batch_job
-from include.backfill.request import RangeError, build_request, parse_moment
+from include.backfill.request import NotReplayableError, RangeError, build_request, parse_moment
 from include.settings import Settings
 from include.spec import load_spec
 from spark_jobs.backfill.folding import Found
@@ -68,6 +68,11 @@ def test_ranges_and_places_that_cannot_be_used(tmp_path: Path) -> None:
     for live in ("tables", "tables/", "checkpoints/../tables"):
         with pytest.raises(RangeError, match="holds the live tables, which are never replaced"):
             document(tmp_path, into=f"file://{tmp_path}/data/{live}")
+
+
+def test_a_stream_by_processing_time_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotReplayableError, match="action_counts: expected clock: event, found processing"):
+        document(tmp_path, "action_counts")
 
 
 def run(tmp_path: Path, program: str) -> tuple[bool, list[tuple[str, str]]]:

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from include.spec import load_specs
 from spark_jobs.backfill.folding import Folding, Found, rows_in_span
+from spark_jobs.backfill.folds import LogicFold, fold_of
 from spark_jobs.backfill.reach import Span
 from spark_jobs.backfill.reading import COUNTS_BUCKET, Reading
 from spark_jobs.backfill.request import BackfillError, job_of
 from spark_jobs.device_lifecycle.declaration import JOB as DEVICES
 from spark_jobs.device_lifecycle.model import DeviceStatus
+from spark_jobs.payment_auth_join.declaration import JOB as PAYMENTS
+from spark_jobs.runtime.config import parse_config
 from spark_jobs.runtime.keyed import fold_all
 from spark_jobs.runtime.rows import KIND_COUNTS, decode_rows
 from spark_jobs.runtime.validation import TICK_KEY, Bounds
 from spark_jobs.user_sessions.declaration import JOB as SESSIONS
 from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import ClosedSession, SessionEvent
+from tests.unit.test_driver_documents import CONFIG
 
 MINUTE_MS = 60_000
 GAP_MS = 30 * MINUTE_MS
@@ -47,9 +53,6 @@ def value(event_id: str, user: str, minute: int) -> bytes:
 
 
 def reading(since_ms: int | None = None, until_ms: int = 1 << 50) -> Reading:
-    from spark_jobs.runtime.config import parse_config
-    from tests.unit.test_driver_documents import CONFIG
-
     logic = {"gap_ms": GAP_MS, "max_gap_ms": 24 * 60 * MINUTE_MS}
     config = parse_config({**CONFIG, "logic": logic}, "test")
     bounds = Bounds(not_before_ms=0, max_ahead_ms=MINUTE_MS, max_record_bytes=1000)
@@ -71,7 +74,8 @@ def packed(how: Reading, *batches: pa.RecordBatch) -> dict[int, pa.Table]:
 
 
 def folding(span: Span = EVER, known_ms: int | None = None) -> Folding:
-    return Folding(SessionLogic(GAP_MS), SessionEvent, SESSIONS.outputs, span, known_ms, 24 * 60 * MINUTE_MS)
+    fold = LogicFold(SessionLogic(GAP_MS), SessionEvent, SESSIONS.event, 24 * 60 * MINUTE_MS)
+    return Folding(fold, SESSIONS.outputs, span, known_ms)
 
 
 def outcome(buckets: dict[int, pa.Table], how: Folding) -> tuple[list[dict[str, Any]], Found]:
@@ -145,23 +149,54 @@ def test_of_a_table_with_current_rows_the_last_one_before_the_end_counts() -> No
     assert times(21, 30) == [], "it did not change in the span"
 
 
-def test_every_keyed_stream_says_when_its_rows_came_to_be() -> None:
-    for stream in (
-        "device_lifecycle",
-        "fraud_watch",
-        "intrusion_patterns",
-        "user_activity",
-        "user_sessions",
-    ):
+def test_every_stream_but_the_landing_one_says_when_its_rows_came_to_be() -> None:
+    streams = {spec.stream for spec in load_specs()[0]} - {"raw_events"}
+    for stream in streams:
         for output in job_of(stream).outputs:
             [column] = [one for one in output.table.columns if one.name == output.table.came_at]
             assert column.type == "timestamp"
 
 
-def test_a_stream_without_logic_of_keys_is_refused() -> None:
-    with pytest.raises(BackfillError, match="raw_events: expected a stream with a logic of single keys"):
+def test_a_stream_with_neither_logic_nor_an_oracle_is_refused() -> None:
+    with pytest.raises(BackfillError, match="raw_events: expected a stream with logic or an oracle"):
         job_of("raw_events")
 
 
 def test_counts_travel_in_a_bucket_of_their_own() -> None:
     assert set(packed(reading(), batch(b"junk"))) == {COUNTS_BUCKET}
+
+
+def payment(event_id: str, kind: str, minute: float) -> bytes:
+    at = f"1970-01-01T00:{int(minute):02}:{round(minute % 1 * 60):02}Z"
+    amount = 0.1 if kind == "transaction" else None
+    document = {"event_id": event_id, "account_id": "a", "kind": kind, "amount": amount, "event_time": at}
+    return json.dumps(document).encode()
+
+
+def test_of_a_stream_of_operators_the_oracle_is_folded_with_values_that_do_not_travel() -> None:
+    config = parse_config(
+        {**CONFIG, "logic": {"before_ms": 2 * MINUTE_MS, "after_ms": 2 * MINUTE_MS}}, "test"
+    )
+    fold = fold_of(PAYMENTS, config, 2 * MINUTE_MS)
+    bounds = Bounds(not_before_ms=0, max_ahead_ms=MINUTE_MS, max_record_bytes=1000)
+    how = Reading("account_id", PAYMENTS.fields(config), bounds, fold.plain, 4, None, 1 << 50)
+    values = (
+        payment("t1", "transaction", 10),
+        payment("o", "authenticated", 8),
+        payment("t2", "transaction", 20),
+    )
+    rows, found = outcome(packed(how, batch(*values)), Folding(fold, PAYMENTS.outputs, EVER, None))
+    assert [(row["transaction_id"], row["amount"], row["authentication_id"]) for row in rows] == [
+        ("t1", Decimal("0.1"), "o"),
+        ("t2", Decimal("0.1"), None),
+    ]
+    assert found.counts["inexact"] == 0
+
+
+def test_rows_of_operators_are_exact_as_soon_as_all_around_them_is_known() -> None:
+    fold = fold_of(PAYMENTS, parse_config(CONFIG, "test"), 2 * MINUTE_MS)
+    # A busy key has no silence, and needs none.
+    times = range(0, 60 * MINUTE_MS, 1000)
+    assert fold.exact_from(times, 7 * MINUTE_MS) == 9 * MINUTE_MS
+    assert fold.exact_from(times, None) == -(1 << 63)
+    assert fold.behind_ms == 2 * MINUTE_MS

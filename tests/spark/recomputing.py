@@ -1,0 +1,60 @@
+"""Recomputing what a launch has written: its records landed, a request for a range, one row altered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from deltalake import DeltaTable
+
+from include.durations import to_ms
+from include.spec import load_spec
+from spark_jobs.backfill.request import Request, job_of, parse_request
+from tests.spark.launches import RAW_EVENTS, Launch
+from tests.spark.running import running
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def land(launch: Launch, spark: SparkSession) -> None:
+    """Put the launch's topic into raw_events, as the stream of that name does."""
+    folder = launch.folder / "landing"
+    folder.mkdir()
+    landing = replace(launch, folder=folder, stream=RAW_EVENTS, drivers=[])
+    tables = {name: launch.uri("tables", name) for name in landing.table_names}
+    with running(landing, spark, max_records_per_batch=4000, tables=tables) as query:
+        query.settle()
+        query.drain()
+
+
+def request(launch: Launch, begin: datetime, end: datetime, **changes: Any) -> Request:
+    document = {
+        "version": 1,
+        "config": launch.document(),
+        "from_ms": milliseconds(begin),
+        "to_ms": milliseconds(end),
+        "chain_ms": to_ms(load_spec(launch.stream.name).logic.longest()),
+        "raw_uri": launch.uri("tables", "raw_events"),
+        "into_uri": launch.uri("backfill"),
+        "report_uri": launch.uri("report.json"),
+        "with_late": False,
+        "compare": True,
+    }
+    return parse_request({**document, **changes}, "test")
+
+
+def recomputed(spark: SparkSession, wanted: Request) -> dict[str, Any]:
+    from spark_jobs.backfill.recompute import recompute
+
+    return recompute(spark, wanted, job_of(wanted.config.stream), lambda part, what: None)
+
+
+def alter(launch: Launch, table: str, predicate: str, **updates: str) -> None:
+    done = DeltaTable(launch.uri("tables", table)).update(updates=updates, predicate=predicate)
+    assert done["num_updated_rows"] == 1
+
+
+def milliseconds(moment: datetime) -> int:
+    return to_ms(moment - datetime(1970, 1, 1, tzinfo=UTC))
