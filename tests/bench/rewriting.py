@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from include.settings import CHECKOUT, Settings
-from spark_jobs.state.variables import entries, readable, variables
+from spark_jobs.state.stores import readable
+from spark_jobs.state.variables import entries, variables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from tests.unit.installed_stream import STREAM, Installed
 
-_ACTS = ("open", "os.mkdir", "os.rename")
+# Not folders: which of the threads that copy makes one, and how often it is tried, differs from run to run.
+_ACTS = ("open", "os.rename")
 
 
 def main(folder: str, survives: str) -> None:
