@@ -97,6 +97,16 @@ def survey(
     return digests, Placement(places, misplaced, tuple(sorted(unknown)))
 
 
+def digest_rows(rows: DataFrame) -> StateDigests:
+    """The checksums of rows ``variable, key, value``, by variable; of one without a row there is none."""
+    return {
+        row["variable"]: Digest(
+            row["entries"], _hex(int(row["key_sum"]), row["key_xor"]), _hex(int(row["sum"]), row["xor"])
+        )
+        for row in rows.groupBy("variable").agg(*_sums()).collect()
+    }
+
+
 def _summed(rows: DataFrame, partitions: int) -> DataFrame:
     place = F.pmod(F.col("hash"), F.lit(partitions))
     return rows.groupBy("variable", "partition").agg(

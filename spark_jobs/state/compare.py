@@ -8,7 +8,8 @@ from pyspark.sql import functions as F
 
 from spark_jobs.runtime.keyed_state import keyed_state
 from spark_jobs.runtime.state_log import LOG_NAME
-from spark_jobs.state.comparing import Comparison, State, compare_entries, joined
+from spark_jobs.state.checksums import digest_rows
+from spark_jobs.state.comparing import Comparison, Difference, State, compare_entries, entry_counts, joined
 from spark_jobs.state.steps import Report
 from spark_jobs.state.stores import StateReadError, readable
 from spark_jobs.state.variables import TIMERS, entries, variables
@@ -61,20 +62,33 @@ def compare_keys(
                 f"{state.checkpoint_uri}: expected the state of a keyed stream, with a variable {LOG_NAME}, "
                 "found none; compare it entry by entry instead"
             )
-    report("compare", "newest states by key")
-    sides = [_newest(spark, state).cache() for state in (left, right)]
+    digests = []
+    for name, state in (("left", left), ("right", right)):
+        report("digest", name)
+        with readable(spark, state.checkpoint_uri):
+            digests.append(digest_rows(_newest(spark, state)))
+    mine, its = digests
+    suspects = sorted(name for name in mine.keys() | its.keys() if mine.get(name) != its.get(name))
+    differences: list[Difference] = []
+    if suspects:
+        report("compare", ", ".join(suspects))
+        differences = _of_suspects(spark, (left, right), suspects, samples)
+    return Comparison(entry_counts(mine), entry_counts(its), tuple(differences))
+
+
+def _of_suspects(
+    spark: SparkSession, states: tuple[State, State], names: list[str], samples: int
+) -> list[Difference]:
+    sides = [_newest(spark, state).where(F.col("variable").isin(names)).cache() for state in states]
     try:
-        counts = [_count(spark, state, side) for state, side in zip((left, right), sides, strict=True)]
-        names = sorted(counts[0].keys() | counts[1].keys())
-        differences = [
-            found
-            for found in joined(sides[0], sides[1], names, samples)
-            if found.only_left or found.only_right or found.changed
-        ]
+        for state, side in zip(states, sides, strict=True):
+            # Read once, and each while the session has its format: the two may not be of the same.
+            with readable(spark, state.checkpoint_uri):
+                side.count()
+        return joined(sides[0], sides[1], names, samples)
     finally:
         for side in sides:
             side.unpersist()
-    return Comparison(counts[0], counts[1], tuple(differences))
 
 
 def _newest(spark: SparkSession, state: State) -> DataFrame:
@@ -87,8 +101,3 @@ def _newest(spark: SparkSession, state: State) -> DataFrame:
             return keys
         rows = entries(spark, state.checkpoint_uri, timers, state.batch_id)
         return keys.unionAll(rows.select("variable", "key", "value"))
-
-
-def _count(spark: SparkSession, state: State, side: DataFrame) -> dict[str, int]:
-    with readable(spark, state.checkpoint_uri):
-        return {row["variable"]: row["count"] for row in side.groupBy("variable").count().collect()}

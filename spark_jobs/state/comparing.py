@@ -112,7 +112,7 @@ def compare_entries(
     if suspects:
         report("compare", f"{len(suspects)} variables")
         differences = _of_suspects(spark, left, right, suspects, samples)
-    return Comparison(_counts(left_digests), _counts(right_digests), tuple(differences))
+    return Comparison(entry_counts(left_digests), entry_counts(right_digests), tuple(differences))
 
 
 def _of_suspects(
@@ -183,5 +183,6 @@ def _samples(differing: DataFrame, name: str, samples: int) -> tuple[Sample, ...
     return tuple(Sample(row["key"], row["left"], row["right"]) for row in rows.collect())
 
 
-def _counts(digests: dict[str, Digest]) -> dict[str, int]:
+def entry_counts(digests: dict[str, Digest]) -> dict[str, int]:
+    """How many entries each variable has."""
     return {name: digest.entries for name, digest in digests.items()}
