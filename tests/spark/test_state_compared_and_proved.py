@@ -154,7 +154,7 @@ def test_damage_is_named_before_anything_is_written(
     assert not (tmp_path / "target").exists()
     after = checksums_of(uri)
     assert set(files) <= set(after)
-    # A task of Spark's that ends because another one has failed may leave what it was to write; nobody reads it.
+    # A task that Spark ends because another one has failed may leave what it was to write; nobody reads it.
     assert all(re.search(r"\.tmp(\.crc)?$", file.path) for file in set(after) - set(files))
 
 
