@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from spark_jobs.state.errors import StateError
 from spark_jobs.state.soundness import ROCKSDB, Sound, examine
 from spark_jobs.state.steps import Report
 from spark_jobs.state.stores import format_of, in_words
+from spark_jobs.state.variables import is_movable, variables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -155,7 +156,12 @@ def _check(source_uri: str, target_uri: str, partitions: int) -> Sound:
 
 
 def _digest(spark: SparkSession, source_uri: str, sound: Sound) -> StateDigests:
+    # Of some Spark cannot even read the entries, and says so in words that do not help.
+    _require_movable(
+        source_uri, [str(one) for one in variables(spark, source_uri) if not is_movable(one.store)]
+    )
     digests, placement = survey(spark, source_uri, sound.partitions)
+    _require_movable(source_uri, placement.unknown)
     if not digests:
         raise RepartitionRefusedError(
             f"{source_uri}: expected a query that keeps state, found none; there is nothing to repartition"
@@ -166,6 +172,15 @@ def _digest(spark: SparkSession, source_uri: str, sound: Sound) -> StateDigests:
             f"{'; '.join(problems[:_SHOWN])}; restore a savepoint that is whole"
         )
     return digests
+
+
+def _require_movable(source_uri: str, unknown: Sequence[str]) -> None:
+    if unknown:
+        raise RepartitionRefusedError(
+            f"{source_uri}: expected state of which it is known by what Spark partitions it, found "
+            f"{', '.join(unknown)}: it cannot be proved that it was moved; begin a new checkpoint with the "
+            "other number of partitions"
+        )
 
 
 def _make_room(source_uri: str, target_uri: str, partitions: int) -> None:

@@ -83,6 +83,13 @@ def variables(spark: SparkSession, checkpoint_uri: str) -> list[Variable]:
     return sorted(found)
 
 
+def is_movable(store: Store) -> bool:
+    """Whether it is known here by what Spark partitions the state of an operator."""
+    if store.operator == _JOIN:
+        return store.name in _JOIN_STORES
+    return store.operator in (*KEYED_OPERATORS, *_BY_WHOLE_KEY, _SESSION_WINDOW)
+
+
 def entries(
     spark: SparkSession, checkpoint_uri: str, found: list[Variable], batch_id: int | None = None
 ) -> DataFrame:
@@ -135,11 +142,11 @@ def _text(columns: Sequence[str]) -> Column:
 
 def _hash(rows: DataFrame, store: Store) -> Column:
     """The hash of what the operator's input is partitioned by."""
-    is_join = store.operator == _JOIN and store.name in _JOIN_STORES
-    if not is_join and store.operator not in (*KEYED_OPERATORS, *_BY_WHOLE_KEY, _SESSION_WINDOW):
-        return F.lit(None).cast("int")
     fields = rows.select("key.*").columns
     # After what the input is grouped by comes the number of a row of its key, or when a session began.
-    if (is_join and _JOIN_STORES[store.name]) or store.operator == _SESSION_WINDOW:
+    if _JOIN_STORES.get(store.name) or store.operator == _SESSION_WINDOW:
         fields = fields[:-1]
+    # What is grouped by nothing is all in one partition, whatever their number.
+    if not is_movable(store) or not fields:
+        return F.lit(None).cast("int")
     return F.hash(*(F.col("key").getField(name) for name in fields))

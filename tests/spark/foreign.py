@@ -163,14 +163,18 @@ class Runner:
         spark: The session.
         build: The query.
         conf: How its state is kept.
+        mode: How it puts out rows.
     """
 
-    def __init__(self, folder: Path, spark: SparkSession, build: Build, conf: dict[str, str]) -> None:
+    def __init__(
+        self, folder: Path, spark: SparkSession, build: Build, conf: dict[str, str], mode: str = "append"
+    ) -> None:
         self._input = folder / "input"
         self._input.mkdir(parents=True)
         self._spark = spark
         self._build = build
         self._conf = conf
+        self._mode = mode
         self._batches: dict[int, list[str]] = {}
 
     @property
@@ -184,7 +188,7 @@ class Runner:
         file.write_text("\n".join(map(json.dumps, rows)))
         with configured(self._spark, {**self._conf, "spark.sql.shuffle.partitions": str(partitions)}):
             frame = self._build(self._spark.readStream.schema(_DDL).json(str(self._input)))
-            writer = frame.writeStream.option("checkpointLocation", checkpoint_uri).outputMode("append")
+            writer = frame.writeStream.option("checkpointLocation", checkpoint_uri).outputMode(self._mode)
             # Also by processing time there is an end to it.
             query = writer.foreachBatch(self._keep).trigger(once=True).start()
             assert query.awaitTermination(120), query.status

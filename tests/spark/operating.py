@@ -25,25 +25,28 @@ def new_launch(tmp_path: Path, broker: RunningBroker, name: str) -> Launch:
 
 def operate(launch: Launch, verb: str, *, dry_run: bool = False, **arguments: Any) -> Answer:
     """A state operation on what the launch has left."""
+    return perform(request_of(launch, verb, dry_run=dry_run, **arguments))
+
+
+def request_of(launch: Launch, verb: str, *, dry_run: bool = False, **arguments: Any) -> Request:
+    """The request of one."""
     operation = f"20261122T02450{len(list(launch.folder.glob('op-*')))}Z-{verb}"
     folder = launch.folder / f"op-{operation}"
     folder.mkdir()
     document = launch.document(operation)
-    return perform(
-        Request(
-            operation=operation,
-            verb=verb,
-            arguments=arguments_of(verb_of(verb), arguments),
-            dry_run=dry_run,
-            takes_lease=verb_of(verb).takes_lease,
-            needs_spark=verb_of(verb).needs_spark,
-            config=parse_config(document, "test"),
-            document=document,
-            yaml="",
-            launched_uri=launch.uri("none.json"),
-            savepoints_uri=launch.uri("savepoints"),
-            raw_uri=launch.uri("tables", "raw_events"),
-            folder_uri=f"file://{folder}",
-            state_limits={},
-        )
+    return Request(
+        operation=operation,
+        verb=verb,
+        arguments=arguments_of(verb_of(verb), arguments),
+        dry_run=dry_run,
+        takes_lease=verb_of(verb).takes_lease,
+        needs_spark=verb_of(verb).needs_spark,
+        config=parse_config(document, "test"),
+        document=document,
+        yaml="",
+        launched_uri=launch.uri("none.json"),
+        savepoints_uri=launch.uri("savepoints"),
+        raw_uri=launch.uri("tables", "raw_events"),
+        folder_uri=f"file://{folder}",
+        state_limits={},
     )

@@ -1,26 +1,66 @@
-"""A repartition in a process of its own, which a test kills, or which kills itself in the middle of the copy.
+"""The verb ``repartition`` as its job does it, in a process that kills itself with its JVM at a step.
 
-Arguments: source, target, partitions, and after how many copied files it dies (0: it does not).
+Arguments: a file with the pickled request, and the step: one that the verb reports; ``planned``, when Spark
+has written the plan of its batch and no commit; ``made current``, when the new generation counts and no
+result is written yet.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-from spark_jobs.runtime import session
-from spark_jobs.state.repartition import repartition
+from spark_jobs.runtime import generations
+from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.state import job, moving_calls
+from spark_jobs.state.request import Request
+from tests.waiting import wait_until
+
+PLANNED, MADE_CURRENT = "planned", "made current"
 
 
-def main(source: str, target: str, partitions: str, dies_after: str) -> None:
-    def report(step: str, state: str) -> None:
-        if step == "copy" and state.startswith(f"{dies_after} of "):
-            # With its JVM: the test has given both a process group of their own.
-            os.killpg(0, signal.SIGKILL)
+def die() -> None:
+    # The test has given both a process group of their own.
+    os.killpg(0, signal.SIGKILL)
 
-    spark = session.create_session("child", 2, session.checkpoint_conf(source))
-    repartition(spark, source, target, int(partitions), report)
+
+def die_once_planned(request: Request) -> None:
+    current = generations.current(request.config.checkpoint_uri)
+    batch = Checkpoint(current.uri).last_committed() + 1
+    planned = Path(f"{current.following().uri}/offsets/{batch}".removeprefix("file://"))
+
+    def watch() -> None:
+        wait_until(planned.exists, 300, "no plan", 0.001)
+        die()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main(file: str, step: str) -> None:
+    request: Request = pickle.loads(Path(file).read_bytes())
+    make_current: Callable[..., None] = moving_calls.generations.make_current
+
+    def say(part: str, what: str) -> None:
+        # In the middle of the copy.
+        if part == step and (part != "copy" or what.startswith("9 of ")):
+            die()
+
+    def then_die(*arguments: Any) -> None:
+        make_current(*arguments)
+        die()
+
+    job.say = say
+    if step == PLANNED:
+        die_once_planned(request)
+    if step == MADE_CURRENT:
+        moving_calls.generations.make_current = then_die
+    job.perform(request)
 
 
 if __name__ == "__main__":

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import functions as F
 
 from spark_jobs.state.copying import checksums_of
-from spark_jobs.state.repartition import repartition
+from spark_jobs.state.repartition import RepartitionRefusedError, repartition
 from spark_jobs.state.soundness import examine
-from tests.spark.foreign import QUERIES, Runner, parts
+from tests.spark.foreign import QUERIES, Build, Runner, pairs, parts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,8 +138,42 @@ def test_moved_the_state_is_the_same_and_the_query_goes_on(
     assert runner.rows != put_out, "nothing came of the state that was moved"
 
 
+@dataclass(frozen=True)
+class Refused:
+    """A query whose state is not moved, and the operator that is why."""
+
+    build: Build
+    operator: str
+    mode: str = "append"
+    conf: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.operator
+
+
+REFUSED = [
+    Refused(pairs, "symmetricHashJoin", conf={"spark.sql.streaming.join.stateFormatVersion": "3"}),
+    Refused(lambda rows: rows.limit(99).select("owner"), "globalLimit"),
+    Refused(lambda rows: rows.agg(F.count("*")), "stateStoreSave", mode="update"),
+]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=str)
+def test_what_cannot_be_proved_is_refused_before_anything_is_written(
+    case: Refused, tmp_path: Path, spark: SparkSession
+) -> None:
+    source = f"file://{tmp_path}/source"
+    conf = {f"{_STORE}.encodingFormat": UNSAFE, **case.conf}
+    Runner(tmp_path, spark, case.build, conf, case.mode).run(parts()[0], source)
+    files = checksums_of(source)
+    with pytest.raises(RepartitionRefusedError, match=rf"found operator 0 \({case.operator}\): it cannot be"):
+        repartition(spark, source, f"file://{tmp_path}/target", 5, lambda step, state: None)
+    assert not (tmp_path / "target").exists()
+    assert checksums_of(source) == files
+
+
 def test_each_two_values_meet_in_a_case() -> None:
-    def pairs(cases: list[Case]) -> set[tuple[tuple[str, object], ...]]:
+    def met(cases: list[Case]) -> set[tuple[tuple[str, object], ...]]:
         names = ("query", "move", "changelog", "format_version", "encoding")
         return {
             ((one, getattr(case, one)), (other, getattr(case, other)))
@@ -146,4 +181,4 @@ def test_each_two_values_meet_in_a_case() -> None:
             for one, other in product(names, names)
         }
 
-    assert pairs(COVERING) == pairs(ALL)
+    assert met(COVERING) == met(ALL)

@@ -1,0 +1,107 @@
+"""The verb ``repartition`` killed by SIGKILL at one step after the other, each time by the next attempt.
+
+The state is always the old one or the new one, and in the end the stream's answer is that of one never moved.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs.runtime import generations
+from spark_jobs.runtime.generations import Generation
+from spark_jobs.state.compare import compare
+from spark_jobs.state.comparing import State
+from spark_jobs.state.copying import checksums_of
+from spark_jobs.state.repartition import UNFINISHED
+from spark_jobs.state.soundness import examine
+from tests.kafka_broker import RunningBroker
+from tests.spark.launches import CHECKOUT, JARS, Launch
+from tests.spark.operating import new_launch, operate, request_of
+from tests.spark.oracle import difference, expected_rows, found_rows
+from tests.spark.payments import QUIET, payments
+from tests.spark.repartition_child import MADE_CURRENT, PLANNED
+from tests.spark.running import running
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+# Each takes a Spark of its own; `make matrix` has all of them.
+STEPS = (
+    ["check", "digest", "copy", PLANNED, "prove", "generation", MADE_CURRENT]
+    if os.environ.get("STATE_MATRIX")
+    else ["copy", PLANNED, MADE_CURRENT]
+)
+
+
+def test_killed_at_each_step_the_state_is_the_old_or_the_new(
+    tmp_path: Path, broker: RunningBroker, spark: SparkSession
+) -> None:
+    sent = payments(seed=9, accounts=60)
+    launch = new_launch(tmp_path, broker, "dies")
+    half = len(sent.records) // 2
+    launch.send(sent.records[:half])
+    with running(launch, spark, "run-1", checkpoint_uri=launch.checkpoint) as query:
+        query.settle()
+        query.drain()
+    old, root = generations.current(launch.uri("checkpoint")), launch.uri("checkpoint")
+    files = checksums_of(old.uri)
+
+    for step in STEPS:
+        killed_at(step, launch)
+        assert checksums_of(old.uri) == files
+        if step != MADE_CURRENT:
+            assert generations.current(root) == old
+            check_left(step, old)
+    new = generations.current(root)
+    assert (new.number, examine(new.uri).partitions) == (2, 5)
+
+    # Whoever asks once more is told that it is done.
+    assert operate(launch, "repartition", partitions=5).data == {"changed": False, "partitions": 5}
+    assert compare(spark, State(old.uri), State(new.uri), lambda *step: None).equal
+    launch.send(sent.records[half:])
+    with running(launch, spark, "run-2", checkpoint_uri=launch.checkpoint) as query:
+        query.settle()
+        query.tick(sent.last + QUIET)
+        query.drain()
+    assert difference(found_rows(launch), expected_rows(launch, sent.events)) == {}
+
+
+def killed_at(step: str, launch: Launch) -> None:
+    """Let a process of its own do it until there."""
+    request = launch.folder / f"{step}.request"
+    request.write_bytes(pickle.dumps(request_of(launch, "repartition", partitions=5)))
+    log = launch.folder / f"{step}.log"
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "tests.spark.repartition_child", str(request), step],
+            cwd=CHECKOUT,
+            env={**os.environ, "STATEWARD_JARS": str(JARS), "PYTHONPATH": str(CHECKOUT)},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            assert child.wait(300) == -signal.SIGKILL, log.read_text()[-2000:]
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+
+
+def check_left(step: str, old: Generation) -> None:
+    """What a death has left beside the state that counts: a folder that says that it is not finished."""
+    target = Path(old.following().uri.removeprefix("file://"))
+    batch = examine(old.uri).batch_id + 1
+    assert (target / UNFINISHED).exists() == (step in ("copy", PLANNED, "prove"))
+    assert (target / "offsets" / str(batch)).exists() == (step in (PLANNED, "prove", "generation"))
+    assert (target / "commits" / str(batch)).exists() == (step in ("prove", "generation"))
