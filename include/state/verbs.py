@@ -139,6 +139,13 @@ VERBS: dict[str, Verb] = {
             has_dry_run=True,
         ),
         Verb(
+            "migrate",
+            "Move every state to the keys, buckets and schema of the code, on a copy, with proof.",
+            needs_spark=True,
+            takes_lease=True,
+            has_dry_run=True,
+        ),
+        Verb(
             "verdict",
             "Say whether the code and YAML of now may run on the state; exit code 1 if not.",
             (Field("savepoint", "text", f"{_SAVEPOINT}; the current state without it"),),

@@ -17,6 +17,7 @@ from spark_jobs.state.answer import Answer, Listing
 from spark_jobs.state.code_version import code_version
 from spark_jobs.state.context import Context
 from spark_jobs.state.looking_calls import LOOKING_CALLS
+from spark_jobs.state.migrate_call import migrate_call
 from spark_jobs.state.moving_calls import repartition_call
 from spark_jobs.state.prune import Policy, prune
 from spark_jobs.state.restore import Restore
@@ -162,6 +163,7 @@ CALLS: dict[str, Callable[[Context], Answer]] = {
     "prune": _prune,
     "restore": _restore,
     "repartition": repartition_call,
+    "migrate": migrate_call,
     **LOOKING_CALLS,
 }
 
