@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from spark_jobs.runtime.key_step import KeyStep
 from spark_jobs.runtime.keyed import Rows
 from spark_jobs.runtime.state_step import PlainEvent, PlainState, StateStep
 from spark_jobs.runtime.tables import Column, Table
@@ -160,3 +161,20 @@ def split_event(key: str, event: PlainEvent) -> PlainEvent:
 
 FIRST = StateStep(1, "coupons are counted from now on", state=uncounted, event=with_coupon)
 SECOND = StateStep(2, "the total is two numbers", state=split_state, event=split_event)
+
+PREFIX = "customer-"
+
+
+@dataclass(frozen=True)
+class NamedLogic(OrderLogic):
+    """Of the release whose keys say what they are; its rows name customers as ever."""
+
+    def expire(self, key: str, state: Any, at_ms: int) -> tuple[None, Rows]:
+        return super().expire(key.removeprefix(PREFIX), state, at_ms)
+
+
+def named(key: str) -> str:
+    return f"{PREFIX}{key}"
+
+
+NAMED = KeyStep(1, "a key says that it is a customer's", key=named)

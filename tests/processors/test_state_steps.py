@@ -5,6 +5,7 @@ Its rows are those of a run that had it always. The stream and its versions are 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -12,13 +13,30 @@ from typing import Any, cast
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyspark.sql import Row
 
-from spark_jobs.runtime.state_log import HEAD_NAME, LOG_NAME
+from spark_jobs.runtime.admission import Limits
+from spark_jobs.runtime.state_log import HEAD_NAME, LOG_NAME, encode_chunk
 from spark_jobs.runtime.state_step import MissingStepError, StateStep
 from spark_jobs.runtime.stream_job import Output, StreamJob
 from spark_jobs.runtime.upgrade import UpgradeError
 from spark_jobs.runtime.validation import EVENT_TIME, Field
-from tests.orders import EVENT_TYPES, FIRST, ORDERS, SECOND, STATE_TYPES, OrderLogic, OrdersRow, as_text
+from spark_jobs.state.bucket_writer import BucketWriter
+from spark_jobs.state.key_rule import KeyRule
+from spark_jobs.state.rekeying import Rekeying
+from tests.orders import (
+    EVENT_TYPES,
+    FIRST,
+    NAMED,
+    ORDERS,
+    SECOND,
+    STATE_TYPES,
+    NamedLogic,
+    OrderLogic,
+    OrdersRow,
+    as_text,
+    named,
+)
 from tests.processors.bucket_bench import BUCKET, LATENESS, BucketBench, close_copies
 from tests.processors.cases import Arrival, out_of_order
 
@@ -146,6 +164,68 @@ def test_rows_are_those_of_a_run_that_had_the_new_version_always(
 
     assert rows(upgraded) == rows(always)
     assert upgraded.counts == always.counts
+
+
+def migrate(bench: Bench, to: StreamJob) -> None:
+    """What the batch of a migration does to a bucket, by the functions that do it."""
+    bench.end_task()
+    if not bench.is_empty:
+        rule = KeyRule(NamedLogic(3), to.state_type, to.event_type, Limits(LATENESS, max_held=100))
+        steps = Rekeying("orders", rule, (NAMED,), to.state_version, to.state_steps).begin()
+        states = {}
+        for old, state in bench.states.items():
+            key = steps.key(old)
+            states[key] = steps.state(bench.version, key, json.dumps(state).encode())
+        parts = [
+            Row(entries=encode_chunk({key: text}), keys=1, timer_ms=steps.wake_ms(key, text))
+            for key, text in states.items()
+        ]
+        writer, handle = BucketWriter(to.state_version), cast("Any", bench.tester.handle)
+        writer.init(handle)
+        handle.setGroupingKey(BUCKET)
+        nothing = Row(entries=None, keys=0, timer_ms=None)
+        assert list(writer.handleInputRows(BUCKET, iter([*parts, nothing]), cast("Any", None))) == []
+        assert (len(bench.states), bench.chunks, bench.version) == (len(states), len(states), 3)
+    bench.release(to)
+    bench.processor._logic = NamedLogic(3)
+
+
+@pytest.mark.parametrize("old", [1, 2, 3])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=st.data())
+def test_rows_are_those_of_a_run_that_had_the_new_keys_always(
+    old: int, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Keys and schema at once, at any point of a stream."""
+    plan = draw_plan(data.draw(EVENTS), data)
+    change = data.draw(st.integers(0, len(plan) - 1))
+    plan = [
+        ([(*one[:4], one[4] and (old > 1 or number >= change)) for one in batch], *rest)
+        for number, (batch, *rest) in enumerate(plan)
+    ]
+    new = job(3, FIRST, SECOND)
+    migrated, always = (Bench(tmp_path_factory.mktemp("copy"), job_) for job_ in (job(old), new))
+    always.processor._logic = NamedLogic(3)
+    for number, (batch, watermark_ms, _) in enumerate(plan):
+        if number == change:
+            migrate(migrated, new)
+        is_new = number >= change
+        arriving = orders(batch, 3 if is_new else old)
+        migrated.batch(*((named(key) if is_new else key, event) for key, event in arriving))
+        always.batch(*((named(key), event) for key, event in orders(batch, 3)))
+        for bench in (migrated, always):
+            bench.end_task()
+            if watermark_ms is not None:
+                bench.watermark(watermark_ms)
+    for bench in (migrated, always):
+        for later in range(1, 4):
+            bench.watermark(4000 + later * _LONG)
+        assert bench.is_empty
+        bench.end_task()
+    close_copies()
+
+    assert rows(migrated) == rows(always)
+    assert migrated.counts == always.counts
 
 
 def draw_plan(events: list[Sent], data: st.DataObject) -> Plan:

@@ -8,11 +8,21 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from spark_jobs.runtime.key_step import KeyStep
-from spark_jobs.runtime.keyed import Rows
 from spark_jobs.runtime.stream_job import Output, StreamJob
 from spark_jobs.runtime.validation import EVENT_TIME, Field
-from tests.orders import EVENT_TYPES, FIRST, ORDERS, SECOND, STATE_TYPES, OrderLogic, OrdersRow, as_text
+from tests.orders import (
+    EVENT_TYPES,
+    FIRST,
+    NAMED,
+    ORDERS,
+    SECOND,
+    STATE_TYPES,
+    NamedLogic,
+    OrderLogic,
+    OrdersRow,
+    as_text,
+    named,
+)
 from tests.spark.launches import Launch, Stream
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -25,19 +35,6 @@ _FIELDS = (
     Field("coupon", "flag", required=False),
     EVENT_TIME,
 )
-_PREFIX = "customer-"
-
-
-@dataclass(frozen=True)
-class NamedLogic(OrderLogic):
-    """Of the release whose keys say what they are; its rows name customers as ever."""
-
-    def expire(self, key: str, state: Any, at_ms: int) -> tuple[None, Rows]:
-        return super().expire(key.removeprefix(_PREFIX), state, at_ms)
-
-
-def named(key: str) -> str:
-    return f"{_PREFIX}{key}"
 
 
 def _customer(record: Any) -> str:
@@ -73,7 +70,6 @@ def _job(version: int, **changes: Any) -> StreamJob:
     return replace(made, **changes)
 
 
-NAMED = KeyStep(1, "a key says that it is a customer's", key=named)
 RELEASES = {
     "1": _job(1),
     "a field added": _job(2),
