@@ -22,6 +22,7 @@ from spark_jobs.state.moving_calls import repartition_call
 from spark_jobs.state.prune import Policy, prune
 from spark_jobs.state.restore import Restore
 from spark_jobs.state.savepoint import Origin, make_savepoint
+from spark_jobs.state.seed_call import seed_call
 from spark_jobs.state.shelf import Savepoint
 from spark_jobs.state.verify import verify
 
@@ -164,6 +165,7 @@ CALLS: dict[str, Callable[[Context], Answer]] = {
     "restore": _restore,
     "repartition": repartition_call,
     "migrate": migrate_call,
+    "seed": seed_call,
     **LOOKING_CALLS,
 }
 
