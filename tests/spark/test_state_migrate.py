@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 _LAST = RELEASES["the key retyped"]
+_WITHOUT_STEP = replace(_LAST, key_steps=())
 
 
 def last_digit(key: str) -> str:
@@ -36,6 +38,10 @@ def last_digit(key: str) -> str:
 
 def fails_at_19(key: str) -> str:
     return str({"19": 0}[key])
+
+
+def another(key: str) -> str:
+    return f"{key}-{uuid.uuid4()}"
 
 
 @pytest.fixture
@@ -58,6 +64,7 @@ def test_a_stream_lives_through_three_migrations(
         if name == "the key retyped":
             refused_and_left_alone(launch, release)
             release(job)
+            launch.buckets = 12
             migrated(launch)
         elif number:
             assert operate(launch, "verdict").data["level"] == "evolves"
@@ -66,8 +73,9 @@ def test_a_stream_lives_through_three_migrations(
             require_start(job, query.config)
             query.settle()
             keys[name] = query.state_rows()
+            if name == "a field split":
+                refused_while_it_runs(launch, release)
             if job is _LAST:
-                assert operate_on_the_side(launch) == "compatible"
                 query.tick(START + timedelta(hours=1))
                 assert query.state_rows() == 0
                 counted = query.counted()
@@ -83,18 +91,19 @@ def test_a_stream_lives_through_three_migrations(
     assert (counted["accepted"], counted["consumed"], counted["late"]) == (len(orders), len(orders), 0)
 
 
-def operate_on_the_side(launch: Launch) -> str:
-    """The verdict on a stream that runs."""
-    return str(operate(launch, "verdict").data["level"])
+def refused_while_it_runs(launch: Launch, release: Any) -> None:
+    """The next release can be judged before anything stops."""
+    release(_WITHOUT_STEP)
+    told = operate(launch, "verdict")
+    assert (told.data["level"], told.is_good) == ("needs migration", False)
+    assert "missing 1 -> 2" in str(told)
+    release(_LAST)
+    assert "run `stateward state migrate`, which moves every key" in str(operate(launch, "verdict"))
 
 
 def refused_and_left_alone(launch: Launch, release: Any) -> None:
     """What cannot be migrated is refused before anything is written, each by name."""
-    no_step = replace(_LAST, key_steps=())
-    release(no_step)
-    told = operate(launch, "verdict")
-    assert (told.data["level"], told.is_good) == ("needs migration", False)
-    assert "missing 1 -> 2" in str(told)
+    release(_WITHOUT_STEP)
     with pytest.raises(StateError, match="declare KeyStep"):
         operate(launch, "migrate", dry_run=True)
     release(replace(_LAST, key_steps=(KeyStep(1, "by the last digit", key=last_digit),)))
@@ -102,7 +111,12 @@ def refused_and_left_alone(launch: Launch, release: Any) -> None:
         operate(launch, "migrate", dry_run=True)
     release(replace(_LAST, key_steps=(KeyStep(1, "broken", key=fails_at_19),)))
     with pytest.raises(StateError, match=r"expected KeyStep\(1, \.\.\.\) to give a text that is not empty"):
+        operate(launch, "migrate", dry_run=True)
+    release(replace(_LAST, key_steps=(KeyStep(1, "another each time", key=another),)))
+    with pytest.raises(StateError, match=r"each as it was computed, found other keys or states in bucket"):
         operate(launch, "migrate")
+    half_made = Path(launch.uri("checkpoint", "g0002").removeprefix("file://"))
+    assert (half_made / "_migrate.json").exists()
     assert generations.current(launch.uri("checkpoint")).number == 1
 
 
@@ -112,6 +126,7 @@ def migrated(launch: Launch) -> None:
     with pytest.raises(StateRefusedError, match="run `stateward state migrate`"):
         require_start(_LAST, config)
     would = operate(launch, "migrate", dry_run=True)
+    assert "a key says that it is a customer's; 16 buckets become 12" in would.lines[0]
     assert would.data["changed_keys"] == would.data["keys"] > 10
     assert len(would.data["examples"]) == 5
     assert would.data["examples"][0]["key"] == f"customer-{would.data['examples'][0]['old']}"
@@ -121,6 +136,7 @@ def migrated(launch: Launch) -> None:
     assert generations.current(launch.uri("checkpoint")).number == 2
     assert operate(launch, "verdict").data["level"] == "compatible"
     assert operate(launch, "migrate").data["changed"] is False
+    assert operate(launch, "explain", key=would.data["examples"][0]["key"]).data["entries"]
 
 
 def running_config(launch: Launch) -> Config:
