@@ -139,6 +139,26 @@ VERBS: dict[str, Verb] = {
             has_dry_run=True,
         ),
         Verb(
+            "migrate",
+            "Move every state to the keys, buckets and schema of the code, on a copy, with proof.",
+            needs_spark=True,
+            takes_lease=True,
+            has_dry_run=True,
+        ),
+        Verb(
+            "seed",
+            "Begin a stream that has no checkpoint with states from a table, with proof.",
+            (
+                Field("table", "text", "URI of the table", is_required=True),
+                Field("key", "text", "Its columns that make the key, with commas between", is_required=True),
+                Field("format", "text", "delta, parquet or csv", default="delta"),
+                Field("separator", "text", "Between the parts of a key of several columns", default=":"),
+            ),
+            needs_spark=True,
+            takes_lease=True,
+            has_dry_run=True,
+        ),
+        Verb(
             "verdict",
             "Say whether the code and YAML of now may run on the state; exit code 1 if not.",
             (Field("savepoint", "text", f"{_SAVEPOINT}; the current state without it"),),

@@ -32,7 +32,7 @@ class Reading:
     """Parses records and packs their events by bucket, as the stream does.
 
     Attributes:
-        key: Name of the field by which the stream is keyed.
+        owner: From a parsed record to its key.
         fields: Its declared fields.
         bounds: Limits of a record and of its time.
         event: From a parsed record and its time to the event's plain tuple.
@@ -41,7 +41,7 @@ class Reading:
         until_ms: Events after it are left out.
     """
 
-    key: str
+    owner: Callable[[Any], str]
     fields: tuple[Field, ...]
     bounds: Bounds
     event: Callable[[Any, int], tuple[Any, ...]]
@@ -64,7 +64,7 @@ class Reading:
                 if isinstance(parsed, Rejection):
                     counts["dead"] += 1
                 elif self._matters(parsed.event_ms):
-                    owner: str = getattr(parsed.record, self.key)
+                    owner = self.owner(parsed.record)
                     event = self.event(parsed.record, parsed.event_ms)
                     packed[bucket_of(owner, self.buckets)].append((owner, partition, offset, *event))
                 else:
@@ -86,4 +86,4 @@ def reading(
 ) -> Reading:
     """How the stream reads its records."""
     config = request.config
-    return Reading(job.key.name, job.fields(config), config.bounds, fold.plain, buckets, since_ms, until_ms)
+    return Reading(job.owner, job.fields(config), config.bounds, fold.plain, buckets, since_ms, until_ms)

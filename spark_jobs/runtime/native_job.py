@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.runtime.stream_job import Output
@@ -40,3 +41,8 @@ class NativeJob:
     outputs: tuple[Output, ...]
 
     ticks: ClassVar[bool] = True
+
+    @property
+    def owner(self) -> Callable[[Any], str]:
+        """From a parsed record to its key."""
+        return attrgetter(self.key.name)

@@ -45,7 +45,7 @@ class Packer:
     """What becomes of a record.
 
     Attributes:
-        key: Name of the field by which the stream is keyed.
+        owner: From a parsed record to its key.
         fields: All declared fields.
         bounds: Limits of a record and of its time.
         event: From a parsed record and its time to the event's plain tuple.
@@ -57,7 +57,7 @@ class Packer:
 
     ddl: ClassVar[str] = PACKED_DDL
 
-    key: str
+    owner: Callable[[Any], str]
     fields: tuple[Field, ...]
     bounds: Bounds
     event: Callable[[Any, int], tuple[Any, ...]]
@@ -104,7 +104,7 @@ class PackedLoad(Load):
             event_ms = self._arrival_ms
         elif event_ms > self._newest.get(partition, -(1 << 63)):
             self._newest[partition] = event_ms
-        owner: str = getattr(record, packer.key)
+        owner = packer.owner(record)
         # Only an event before the watermark can turn out to be late, and then its raw record is put on file.
         raw = value if event_ms < self._watermark_ms else None
         buckets = self._events.get(partition)

@@ -52,7 +52,7 @@ def read(
 def packer_of(config: Config, job: StreamJob) -> Packer:
     """The sorter that packs events into buckets (`pack`, `lanes`)."""
     return Packer(
-        key=job.key.name,
+        owner=job.owner,
         fields=job.fields(config),
         bounds=config.bounds,
         event=job.event,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from spark_jobs.runtime.key_step import KeyStep
+from spark_jobs.runtime.seed_rule import SeedRule
 from spark_jobs.runtime.state_step import StateStep
 from spark_jobs.runtime.tables import Table
 from spark_jobs.runtime.validation import Field
@@ -34,7 +37,7 @@ class StreamJob:
     """One stream. Its functions are module-level, so that they can be sent to a worker.
 
     Attributes:
-        key: The field by which it is keyed.
+        key: The field by which it is keyed; a text, unless there is ``key_of``.
         fields: All declared input fields, the key among them, as the configuration allows them.
         event: From a parsed record (an attribute per field) and its event time (ms) to a plain tuple in the
             order of ``event_type``.
@@ -44,6 +47,11 @@ class StreamJob:
         logic: The stream's logic under a configuration.
         outputs: Its tables.
         state_steps: From older versions of the state's schema to this one.
+        key_of: From a parsed record to its key, where that is not the field as it is.
+        key_version: Version of the rule that makes the keys; to be raised with every change of it.
+        key_steps: From older rules to this one.
+        seed: From a row of a table to a key's first state (`stateward state seed`); None: by the names of
+            the state's fields.
         ticks: Whether ticks of its own move its watermark.
     """
 
@@ -58,3 +66,12 @@ class StreamJob:
     logic: Callable[[Config], KeyLogic[Any, Any]]
     outputs: tuple[Output, ...]
     state_steps: tuple[StateStep, ...] = ()
+    key_of: Callable[[Any], str] | None = None
+    key_version: int = 1
+    key_steps: tuple[KeyStep, ...] = ()
+    seed: SeedRule | None = None
+
+    @property
+    def owner(self) -> Callable[[Any], str]:
+        """From a parsed record to the key whose state it concerns."""
+        return attrgetter(self.key.name) if self.key_of is None else self.key_of

@@ -17,10 +17,12 @@ from spark_jobs.state.answer import Answer, Listing
 from spark_jobs.state.code_version import code_version
 from spark_jobs.state.context import Context
 from spark_jobs.state.looking_calls import LOOKING_CALLS
+from spark_jobs.state.migrate_call import migrate_call
 from spark_jobs.state.moving_calls import repartition_call
 from spark_jobs.state.prune import Policy, prune
 from spark_jobs.state.restore import Restore
 from spark_jobs.state.savepoint import Origin, make_savepoint
+from spark_jobs.state.seed_call import seed_call
 from spark_jobs.state.shelf import Savepoint
 from spark_jobs.state.verify import verify
 
@@ -162,6 +164,8 @@ CALLS: dict[str, Callable[[Context], Answer]] = {
     "prune": _prune,
     "restore": _restore,
     "repartition": repartition_call,
+    "migrate": migrate_call,
+    "seed": seed_call,
     **LOOKING_CALLS,
 }
 

@@ -17,6 +17,7 @@ from spark_jobs.runtime.landing_job import LandingJob
 from spark_jobs.runtime.native_job import NativeJob
 from spark_jobs.runtime.session import STREAM_CONF
 from spark_jobs.runtime.state_log import HEAD_NAME, LOG_NAME
+from spark_jobs.state.function_text import function_text
 from spark_jobs.state.plan_operators import plan_operators
 from spark_jobs.state.shape import event_shape, merged, state_shape
 from spark_jobs.state.spark_files import found_by_spark
@@ -50,7 +51,7 @@ def describe(job: AnyJob, config: Config) -> Descriptor:
     if isinstance(job, LandingJob):
         return {**described, "kind": "landing"}
     described |= {
-        "key": {"name": job.key.name, "kind": job.key.kind},
+        "key": _key(job),
         "clock": config.clock,
         "emission": config.emission,
         "allowed_lateness_ms": config.allowed_lateness_ms,
@@ -75,6 +76,18 @@ def _state(job: StreamJob, config: Config) -> dict[str, Any]:
         "steps": steps,
         "buckets": config.state_buckets,
     }
+
+
+def _key(job: StreamJob | NativeJob) -> dict[str, Any]:
+    described: dict[str, Any] = {"name": job.key.name, "kind": job.key.kind}
+    if isinstance(job, NativeJob):
+        return described
+    steps = {
+        str(step.of): {"says": step.says, "key": step.key is not None, "merge": step.merge is not None}
+        for step in job.key_steps
+    }
+    rule = None if job.key_of is None else function_text(job.key_of)
+    return {**described, "version": job.key_version, "rule": rule, "steps": steps}
 
 
 def _table(table: Any) -> dict[str, Any]:

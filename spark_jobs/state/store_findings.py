@@ -55,7 +55,7 @@ def _buckets(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
             str(old),
             str(new),
             "keys are looked for in other buckets: their states are not found, begin anew, and expire twice",
-            (f"put state.buckets back to {old}", "move the state to a new checkpoint generation"),
+            (f"put state.buckets back to {old}", "run `stateward state migrate`, which moves every key"),
         )
 
 

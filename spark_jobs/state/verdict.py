@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spark_jobs.state.findings import Finding, Level, Verdict, verdict_of
+from spark_jobs.state.key_findings import key_findings
 from spark_jobs.state.schema_findings import schema_findings
 from spark_jobs.state.setting_findings import setting_findings
 from spark_jobs.state.store_findings import store_findings
@@ -34,7 +35,7 @@ def judge(before: Descriptor | None, now: Descriptor) -> Verdict:
         # Of another stream, or one of another kind, nothing else can be compared.
         return verdict_of(identity)
     findings = [*_sources(before, now), *_outputs(before, now), *store_findings(before, now)]
-    findings += [*setting_findings(before, now), *schema_findings(before, now)]
+    findings += [*key_findings(before, now), *setting_findings(before, now), *schema_findings(before, now)]
     if before["format"] == 0:
         findings.append(_undescribed())
     return verdict_of(findings)
@@ -93,16 +94,6 @@ def _sources(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
             ", ".join(before["topics"]),
             ", ".join(now["topics"]),
             f"{', '.join(come)} is read from its begin",
-        )
-    if "key" in before and before["key"] != now["key"]:
-        yield Finding(
-            Level.INCOMPATIBLE,
-            "the key",
-            "{name} ({kind})".format(**before["key"]),
-            "{name} ({kind})".format(**now["key"]),
-            "states stay under their old keys, where no event would find them; a step changes a key's "
-            "state, never the key",
-            (_BACK, _ANEW, "give the new key a stream of its own"),
         )
 
 

@@ -44,6 +44,7 @@ class KeyedTruth:
         fields = job.fields(config)
         self._job = job
         self._config = config
+        self._owner = job.owner
         self._recorded_ms = recorded_ms
         self._names = frozenset(field.name for field in fields)
         self._parser = Parser(fields, config.bounds)
@@ -66,7 +67,7 @@ class KeyedTruth:
             raise self._differs(
                 record, f"a valid record ({mark})", f"a dead letter ({parsed.reason}: {parsed.detail})"
             )
-        key = getattr(parsed.record, self._job.key.name)
+        key = self._owner(parsed.record)
         if mark == EVENT:
             self._events[key].append(event_of(self._job, parsed))
         elif mark == LATE:

@@ -20,7 +20,7 @@ from spark_jobs.runtime.monitor import TopicMonitor
 from spark_jobs.runtime.pack import PackedLoad, Packer
 from spark_jobs.runtime.progress import Position
 from spark_jobs.runtime.validation import Bounds
-from spark_jobs.user_sessions.declaration import JOB, USER
+from spark_jobs.user_sessions.declaration import JOB
 from spark_jobs.user_sessions.model import SessionEvent
 from tests.processors.bucket_bench import LATENESS
 from tests.processors.test_buckets import GAP, Bench
@@ -56,7 +56,7 @@ def packed(batch: PlannedBatch, *event_times: str, on_arrival: bool = True) -> l
     """The packed rows of records with these times, in one bucket."""
     config = cast(Config, replace(parse_config(CONFIG, "test"), logic={"gap_ms": GAP, "max_gap_ms": GAP}))
     packer = Packer(
-        key=USER.name,
+        owner=JOB.owner,
         fields=JOB.fields(config),
         bounds=Bounds(0, 3_600_000, 1000),
         event=JOB.event,

@@ -1,179 +1,46 @@
 """A release with another schema of states, in the middle of a stream.
 
-Its rows are those of a run that had it always. The stream adds up a customer's orders. Version 1 keeps a
-total as a text; version 2 counts coupons, with a field more in states and events; version 3 keeps the total
-as two numbers, which a function splits out of the text, in states and in held events.
+Its rows are those of a run that had it always. The stream and its versions are those of `tests/orders.py`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyspark.sql import Row
 
-from spark_jobs.runtime.keyed import Rows
-from spark_jobs.runtime.state_log import HEAD_NAME, LOG_NAME
-from spark_jobs.runtime.state_step import MissingStepError, PlainEvent, PlainState, StateStep
+from spark_jobs.runtime.admission import Limits
+from spark_jobs.runtime.state_log import HEAD_NAME, LOG_NAME, encode_chunk
+from spark_jobs.runtime.state_step import MissingStepError, StateStep
 from spark_jobs.runtime.stream_job import Output, StreamJob
-from spark_jobs.runtime.tables import Column, Table
 from spark_jobs.runtime.upgrade import UpgradeError
 from spark_jobs.runtime.validation import EVENT_TIME, Field
+from spark_jobs.state.bucket_writer import BucketWriter
+from spark_jobs.state.key_rule import KeyRule
+from spark_jobs.state.rekeying import Rekeying
+from tests.orders import (
+    EVENT_TYPES,
+    FIRST,
+    NAMED,
+    ORDERS,
+    SECOND,
+    STATE_TYPES,
+    NamedLogic,
+    OrderLogic,
+    OrdersRow,
+    as_text,
+    named,
+)
 from tests.processors.bucket_bench import BUCKET, LATENESS, BucketBench, close_copies
 from tests.processors.cases import Arrival, out_of_order
 
-IDLE_MS = 700
 _LONG = 100_000
-
-ORDERS = Table(
-    "orders",
-    "Orders of one customer until it was idle",
-    (
-        Column("customer", "string", "The customer"),
-        Column("first_at", "timestamp", "Time of the first order"),
-        Column("orders", "long", "How many"),
-        Column("cents", "long", "Their amounts"),
-        Column("coupons", "long", "Orders with a coupon, of those since it is counted"),
-    ),
-)
-
-
-class OrdersRow(NamedTuple):
-    """One row of the table."""
-
-    customer: str
-    first_ms: int
-    orders: int
-    cents: int
-    coupons: int
-
-
-class OrderV1(NamedTuple):
-    """An order; its price is a text such as ``3.25``."""
-
-    event_id: str
-    event_ms: int
-    price: str
-
-
-class OrderV2(NamedTuple):
-    """With one field more, at the end."""
-
-    event_id: str
-    event_ms: int
-    price: str
-    coupon: bool = False
-
-
-class OrderV3(NamedTuple):
-    """The price is two numbers."""
-
-    event_id: str
-    event_ms: int
-    units: int
-    cents: int
-    coupon: bool
-
-
-class StateV1(NamedTuple):
-    """The total is a text."""
-
-    first_ms: int
-    last_ms: int
-    orders: int
-    total: str
-
-
-class StateV2(NamedTuple):
-    """With one field more."""
-
-    first_ms: int
-    last_ms: int
-    orders: int
-    total: str
-    coupons: int = 0
-
-
-class StateV3(NamedTuple):
-    """The total is two numbers."""
-
-    first_ms: int
-    last_ms: int
-    orders: int
-    units: int
-    cents: int
-    coupons: int
-
-
-EVENT_TYPES: dict[int, Any] = {1: OrderV1, 2: OrderV2, 3: OrderV3}
-STATE_TYPES: dict[int, Any] = {1: StateV1, 2: StateV2, 3: StateV3}
-
-
-def split(price: str) -> tuple[int, int]:
-    units, cents = price.split(".")
-    return int(units), int(cents)
-
-
-def cents_of(one: Any, text: str) -> int:
-    """An amount in cents, of an order or of a state, whatever its version."""
-    units, cents = split(getattr(one, text)) if hasattr(one, text) else (one.units, one.cents)
-    return units * 100 + cents
-
-
-@dataclass(frozen=True)
-class OrderLogic:
-    """The logic of all versions; ``of`` is that of the states it keeps."""
-
-    of: int
-
-    def apply(self, key: str, state: Any, event: Any) -> tuple[Any, Rows]:
-        first_ms, orders, total, coupons = event.event_ms, 0, 0, 0
-        if state is not None:
-            first_ms, orders, total = state.first_ms, state.orders, cents_of(state, "total")
-            coupons = getattr(state, "coupons", 0)
-        total += cents_of(event, "price")
-        coupons += getattr(event, "coupon", False)
-        amount = divmod(total, 100) if self.of == 3 else (as_text(total),)
-        values = (first_ms, event.event_ms, orders + 1, *amount, coupons)
-        kind = STATE_TYPES[self.of]
-        return kind(*values[: len(kind._fields)]), ()
-
-    def deadline(self, state: Any) -> int:
-        return int(state.last_ms + IDLE_MS)
-
-    def expire(self, key: str, state: Any, at_ms: int) -> tuple[None, Rows]:
-        coupons = getattr(state, "coupons", 0)
-        return None, (OrdersRow(key, state.first_ms, state.orders, cents_of(state, "total"), coupons),)
-
-
-def as_text(cents: int) -> str:
-    return f"{cents // 100}.{cents % 100:02}"
-
-
-def with_coupon(key: str, event: PlainEvent) -> PlainEvent:
-    return [*event, False]
-
-
-def uncounted(key: str, state: PlainState) -> PlainState:
-    return {**state, "coupons": 0}
-
-
-def split_state(key: str, state: PlainState) -> PlainState:
-    units, cents = split(state.pop("total"))
-    return {**state, "units": units, "cents": cents}
-
-
-def split_event(key: str, event: PlainEvent) -> PlainEvent:
-    event_id, event_ms, price, coupon = event
-    return [event_id, event_ms, *split(price), coupon]
-
-
-FIRST = StateStep(1, "coupons are counted from now on", state=uncounted, event=with_coupon)
-SECOND = StateStep(2, "the total is two numbers", state=split_state, event=split_event)
 
 
 def job(version: int, *steps: StateStep) -> StreamJob:
@@ -297,6 +164,68 @@ def test_rows_are_those_of_a_run_that_had_the_new_version_always(
 
     assert rows(upgraded) == rows(always)
     assert upgraded.counts == always.counts
+
+
+def migrate(bench: Bench, to: StreamJob) -> None:
+    """What the batch of a migration does to a bucket, by the functions that do it."""
+    bench.end_task()
+    if not bench.is_empty:
+        rule = KeyRule(NamedLogic(3), to.state_type, to.event_type, Limits(LATENESS, max_held=100))
+        steps = Rekeying("orders", rule, (NAMED,), to.state_version, to.state_steps).begin()
+        states = {}
+        for old, state in bench.states.items():
+            key = steps.key(old)
+            states[key] = steps.state(bench.version, key, json.dumps(state).encode())
+        parts = [
+            Row(entries=encode_chunk({key: text}), keys=1, timer_ms=steps.wake_ms(key, text))
+            for key, text in states.items()
+        ]
+        writer, handle = BucketWriter(to.state_version), cast("Any", bench.tester.handle)
+        writer.init(handle)
+        handle.setGroupingKey(BUCKET)
+        nothing = Row(entries=None, keys=0, timer_ms=None)
+        assert list(writer.handleInputRows(BUCKET, iter([*parts, nothing]), cast("Any", None))) == []
+        assert (len(bench.states), bench.chunks, bench.version) == (len(states), len(states), 3)
+    bench.release(to)
+    bench.processor._logic = NamedLogic(3)
+
+
+@pytest.mark.parametrize("old", [1, 2, 3])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=st.data())
+def test_rows_are_those_of_a_run_that_had_the_new_keys_always(
+    old: int, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Keys and schema at once, at any point of a stream."""
+    plan = draw_plan(data.draw(EVENTS), data)
+    change = data.draw(st.integers(0, len(plan) - 1))
+    plan = [
+        ([(*one[:4], one[4] and (old > 1 or number >= change)) for one in batch], *rest)
+        for number, (batch, *rest) in enumerate(plan)
+    ]
+    new = job(3, FIRST, SECOND)
+    migrated, always = (Bench(tmp_path_factory.mktemp("copy"), job_) for job_ in (job(old), new))
+    always.processor._logic = NamedLogic(3)
+    for number, (batch, watermark_ms, _) in enumerate(plan):
+        if number == change:
+            migrate(migrated, new)
+        is_new = number >= change
+        arriving = orders(batch, 3 if is_new else old)
+        migrated.batch(*((named(key) if is_new else key, event) for key, event in arriving))
+        always.batch(*((named(key), event) for key, event in orders(batch, 3)))
+        for bench in (migrated, always):
+            bench.end_task()
+            if watermark_ms is not None:
+                bench.watermark(watermark_ms)
+    for bench in (migrated, always):
+        for later in range(1, 4):
+            bench.watermark(4000 + later * _LONG)
+        assert bench.is_empty
+        bench.end_task()
+    close_copies()
+
+    assert rows(migrated) == rows(always)
+    assert migrated.counts == always.counts
 
 
 def draw_plan(events: list[Sent], data: st.DataObject) -> Plan:

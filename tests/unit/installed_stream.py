@@ -99,7 +99,9 @@ class Installed:
         self.put(folder / SCHEMA_FILE, "\0\2v3\0schema")
         operator = {
             "operatorInfo": {"operatorName": "transformWithStateInPySparkExec"},
-            "stateStoreInfo": [{"stateSchemaFilePaths": [f"file:{folder}/{SCHEMA_FILE}"]}],
+            "stateStoreInfo": [
+                {"storeName": "default", "stateSchemaFilePaths": [f"file:{folder}/{SCHEMA_FILE}"]}
+            ],
         }
         self.put(folder / OPERATOR, f"v2\n{json.dumps(operator)}")
         self.put(folder / "state/0/_metadata/v2/.0.crc", "crc")

@@ -56,7 +56,7 @@ def reading(since_ms: int | None = None, until_ms: int = 1 << 50) -> Reading:
     logic = {"gap_ms": GAP_MS, "max_gap_ms": 24 * 60 * MINUTE_MS}
     config = parse_config({**CONFIG, "logic": logic}, "test")
     bounds = Bounds(not_before_ms=0, max_ahead_ms=MINUTE_MS, max_record_bytes=1000)
-    return Reading("user_id", SESSIONS.fields(config), bounds, SESSIONS.event, 4, since_ms, until_ms)
+    return Reading(SESSIONS.owner, SESSIONS.fields(config), bounds, SESSIONS.event, 4, since_ms, until_ms)
 
 
 def batch(*values: bytes | None, key: bytes = b"k") -> pa.RecordBatch:

@@ -105,7 +105,8 @@ def test_a_keyed_stream_is_described_with_its_types(tmp_path: Path) -> None:
     fields = {field["name"]: field for field in schema["state"]["fields"]}
     assert (schema["state"]["by"], schema["event"]["by"]) == ("name", "position")
     assert fields["error_codes"] == {"name": "error_codes", "type": {"array": "str"}, "default": []}
-    assert found["key"] == {"name": "device_id", "kind": "text"}
+    key = {"name": "device_id", "kind": "text", "version": 1, "rule": None, "steps": {}}
+    assert found["key"] == key
     assert found["outputs"]["device_status"]["current_by"] == ["device_id"]
     assert found["logic"]["offline_after_ms"] == 3_600_000
     assert found["spark"]["variables"]["log"] == {"type": "MapState", "ttl": False}

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from spark_jobs.device_lifecycle.model import DeviceState
+from spark_jobs.runtime.key_step import KeyStep
 from spark_jobs.runtime.lanes import bucket_of
 from spark_jobs.runtime.state_step import StateStep
 from spark_jobs.runtime.validation import Field
@@ -52,6 +53,15 @@ RETYPED = changed("mode", "mode", int)
 WIDENED = changed("runtime_ms", "runtime_ms", float, 0)
 DEFAULT = changed("error_count", "error_count", int, 5)
 STEP = StateStep(1, "runtime_ms is called running_ms", state=lambda key, state: state)
+
+
+KEY_STEP = KeyStep(1, "a key says what it is", key=lambda key: f"device-{key}")
+NO_KEY_STEP = KeyStep(1, "the field has another name, and the same texts")
+KEYS = "the version of the keys"
+
+
+def _serial(record: Any) -> str:
+    return f"device-{record.device_id}"
 
 
 class Pair(NamedTuple):
@@ -127,6 +137,12 @@ PAIRS = [
     ),
     Pair("key renamed", NEVER, "the key", {"key": Field("serial", "text")}),
     Pair("key retyped", NEVER, "the key", {"key": Field("device_id", "number")}),
+    Pair("key retyped by a step", MIGRATE, KEYS, {"key_version": 2, "key_steps": (KEY_STEP,)}),
+    Pair("key retyped without its step", MIGRATE, KEYS, {"key_version": 2}),
+    Pair("keys stay by a step", EVOLVES, KEYS, {"key_version": 2, "key_steps": (NO_KEY_STEP,)}),
+    Pair("key by another rule", MIGRATE, "the rule of the key", {"key_of": _serial}),
+    Pair("key set back", NEVER, KEYS, before=put("key", "version", value=2)),
+    Pair("key not described", SAME, "", before=drop("key", "version")),
     Pair("buckets", MIGRATE, "the number of state buckets", config={"state_buckets": 32}),
     Pair("partitions", EVOLVES, "the number of state partitions", config={"state_partitions": 8}),
     Pair("clock", NEVER, "the clock", config={"clock": "processing"}),
@@ -296,3 +312,13 @@ def test_with_other_buckets_most_keys_are_looked_for_elsewhere() -> None:
     keys = [f"device-{number}" for number in range(1000)]
     moved = sum(bucket_of(key, 64) != bucket_of(key, 48) for key in keys)
     assert moved > 500
+
+
+def test_a_key_that_moves_names_the_verb_that_moves_it(tmp_path: Path) -> None:
+    job, config = job_of("device_lifecycle"), config_of("device_lifecycle", tmp_path)
+    before = describe(job, config)
+    (finding,) = judge(before, describe(replace(job, key_version=2, key_steps=(KEY_STEP,)), config)).findings
+    assert finding.ways_out[0] == "run `stateward state migrate`, which moves every key"
+    (finding,) = judge(before, describe(replace(job, key_version=2), config)).findings
+    assert finding.consequence.endswith("missing 1 -> 2")
+    assert finding.ways_out[0].startswith("declare KeyStep(1, ...)")

@@ -35,6 +35,8 @@ PURE = (
     "spark_jobs/runtime/admission.py",
     "spark_jobs/runtime/offsets.py",
     "spark_jobs/runtime/keyed.py",
+    "spark_jobs/runtime/key_step.py",
+    "spark_jobs/runtime/seed_rule.py",
     "spark_jobs/runtime/state_step.py",
     "spark_jobs/backfill/reach.py",
     "spark_jobs/state/*findings.py",

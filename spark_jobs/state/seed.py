@@ -1,0 +1,218 @@
+"""The first states of a new stream, from a table: computed, written into a checkpoint, and proved.
+
+The checkpoint's first batch is one of ours that reads nothing from Kafka. It ends where the stream begins to
+read, so to the stream's first start it is one that has run already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from spark_jobs.runtime import storage
+from spark_jobs.runtime.checkpoint import Checkpoint, offset_json
+from spark_jobs.runtime.offsets import Offsets
+from spark_jobs.state import bucket_states, stand_in
+from spark_jobs.state.bucket_states import STATES_SCHEMA, Sums
+from spark_jobs.state.bucket_writer import stage, write_buckets
+from spark_jobs.state.copying import remove
+from spark_jobs.state.errors import StateError
+from spark_jobs.state.seeding import Seeded, Seeding, missing_columns
+from spark_jobs.state.steps import Report
+from spark_jobs.state.variables import in_words
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+UNFINISHED = "_seed.json"
+"""File in a target that is not finished."""
+
+_STAGED = "_states"
+_SHOWN = 5
+_LONGEST = 200
+_SEEDED_DDL = "bucket int, key string, state binary, wake_ms bigint, wrong string, skipped boolean"
+_SEEDED_SCHEMA = pa.schema([*STATES_SCHEMA, ("wrong", pa.string()), ("skipped", pa.bool_())])
+
+
+class SeedRefusedError(StateError):
+    """The table cannot become the stream's state; nothing was changed."""
+
+
+class SeedFailedError(StateError):
+    """Spark gave up; the stream has no state, as before."""
+
+
+@dataclass(frozen=True)
+class SeedSurvey:
+    """What a table holds.
+
+    Attributes:
+        rows: How many rows.
+        keys: How many of them become the state of a key.
+        skipped: How many have none, by the stream's function.
+        examples: The first keys, and what is kept for them as JSON.
+    """
+
+    rows: int
+    keys: int
+    skipped: int
+    examples: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Sown:
+    """What came of it: what the table held, and by bucket what was written and found."""
+
+    survey: SeedSurvey
+    buckets: Sums
+
+
+@dataclass(frozen=True)
+class Seed:
+    """One table as the first states of a stream.
+
+    Attributes:
+        spark: A session, whose shuffle partitions are those of the state.
+        stream: The stream's name.
+        table: The rows.
+        how: What becomes of them.
+        state_version: Of the stream.
+        report: Called with ``check``, ``write`` and ``prove``.
+    """
+
+    spark: SparkSession
+    stream: str
+    table: DataFrame
+    how: Seeding
+    state_version: int
+    report: Report
+
+    def survey(self) -> SeedSurvey:
+        """Look at every row; nothing is written.
+
+        Raises:
+            SeedRefusedError: A column is missing, rows have no state, or several rows have one key.
+        """
+        self.report("check", "every row of the table")
+        self._require_columns()
+        with self._in_words():
+            return self._survey(self._seeded())
+
+    def run(self, target_uri: str, begin: Offsets) -> Sown:
+        """Build the checkpoint; what is in the target's folder is removed.
+
+        Args:
+            target_uri: Its folder.
+            begin: Where the stream begins to read.
+
+        Raises:
+            SeedRefusedError: A column is missing, rows have no state, or several rows have one key.
+            SeedFailedError: Spark gave up.
+            BucketProofError: What was written is not what was computed.
+        """
+        survey = self.survey()
+        with self._in_words():
+            remove(target_uri)
+            storage.write_json(f"{target_uri}/{UNFINISHED}", {"stream": self.stream})
+            states = self._seeded().where("state IS NOT NULL").select("bucket", "key", "state", "wake_ms")
+            self.report("write", f"{survey.keys} keys")
+            staged = f"{target_uri}/{_STAGED}"
+            stage(bucket_states.parts(states), staged)
+            self._write(staged, target_uri, begin)
+            remove(staged)
+            self.report("prove", "every bucket")
+            # Computed again, so a function that does not give the same each time is found too.
+            expected = bucket_states.sums_of(states)
+            bucket_states.prove(
+                self.spark,
+                self.stream,
+                target_uri,
+                expected,
+                buckets=self.how.buckets,
+                state_version=self.state_version,
+            )
+        remove(f"{target_uri}/{UNFINISHED}")
+        return Sown(survey, expected)
+
+    def _write(self, staged: str, target_uri: str, begin: Offsets) -> None:
+        Checkpoint(target_uri).write_initial_offsets(begin)
+        offsets = offset_json(begin)
+        write_buckets(
+            self.spark,
+            staged,
+            target_uri,
+            begin=offsets,
+            state_version=self.state_version,
+            name=f"seed {self.stream}",
+        )
+        stand_in.put_offsets(target_uri, 0, offsets)
+
+    def _require_columns(self) -> None:
+        columns = self.table.columns
+        gone = [name for name in self.how.columns if name not in columns]
+        if self.how.seed is None:
+            gone += missing_columns(self.how.rule.state_type, columns)
+        if gone:
+            raise SeedRefusedError(
+                f"stream {self.stream}: expected columns {', '.join(gone)} in the table, found "
+                f"{', '.join(columns)}. Name the key's columns with --key, give the table a column for each "
+                "field of the state, or declare `seed` in the stream's declaration. Nothing was changed."
+            )
+
+    def _seeded(self) -> DataFrame:
+        how = self.how
+
+        def batches(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in found:
+                rows = how.rows(batch.to_pylist())
+                columns = zip(*rows, strict=True) if rows else [[] for _ in Seeded._fields]
+                arrays = [
+                    pa.array(column, field.type)
+                    for column, field in zip(columns, _SEEDED_SCHEMA, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=_SEEDED_SCHEMA)
+
+        return self.table.mapInArrow(batches, _SEEDED_DDL)
+
+    def _survey(self, seeded: DataFrame) -> SeedSurvey:
+        seeded = seeded.cache()
+        try:
+            wrong = seeded.where("wrong IS NOT NULL")
+            if first := wrong.orderBy("key", "wrong").limit(_SHOWN).collect():
+                told = "; ".join(f"{row['key']!r}: {row['wrong'][:_LONGEST]}" for row in first)
+                raise self._refused(f"{wrong.count():,} rows have no state, such as {told}")
+            several = seeded.where("state IS NOT NULL").groupBy("key").count().where("count > 1")
+            if first := several.orderBy("key").limit(_SHOWN).collect():
+                told = ", ".join(f"{row['key']!r} ({row['count']} rows)" for row in first)
+                raise self._refused(f"{several.count():,} keys have several rows: {told}")
+            row = seeded.agg(
+                F.count("*").alias("rows"),
+                F.count_if(F.col("state").isNotNull()).alias("keys"),
+                F.count_if("skipped").alias("skipped"),
+            ).collect()[0]
+            if not row["keys"]:
+                raise self._refused(f"no state in {row['rows']:,} rows")
+            shown = seeded.where("state IS NOT NULL").orderBy("key").limit(_SHOWN).collect()
+            examples = tuple((one["key"], bytes(one["state"]).decode()) for one in shown)
+            return SeedSurvey(row["rows"], row["keys"], row["skipped"], examples)
+        finally:
+            seeded.unpersist()
+
+    def _refused(self, found: str) -> SeedRefusedError:
+        return SeedRefusedError(
+            f"stream {self.stream}: expected a table with one row for each key, and a state of the stream in "
+            f"it, found that {found}. Correct the table. Nothing was changed."
+        )
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        failed = f"stream {self.stream}: the table could not become its state, and it has none"
+        # In a session that has run no stream the state store's coordinator does not exist until then.
+        _ = self.spark.streams.active
+        with in_words(SeedFailedError, failed):
+            yield

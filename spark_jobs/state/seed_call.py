@@ -1,0 +1,128 @@
+"""The verb ``seed`` as an operation: a table becomes the first checkpoint of a stream that has none."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from spark_jobs.runtime import generations
+from spark_jobs.runtime.broker import Broker, TopicMissingError
+from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.runtime.config import Config
+from spark_jobs.runtime.offsets import Offsets
+from spark_jobs.runtime.stream_job import StreamJob
+from spark_jobs.state.answer import Answer, Listing
+from spark_jobs.state.context import Context
+from spark_jobs.state.descriptor import describe, write_descriptor
+from spark_jobs.state.errors import StateError
+
+if TYPE_CHECKING:
+    from spark_jobs.state.seed import Seed, SeedSurvey
+
+FORMATS = ("delta", "parquet", "csv")
+
+
+def seed_call(context: Context) -> Answer:
+    """Make the first states of a stream of the rows of a table.
+
+    Nothing refers to the new checkpoint before the last act, one write.
+
+    Raises:
+        StateError: It cannot be done, or the proof has failed; the stream has no state, as before.
+        BrokerAwayError: Kafka does not answer.
+    """
+    job, table = context.job, context.request.arguments["table"]
+    _require_new(context)
+    if not isinstance(job, StreamJob):
+        raise StateError(
+            f"stream {context.stream}: expected a stream of keyed logic, found another kind: what Spark's "
+            "own operators keep cannot be written from outside. Fill its tables with `stateward backfill`."
+        )
+    seed = _seed(context, job)
+    if context.request.dry_run:
+        survey = seed.survey()
+        line = f"{context.stream} would begin with {survey.keys:,} keys of {survey.rows:,} rows in {table}."
+        return Answer((line, *_skipped(survey)), (_examples(survey),), {"changed": False, **asdict(survey)})
+    config, following = context.request.config, context.generation.following()
+    done = seed.run(following.uri, _begin(config))
+    write_descriptor(following.uri, describe(job, config))
+    context.report("generation", f"{following.number} becomes the current one")
+    generations.make_current(following, context.request.operation, context.clock())
+    sums = [(bucket, one.keys, one.content) for bucket, one in sorted(done.buckets.items())]
+    return Answer(
+        (
+            f"{context.stream} begins with {done.survey.keys:,} keys of {done.survey.rows:,} rows in "
+            f"{table}, as generation {following.number}.",
+            "Each is as it was computed, and where it is looked for.",
+            *_skipped(done.survey),
+        ),
+        (
+            _examples(done.survey),
+            Listing("Checksums, computed and found", ("bucket", "keys", "keys and states"), sums),
+        ),
+        {"changed": True, "generation": following.number, **asdict(done)},
+    )
+
+
+def _require_new(context: Context) -> None:
+    if Checkpoint(context.generation.uri).last_planned() >= 0:
+        raise StateError(
+            f"stream {context.stream}: expected a stream without a checkpoint, found one in "
+            f"{context.generation.uri}. What it keeps would be lost: seed a new stream, or remove the "
+            "checkpoint by hand if the stream is to begin anew."
+        )
+
+
+def _seed(context: Context, job: StreamJob) -> Seed:
+    # What is refused does not pay for Spark.
+    from spark_jobs.state.key_rule import rule_of
+    from spark_jobs.state.seed import Seed
+    from spark_jobs.state.seeding import Seeding
+    from spark_jobs.state.variables import in_words
+
+    arguments, config, spark = context.request.arguments, context.request.config, context.spark()
+    kind, table = arguments["format"], arguments["table"]
+    if kind not in FORMATS:
+        raise StateError(
+            f"stream {context.stream}: expected one of the formats {', '.join(FORMATS)}, found {kind!r}"
+        )
+    unreadable = f"stream {context.stream}: the table {table} cannot be read as {kind}"
+    with in_words(StateError, unreadable):
+        reader = spark.read.option("header", True) if kind == "csv" else spark.read
+        rows = reader.format(kind).load(table)
+    how = Seeding(
+        rule_of(job, config),
+        tuple(name.strip() for name in arguments["key"].split(",")),
+        arguments["separator"],
+        job.seed,
+        config.state_buckets,
+    )
+    return Seed(spark, context.stream, rows, how, job.state_version, context.report)
+
+
+def _begin(config: Config) -> Offsets:
+    """Where the stream begins to read, as its driver would decide it."""
+    broker, begin = Broker(config.bootstrap_servers), {}
+    broker.ensure_tick_topic(config.tick_topic, config.stream)
+    for topic in config.topics:
+        try:
+            count = broker.ensure_topic(
+                topic, config.topic_partitions, create=config.create_topics, stream=config.stream
+            )
+        except TopicMissingError as error:
+            raise StateError(str(error)) from error
+        from_latest = config.starting_offsets == "latest"
+        begin[topic] = (broker.end_offsets if from_latest else broker.begin_offsets)(topic, count)
+    # Old ticks would make late what waits.
+    begin[config.tick_topic] = broker.end_offsets(config.tick_topic, 1)
+    return begin
+
+
+def _skipped(survey: SeedSurvey) -> list[str]:
+    if not survey.skipped:
+        return []
+    return [f"{survey.skipped:,} rows have no state, by the stream's own function."]
+
+
+def _examples(survey: SeedSurvey) -> Listing:
+    return Listing("Examples", ("key", "state"), survey.examples)

@@ -1,0 +1,104 @@
+"""A new stream begins with states from a table, and goes on with them as with its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from spark_jobs.runtime import generations
+from spark_jobs.state.context import Context
+from spark_jobs.state.errors import StateError
+from spark_jobs.state.start import require_start
+from tests.kafka_broker import RunningBroker
+from tests.spark.launches import Launch
+from tests.spark.operating import operate
+from tests.spark.running import running
+from tests.spark.versions import RELEASES, START, START_MS, LateLaunch, sent_orders, stream_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+_JOB = RELEASES["a field split"]
+
+
+def table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Open totals, their times as timestamps."""
+    instant = pa.timestamp("ms", "UTC")
+    times = {name: pa.array([row[name] for row in rows], instant) for name in ("first_ms", "last_ms")}
+    numbers = {name: [row[name] for row in rows] for name in ("orders", "units", "cents", "coupons")}
+    return pa.table({"customer": [row["customer"] for row in rows], **times, **numbers})
+
+
+def opened(number: int, **changes: Any) -> dict[str, Any]:
+    state = {"first_ms": START_MS - 500, "last_ms": START_MS - 100, "orders": 2, "units": 7, "cents": 5}
+    return {"customer": str(number), **state, "coupons": 1, **changes}
+
+
+@pytest.fixture
+def launch(tmp_path: Path, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> Launch:
+    monkeypatch.setattr(Context, "job", property(lambda context: _JOB))
+    made = LateLaunch(tmp_path, broker, "seeded-orders", partitions=2, stream=stream_of(_JOB))
+    broker.create_topic(made.topic, made.partitions)
+    return made
+
+
+def test_a_stream_begins_with_a_table(launch: Launch, spark: SparkSession) -> None:
+    (orders,) = sent_orders(seed=5, parts=1, each=120)
+    launch.send(order.record for order in orders)
+    uri = launch.uri("open_totals")
+    refused(launch, uri)
+    # Forty customers have orders to come, ten have not.
+    rows = [opened(customer) for customer in range(50)]
+    write_deltalake(uri, table(rows), mode="overwrite")
+    would = operate(launch, "seed", dry_run=True, table=uri, key="customer")
+    assert (would.data["keys"], would.data["rows"], would.data["skipped"]) == (50, 50, 0)
+    assert generations.current(launch.uri("checkpoint")).number == 1
+    sown = operate(launch, "seed", table=uri, key="customer")
+    assert sum(one["keys"] for one in sown.data["buckets"].values()) == 50
+    assert operate(launch, "verdict").data["level"] == "compatible"
+    with pytest.raises(StateError, match="expected a stream without a checkpoint"):
+        operate(launch, "seed", table=uri, key="customer")
+
+    with running(launch, spark, checkpoint_uri=launch.checkpoint) as query:
+        require_start(_JOB, query.config)
+        query.settle()
+        query.tick(START + timedelta(hours=1))
+        assert query.state_rows() == 0
+        counted = query.counted()
+        query.drain()
+    assert (counted["accepted"], counted["consumed"], counted["late"]) == (120, 120, 0)
+    found = launch.rows("orders")
+    ordered = Counter(order.customer for order in orders)
+    assert sum(row["orders"] for row in found) == 50 * 2 + sum(ordered.values())
+    before = [row for row in found if row["first_at"] == START - timedelta(milliseconds=500)]
+    assert len(before) == 50, "every seeded state ends in a row"
+    assert {row["customer"]: row["cents"] for row in before}["45"] == 705
+
+
+def refused(launch: Launch, uri: str) -> None:
+    """What is no state of the stream is named, and nothing is written."""
+    wrong = {
+        "3 rows have no state, such as '': no key in customer": [
+            opened(1),
+            *([opened(2, customer=None)] * 3),
+        ],
+        r"1 keys have several rows: '1' \(2 rows\)": [opened(1), opened(1), opened(2)],
+        "1 rows have no state, such as '1': ValidationError": [opened(1, units=None), opened(2)],
+    }
+    for message, rows in wrong.items():
+        write_deltalake(uri, table(rows), mode="overwrite")
+        with pytest.raises(StateError, match=message):
+            operate(launch, "seed", table=uri, key="customer")
+    with pytest.raises(StateError, match="expected columns client in the table, found customer, first_ms"):
+        operate(launch, "seed", table=uri, key="client")
+    with pytest.raises(StateError, match="expected one of the formats delta, parquet, csv, found 'avro'"):
+        operate(launch, "seed", table=uri, key="customer", format="avro")
+    assert generations.current(launch.uri("checkpoint")).number == 1
