@@ -53,6 +53,8 @@ class Verb:
         needs_spark: Whether it runs as a Spark job.
         takes_lease: Whether the stream must not run meanwhile.
         has_dry_run: Whether it can say what would happen.
+        has_way_back: Whether its DAG makes a savepoint before it, and goes back there if the stream does not
+            run with what it has done.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Verb:
     needs_spark: bool = False
     takes_lease: bool = False
     has_dry_run: bool = False
+    has_way_back: bool = False
 
 
 _SAVEPOINT = "A savepoint's id, as `savepoints` lists it"
@@ -137,6 +140,7 @@ VERBS: dict[str, Verb] = {
             needs_spark=True,
             takes_lease=True,
             has_dry_run=True,
+            has_way_back=True,
         ),
         Verb(
             "verdict",

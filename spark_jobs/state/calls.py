@@ -20,7 +20,7 @@ from spark_jobs.state.looking_calls import LOOKING_CALLS
 from spark_jobs.state.moving_calls import repartition_call
 from spark_jobs.state.prune import Policy, prune
 from spark_jobs.state.restore import Restore
-from spark_jobs.state.savepoint import Origin, make_savepoint
+from spark_jobs.state.savepoint import Origin, SavepointMade, left_by_earlier_try, make_savepoint
 from spark_jobs.state.shelf import Savepoint
 from spark_jobs.state.verify import verify
 
@@ -29,17 +29,12 @@ _SHOWN_PROBLEMS = 5
 
 def _savepoint(context: Context) -> Answer:
     request = context.request
-    made = make_savepoint(
-        request.config,
-        context.generation,
-        context.shelf,
-        request.stamp,
-        origin=_origin(context),
-        reason=request.arguments["reason"],
-        now=context.clock(),
-        dry_run=request.dry_run,
-        report=context.report,
-    )
+    made = None
+    if context.journal.plan is not None:
+        made = left_by_earlier_try(context.shelf, request.stamp)
+    elif not request.dry_run and request.stamp not in context.shelf.ids():
+        context.journal.decide({"savepoint": request.stamp})
+    made = made or _made(context)
     would = "would have" if request.dry_run else "has"
     return Answer(
         (
@@ -49,6 +44,22 @@ def _savepoint(context: Context) -> Answer:
         ),
         (Listing("Tables", ("table", "version"), list(made.tables.items())),),
         asdict(made),
+    )
+
+
+def _made(context: Context) -> SavepointMade:
+    request = context.request
+    return make_savepoint(
+        request.config,
+        context.generation,
+        context.shelf,
+        request.stamp,
+        origin=_origin(context),
+        reason=request.arguments["reason"],
+        now=context.clock(),
+        dry_run=request.dry_run,
+        report=context.report,
+        runs=context.runs,
     )
 
 

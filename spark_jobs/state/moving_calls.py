@@ -21,15 +21,31 @@ def repartition_call(context: Context) -> Answer:
     Raises:
         StateError: It cannot be done, or the proof has failed; the stream's state is as it was.
     """
+    if (done := _done_by_earlier_try(context)) is not None:
+        return done
     wanted = context.request.arguments["partitions"]
-    require_drained(context.stream, context.generation.uri)
-    sound = examine(context.generation.uri)
-    if sound.partitions == wanted:
+    checkpoint = require_drained(context.stream, context.generation.uri, runs=context.runs)
+    # What is asked of a stream that runs is answered from the plan of its last batch.
+    now = checkpoint.state_partitions() if context.runs else examine(context.generation.uri).partitions
+    if now is None or now == wanted:
         line = f"{context.stream} has {wanted} partitions already. Nothing was changed."
         return Answer((line,), data={"changed": False, "partitions": wanted})
     if context.request.dry_run:
-        return _would(context, sound.partitions, wanted)
+        return _would(context, now, wanted)
+    context.journal.decide({"generation": context.generation.following().number, "before": now})
     return _do(context, wanted)
+
+
+def _done_by_earlier_try(context: Context) -> Answer | None:
+    """What is said again of a try that died after its last act; nobody else has been at the state since."""
+    plan = context.journal.plan
+    if plan is None or plan["generation"] != context.generation.number:
+        return None
+    now = examine(context.generation.uri).partitions
+    line = f"{context.stream} has {now} partitions and had {plan['before']}; an earlier try has done it."
+    return Answer(
+        (line,), data={"changed": True, "partitions_before": plan["before"], "partitions_after": now}
+    )
 
 
 def _would(context: Context, now: int, wanted: int) -> Answer:

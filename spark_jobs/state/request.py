@@ -32,6 +32,9 @@ class Request:
         raw_uri: The table ``raw_events``.
         folder_uri: Folder of the operation.
         state_limits: Sizes of the state at which somebody should look, `sizes.SizeLimits`.
+        asked_by: Who asked, if it may ask again after it has died; else empty.
+        operations_uri: Folder of all operations on the stream; empty if it is not known.
+        logs_uri: Folder of their logs; likewise.
     """
 
     operation: str
@@ -48,6 +51,9 @@ class Request:
     raw_uri: str
     folder_uri: str
     state_limits: Mapping[str, int]
+    asked_by: str = ""
+    operations_uri: str = ""
+    logs_uri: str = ""
 
     @property
     def stamp(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,8 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException
 
 from include.layout import Layout
-from include.operators.state_operation import StateOperationOperator, field_parameter
+from include.operators.asked import field_parameter
+from include.operators.state_operation import StateOperationOperator
 from include.plugins.state_operations import StateOperationsPlugin, operations_app
 from include.state.verbs import VERBS
 from tests.airflow.conftest import ROOT, STREAM
@@ -33,7 +35,9 @@ def form() -> dict[str, Any]:
     bag.process_file(str(ROOT / "dags" / "state_operations.py"), only_if_updated=False)
     assert bag.import_errors == {}
     dag = bag.dags["state_operations"]
-    assert [task.task_id for task in dag.tasks] == ["operate"]
+    assert [task.task_id for task in dag.topological_sort() if "." not in task.task_id] == [
+        *("drain", "savepoint", "operate", "start", "watch", "outcome")
+    ]
     return {name: dag.params.get_param(name) for name in dag.params}
 
 
@@ -65,7 +69,12 @@ class Ti:
 def operate(verb: str, **changes: Any) -> tuple[list[str], Ti]:
     params = {name: parameter.resolve() for name, parameter in form().items()}
     ti = Ti()
-    context: Any = {"params": {**params, "verb": verb, "stream": STREAM, **changes}, "ti": ti}
+    run = SimpleNamespace(dag_id="state_operations", run_id="manual", start_date=datetime.now(UTC))
+    context: Any = {
+        "params": {**params, "verb": verb, "stream": STREAM, **changes},
+        "ti": ti,
+        "dag_run": run,
+    }
     task = StateOperationOperator(task_id="operate")
     try:
         return task.execute(context), ti
@@ -89,7 +98,7 @@ def test_a_refusal_fails_the_task_in_words(layout: Layout) -> None:
     assert ti.pushed["result_page"], "there is a page of what was refused, too"
     [told], ti = operate("explain")
     assert told == "explain: key: expected The key, found nothing"
-    assert ti.pushed == {}
+    assert ti.pushed == {"reason": told}
 
 
 @pytest.fixture

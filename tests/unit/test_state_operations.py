@@ -108,21 +108,82 @@ def result_folder(installed: Installed, verb: str) -> Path:
     return installed.folder / "data" / "operations" / STREAM / f"20261122T034500Z-{verb}"
 
 
-@pytest.mark.parametrize("dry_run", [True, False])
 @pytest.mark.parametrize("verb", ["savepoint", "restore"])
 def test_a_stream_that_runs_is_left_alone(
-    installed: Installed, verb: str, dry_run: bool, capsys: pytest.CaptureFixture[str]
+    installed: Installed, verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = installed.rows()
     holder = lease(installed)
     holder.acquire()
-    code, result = perform(installed, verb, dry_run=dry_run)
+    code, result = perform(installed, verb)
     assert (code, result["state"]) == (1, "refused")
     assert "the lease is held by run run-9" in result["message"]
     assert "@error\tstream device_lifecycle: the lease is held" in capsys.readouterr().out
     holder.check()
     assert installed.rows() == before
     assert installed.shelf.ids() == ["20261122T024500Z"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "given"), [("savepoint", {}), ("restore", {}), ("repartition", {"partitions": 5})]
+)
+def test_a_dry_run_says_of_a_stream_that_runs_what_would_be(
+    installed: Installed, verb: str, given: dict[str, Any]
+) -> None:
+    lease(installed).acquire()
+    installed.plan(3)  # a batch is under way
+    code, result = perform(installed, verb, dry_run=True, **given)
+    assert (code, result["state"]) == (0, "done"), result
+    assert "would" in result["lines"][0]
+    assert result["lines"][-1].startswith("The stream runs. It has to be stopped for that")
+    assert installed.generation.number == 1
+    assert installed.shelf.ids() == ["20261122T024500Z"]
+
+
+def again(installed: Installed, verb: str, **given: Any) -> tuple[int, dict[str, Any]]:
+    """A try of the same task of Airflow's; the job of the one before it may have ended anywhere."""
+    settings = Settings(home=installed.folder, data=f"file://{installed.folder}/data")
+    asked = prepare(
+        verb_of(verb), load_spec(STREAM), settings, given, now=NOW + timedelta(hours=1), asked_by="dag/run"
+    )
+    return job.main([asked.request_uri]), asked.result() or {}
+
+
+def test_a_try_after_the_last_act_does_nothing_again(installed: Installed) -> None:
+    code, first = again(installed, "savepoint")
+    assert (code, installed.shelf.ids()) == (0, ["20261122T024500Z", "20261122T034500Z"])
+    code, second = again(installed, "savepoint")
+    assert (code, second["operation"], second["data"]) == (0, first["operation"], first["data"])
+    assert len(installed.shelf.ids()) == 2
+    code, first = again(installed, "restore", savepoint="20261122T024500Z")
+    assert (code, installed.generation.number) == (0, 2)
+    code, second = again(installed, "restore", savepoint="20261122T024500Z")
+    assert (code, second["data"], installed.generation.number) == (0, first["data"], 2)
+
+
+def test_a_savepoint_that_was_half_made_is_made_anew(installed: Installed) -> None:
+    _, made = again(installed, "savepoint")
+    folder = installed.folder / "data" / "savepoints" / STREAM / made["data"]["savepoint"]
+    (folder / "manifest.json").unlink()
+    (folder / "checkpoint" / "left").write_text("over")
+    code, result = again(installed, "savepoint")
+    assert code == 0, result
+    assert installed.shelf.look(folder.name).is_good
+    assert not (folder / "checkpoint" / "left").exists()
+
+
+def test_operations_of_one_second_have_names_of_their_own_unless_the_same_one_asks_again(
+    installed: Installed,
+) -> None:
+    settings = Settings(home=installed.folder, data=f"file://{installed.folder}/data")
+
+    def name(asked_by: str) -> str:
+        verb = verb_of("savepoints")
+        return prepare(verb, load_spec(STREAM), settings, {}, now=NOW, asked_by=asked_by).id
+
+    names = [name("a"), name("b"), name("a"), name(""), name("")]
+    base = "20261122T024500Z-savepoints"
+    assert names == [base, f"{base}-2", base, f"{base}-3", f"{base}-4"]
 
 
 def test_savepoints_can_be_looked_at_and_pruned_while_the_stream_runs(installed: Installed) -> None:
