@@ -1,15 +1,45 @@
-"""The verb ``repartition`` as an operation: the next generation is built and proved, and then counts."""
+"""The verbs ``advise`` and ``repartition`` as operations: how many partitions a state should have, and has.
+
+To repartition, the next generation is built and proved, and then counts.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from spark_jobs.runtime import generations
 from spark_jobs.state import copying
+from spark_jobs.state.advice import advise
 from spark_jobs.state.answer import Answer, Listing
 from spark_jobs.state.context import Context
 from spark_jobs.state.drained import require_drained
+from spark_jobs.state.measuring import measured
 from spark_jobs.state.soundness import examine
+
+
+def advise_call(context: Context) -> Answer:
+    """Propose a number of partitions."""
+    found = measured(context)
+    advice = advise(found)
+    proposal = (
+        f"{context.stream} has {found.partitions} partitions, and {advice.partitions} are right."
+        if advice.partitions == found.partitions
+        else f"{context.stream} has {found.partitions} partitions, and should have {advice.partitions}: run "
+        f"`repartition` with {advice.partitions}, or without a number."
+    )
+    rows = [
+        ("partitions now", found.partitions),
+        ("keys", found.keys),
+        ("bytes of state", found.state_bytes),
+        ("records a second, in the busiest hour of the last seven days", round(found.records_per_s, 1)),
+        ("cores", found.cores),
+        ("buckets", found.buckets),
+    ]
+    return Answer(
+        (proposal, *advice.reasons),
+        (Listing("Measured", ("what", "how much"), rows),),
+        {"measured": asdict(found), **asdict(advice)},
+    )
 
 
 def repartition_call(context: Context) -> Answer:
@@ -27,6 +57,18 @@ def repartition_call(context: Context) -> Answer:
     checkpoint = require_drained(context.stream, context.generation.uri, runs=context.runs)
     # What is asked of a stream that runs is answered from the plan of its last batch.
     now = checkpoint.state_partitions() if context.runs else examine(context.generation.uri).partitions
+    advised: tuple[str, ...] = ()
+    if wanted is None:
+        advice = advise(measured(context))
+        wanted, advised = (
+            advice.partitions,
+            (f"{advice.partitions} is what `advise` proposes.", *advice.reasons),
+        )
+    answer = _to(context, now, wanted)
+    return replace(answer, lines=(*answer.lines, *advised))
+
+
+def _to(context: Context, now: int | None, wanted: int) -> Answer:
     if now is None or now == wanted:
         line = f"{context.stream} has {wanted} partitions already. Nothing was changed."
         return Answer((line,), data={"changed": False, "partitions": wanted})

@@ -23,6 +23,7 @@ from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.lease import Lease
 from spark_jobs.state import calls, job
 from spark_jobs.state.calls import CALLS
+from spark_jobs.state.clearing import old_generations
 from spark_jobs.state.page import render
 from tests.unit.installed_stream import (
     NOW,
@@ -186,6 +187,55 @@ def test_operations_of_one_second_have_names_of_their_own_unless_the_same_one_as
     assert names == [base, f"{base}-2", base, f"{base}-3", f"{base}-4"]
 
 
+def test_pruning_removes_old_operations_and_generations_too(installed: Installed) -> None:
+    again(installed, "restore", savepoint="20261122T024500Z")
+    again(installed, "savepoints")
+    root = installed.path.parent
+    for operation_ in ("20261001T000000Z-savepoint", "20261120T000000Z-prune", "notes"):
+        (installed.folder / "data" / "operations" / STREAM / operation_).mkdir()
+    (log := installed.folder / "operations" / STREAM / "20261001T000000Z-savepoint.log").touch()
+    _, would = perform(installed, "prune", dry_run=True, generations=0)
+    assert (root / "g0001").exists()
+    code, done = perform(installed, "prune", generations=0)
+    assert code == 0
+    assert would["data"] == done["data"]
+    assert done["data"]["generations"] == [1]
+    assert done["data"]["operations"] == ["20261001T000000Z-savepoint"]
+    assert sorted(path.name for path in root.iterdir()) == ["current.json", "g0002"]
+    assert not log.exists()
+    left = {path.name for path in (installed.folder / "data" / "operations" / STREAM).iterdir()}
+    assert {"20261120T000000Z-prune", "notes", "20261122T034500Z-savepoints"} <= left
+    assert installed.generation.number == 2
+
+
+@pytest.mark.parametrize(
+    ("current", "names", "keep", "gone"),
+    [
+        (3, ["g0001", "g0002", "g0003", "current.json"], 1, [1]),
+        (3, ["g0001", "g0002", "g0003"], 0, [1, 2]),
+        (1, ["g0001", "g0002"], 0, []),  # the second may be in the making
+        (3, ["metadata", "offsets", "g0002", "g0003"], 0, [1, 2]),
+        (1, ["metadata", "offsets"], 0, []),
+        (12, ["g0010", "g0011", "g0012"], 5, []),
+    ],
+)
+def test_which_generations_go(current: int, names: list[str], keep: int, gone: list[int]) -> None:
+    generation = generations.Generation("file:///r", current, generations.folder_of(current))
+    assert old_generations(generation, names, keep) == gone
+
+
+def test_a_first_generation_in_the_root_goes_without_the_others(installed: Installed) -> None:
+    root = installed.path.parent
+    first = installed.path
+    for path in list(first.iterdir()):
+        path.rename(root / path.name)
+    first.rmdir()
+    assert installed.generation.folder == ""
+    again(installed, "restore", savepoint="20261122T024500Z")
+    perform(installed, "prune", generations=0)
+    assert sorted(path.name for path in root.iterdir()) == ["current.json", "g0002"]
+
+
 def test_savepoints_can_be_looked_at_and_pruned_while_the_stream_runs(installed: Installed) -> None:
     lease(installed).acquire()
     assert perform(installed, "savepoints")[1]["data"]["savepoints"][0]["good"]
@@ -233,6 +283,7 @@ def test_a_page_shows_text_as_text() -> None:
         "verb": "verify",
         "stream": "s",
         "operation": "o",
+        "arguments": {"savepoint": None, "reason": "<b>"},
         "state": "done",
         "good": False,
         "dry_run": True,
@@ -244,7 +295,7 @@ def test_a_page_shows_text_as_text() -> None:
     }
     page = render(result, "<svg></svg>")
     assert "<script>" not in page
-    for expected in ("1 &lt; 2", "1,234,567", "something is wrong", "A dry run", "<svg></svg>"):
+    for expected in ("1 &lt; 2", "1,234,567", "something is wrong", "A dry run", "<svg></svg>", "&lt;b&gt;"):
         assert expected in page
 
 
