@@ -102,6 +102,7 @@ def _prune(context: Context) -> Answer:
     )
     cleared = clear(
         context.generation,
+        request.operation,
         request.operations_uri,
         request.logs_uri,
         longest=timedelta(days=arguments["operations_days"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -29,7 +30,7 @@ class Cleared:
     generations: tuple[int, ...]
 
 
-def old_operations(names: list[str], longest: timedelta, now: datetime) -> list[str]:
+def old_operations(names: Iterable[str], longest: timedelta, now: datetime) -> list[str]:
     """Those that were asked for so long ago; a name that is not an operation's is nobody's to remove."""
     return sorted(name for name in names if (at := _asked_at(name)) is not None and now - at >= longest)
 
@@ -60,6 +61,7 @@ def old_generations(current: Generation, names: list[str], keep: int) -> list[in
 
 def clear(
     current: Generation,
+    operation: str,
     operations_uri: str,
     logs_uri: str,
     *,
@@ -73,6 +75,7 @@ def clear(
 
     Args:
         current: The generation that counts; no operation of it is under way.
+        operation: The one that asks, which stays.
         operations_uri: Folder of the stream's operations.
         logs_uri: Folder of their logs.
         longest: How long operations stay.
@@ -81,7 +84,8 @@ def clear(
         dry_run: Whether only to say what would go.
         report: Takes each step.
     """
-    operations = old_operations(storage.list_names(operations_uri), longest, now) if operations_uri else []
+    others = set(storage.list_names(operations_uri) if operations_uri else ()) - {operation}
+    operations = old_operations(others, longest, now)
     names = storage.list_names(current.root)
     generations = old_generations(current, names, keep)
     if not dry_run:

@@ -20,11 +20,12 @@ from include.state.verbs import VERBS, VerbError, arguments_of, verb_of
 from spark_jobs.runtime import generations
 from spark_jobs.runtime.generations import Pending
 from spark_jobs.runtime.identity import driver_process
-from spark_jobs.runtime.lease import Lease
+from spark_jobs.runtime.lease import Lease, utc_now
 from spark_jobs.state import calls, job
 from spark_jobs.state.calls import CALLS
 from spark_jobs.state.clearing import old_generations
 from spark_jobs.state.page import render
+from spark_jobs.state.shelf import stamp
 from tests.unit.installed_stream import (
     NOW,
     STREAM,
@@ -189,23 +190,22 @@ def test_operations_of_one_second_have_names_of_their_own_unless_the_same_one_as
 
 def test_pruning_removes_old_operations_and_generations_too(installed: Installed) -> None:
     again(installed, "restore", savepoint="20261122T024500Z")
-    again(installed, "savepoints")
-    root = installed.path.parent
-    for operation_ in ("20261001T000000Z-savepoint", "20261120T000000Z-prune", "notes"):
-        (installed.folder / "data" / "operations" / STREAM / operation_).mkdir()
-    (log := installed.folder / "operations" / STREAM / "20261001T000000Z-savepoint.log").touch()
+    root, operations = installed.path.parent, installed.folder / "data" / "operations" / STREAM
+    old, young = (f"{stamp(utc_now() - timedelta(days=days))}-savepoint" for days in (40, 20))
+    for name in (old, young, "notes"):
+        (operations / name).mkdir()
+    (log := installed.folder / "operations" / STREAM / f"{old}.log").touch()
     _, would = perform(installed, "prune", dry_run=True, generations=0)
     assert (root / "g0001").exists()
+    assert (operations / old).exists()
     code, done = perform(installed, "prune", generations=0)
     assert code == 0
-    assert would["data"] == done["data"]
-    assert done["data"]["generations"] == [1]
-    assert done["data"]["operations"] == ["20261001T000000Z-savepoint"]
+    assert would["data"]["generations"] == done["data"]["generations"] == [1]
+    assert old in done["data"]["operations"]
     assert sorted(path.name for path in root.iterdir()) == ["current.json", "g0002"]
     assert not log.exists()
-    left = {path.name for path in (installed.folder / "data" / "operations" / STREAM).iterdir()}
-    assert {"20261120T000000Z-prune", "notes", "20261122T034500Z-savepoints"} <= left
-    assert installed.generation.number == 2
+    assert not (operations / old).exists()
+    assert {young, "notes", done["operation"]} <= {path.name for path in operations.iterdir()}
 
 
 @pytest.mark.parametrize(
