@@ -73,12 +73,13 @@ def test_every_verb_has_a_function_and_every_function_a_verb() -> None:
 
 def test_arguments_are_checked_and_filled_in() -> None:
     prune = verb_of("prune")
-    assert arguments_of(prune, {"days": 0}) == {"keep": 3, "days": 0}
+    defaults = {"operations_days": 30, "generations": 1}
+    assert arguments_of(prune, {"days": 0}) == {"keep": 3, "days": 0, **defaults}
     for given, words in (
         ({"keep": 0}, "keep: expected a number of at least 1, found 0"),
         ({"keep": "3"}, "keep: expected a number of at least 1, found '3'"),
         ({"days": True}, "days: expected a number"),
-        ({"until": 3}, "expected keep, days, found until"),
+        ({"until": 3}, "expected keep, days, operations_days, generations, found until"),
     ):
         with pytest.raises(VerbError, match=words):
             arguments_of(prune, given)
