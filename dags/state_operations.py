@@ -6,7 +6,8 @@ from typing import Any
 
 from airflow.sdk import DAG, Param
 
-from include.operators.state_operation import StateOperationOperator, field_parameter
+from include.operators.asked import field_parameter
+from include.operators.operation_tasks import operation_tasks
 from include.settings import Settings
 from include.spec import load_specs
 from include.state.verbs import VERBS, Field, Verb
@@ -19,8 +20,12 @@ Look into a stream's state, compare, copy or repartition it, or take the stream 
 the verb and the stream, and fill in the section of that verb; the other sections do not count. With *dry run*
 everything is checked and nothing is changed.
 
-What changes anything works on a stream that does not run: trigger `stream_<name>` with the action `stop`
-first, and with `run` afterwards. The button *Result page* of the task opens what came of it. More in
+What needs the stream stopped stops it: *drain*, then *operate*, *start* as it was before, and *watch* until
+it has committed a batch. Before a repartition there is a *savepoint*, to which the run goes back (*go_back*)
+if the stream does not come back. A stream that was stopped before stays stopped. A dry run, and verbs that
+only look, leave it alone.
+
+*outcome* says what became of it. The button *Result page* of *operate* opens the page. More in
 docs/state-operations.md.
 
 """
@@ -57,6 +62,13 @@ def _form(streams: list[str]) -> dict[str, Param]:
             title="Dry run",
             description="Say what would happen, and change nothing. Verbs that only look take no notice.",
         ),
+        "watch_s": Param(
+            180,
+            type="integer",
+            minimum=10,
+            title="Watch for, in seconds",
+            description="How long the stream has to commit a batch after it was started again.",
+        ),
     }
     for verb in VERBS.values():
         form |= {field_parameter(verb.name, field.name): _parameter(verb, field) for field in verb.fields}
@@ -73,4 +85,4 @@ with DAG(
     params=_form([spec.stream for spec in load_specs(Settings().streams)[0]] or [""]),
     tags=["stateward", "state"],
 ):
-    StateOperationOperator(task_id="operate")
+    operation_tasks()

@@ -10,8 +10,9 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from include.control import processes
 from include.control.launch import driver_environment
-from include.control.processes import MARK_RUN_ID, MARK_STREAM
+from include.control.processes import MARK_OPERATION, MARK_RUN_ID, MARK_STREAM
 from include.local_files import local_files_conf
 from include.platform.jars import require_jars
 from include.settings import CHECKOUT, Settings
@@ -71,10 +72,29 @@ def _script(job: str) -> Path:
     return CHECKOUT / "spark_jobs" / job / "job.py"
 
 
-def environment(settings: Settings, stream: str) -> dict[str, str]:
-    """Return a job's environment: a driver's, without the marks by which drivers are found and ended."""
+def environment(settings: Settings, stream: str, operation: str = "") -> dict[str, str]:
+    """Return a job's environment: a driver's, without the marks by which drivers are found and ended.
+
+    Args:
+        settings: Passed on as `STATEWARD_*`.
+        stream: The stream it is about.
+        operation: The mark by which `end_left_over` finds it.
+    """
     variables = driver_environment(os.environ, settings, stream, "")
-    return {name: value for name, value in variables.items() if name not in (MARK_STREAM, MARK_RUN_ID)}
+    kept = {name: value for name, value in variables.items() if name not in (MARK_STREAM, MARK_RUN_ID)}
+    return {**kept, MARK_OPERATION: operation} if operation else kept
+
+
+def end_left_over(settings: Settings, operation: str) -> None:
+    """End the processes of a try whose task was killed: nobody reads what they say.
+
+    Raises:
+        JobError: They cannot be ended.
+    """
+    left = processes.kill(processes.of_operation(settings.home, operation), _GRACE_S)
+    if left:
+        pids = [one.pid for one in left]
+        raise JobError(f"{operation}: processes {pids} of an earlier try survive SIGKILL")
 
 
 def run(arguments: list[str], variables: dict[str, str], log: Path, report: Report) -> bool:

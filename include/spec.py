@@ -5,15 +5,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from croniter import croniter  # type: ignore[import-untyped]  # comes with Airflow, has no stubs
 from pydantic import Field, SerializeAsAny, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticKnownError
 
 from include import durations
-from include.spec_fields import Count, Duration, Instant, Name, Part, Span
+from include.spec_fields import Count, Duration, Instant, Name, Part, Span, is_cron
 from include.spec_logic import Logic, logic_model
 from include.spec_problems import Problem, YamlDocument, problems_of, read_yaml
-from include.spec_state import State
+from include.spec_state import Savepoints, State
 
 SHARED_TABLES = ("dead_letters", "late_events", "batch_counts")
 """Tables that every stream writes beside its own."""
@@ -140,7 +139,7 @@ class Quality(Part):
     @field_validator("schedule")
     @classmethod
     def _cron(cls, value: str | None) -> str | None:
-        if value is not None and (len(value.split()) != 5 or not croniter.is_valid(value)):
+        if value is not None and not is_cron(value):
             raise ValueError("expected a cron expression of five fields such as 0 3 * * *, or null")
         return value
 
@@ -165,6 +164,7 @@ class StreamSpec(Part):
     health: Health = Health()
     restart: Restart = Restart()
     quality: Quality | None = None
+    savepoints: Savepoints | None = None
 
     @field_validator("logic", mode="before")
     @classmethod

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
+from croniter import croniter  # type: ignore[import-untyped]  # comes with Airflow, has no stubs
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from include import durations
@@ -35,6 +36,11 @@ Duration = Annotated[Span, AfterValidator(_positive)]
 Instant = Annotated[datetime, BeforeValidator(_instant), WithJsonSchema({"type": "string"})]
 Name = Annotated[str, Field(pattern=_NAME)]
 Count = Annotated[int, Field(gt=0)]
+
+
+def is_cron(text: str) -> bool:
+    """Tell whether a text is a cron expression of five fields."""
+    return len(text.split()) == 5 and croniter.is_valid(text)
 
 
 class Part(BaseModel):

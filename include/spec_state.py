@@ -1,11 +1,11 @@
-"""The section `state` of a stream's YAML."""
+"""The sections `state` and `savepoints` of a stream's YAML."""
 
 from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from include.spec_fields import Count, Part
+from include.spec_fields import Count, Part, is_cron
 
 
 class StateLimits(Part):
@@ -41,4 +41,23 @@ class State(Part):
     def _absolute(cls, value: str | None) -> str | None:
         if value is not None and not Path(value).is_absolute():
             raise ValueError("expected an absolute path on the driver's machine, or null")
+        return value
+
+
+class Savepoints(Part):
+    """When savepoints are made without being asked for, and which of all savepoints stay.
+
+    Each stops the stream for the time it takes. The newest `keep` good ones stay, and all that are younger
+    than `days` days.
+    """
+
+    schedule: str
+    keep: Count = 3
+    days: Annotated[int, Field(ge=0)] = 7
+
+    @field_validator("schedule")
+    @classmethod
+    def _cron(cls, value: str) -> str:
+        if not is_cron(value):
+            raise ValueError("expected a cron expression of five fields such as 0 4 * * *")
         return value

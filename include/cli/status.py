@@ -64,7 +64,7 @@ def _streams_table(streams: list[StreamReport]) -> Table:
         table.add_row(
             stream.stream,
             _state(stream.state or "never started"),
-            _text(stream.desired),
+            f"{_text(stream.desired)}, held" if stream.held_by else _text(stream.desired),
             _text(stream.batch_id),
             _text(stream.lag_records),
             (stream.watermark or "")[:16].replace("T", " "),

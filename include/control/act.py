@@ -76,7 +76,8 @@ class Controller:
         """Write down what someone wants; `reconcile` brings it about.
 
         Args:
-            wish: `run` leaves a driver that is there alone, `restart` replaces it, `stop` drains it.
+            wish: `run` leaves a driver that is there alone, `restart` replaces it, `stop` drains it. A
+                `restart` also ends the hold of a state operation, whose run may be gone.
             by: Who asks. A `restart` asked for twice by the same DAG run is one restart, so that
                 a task which Airflow runs again does not restart the stream again.
 
@@ -194,6 +195,7 @@ def _wanted(stream: str, control: Control | None, wish: Wish, by: str) -> Contro
         requested_by=by,
         reason=f"asked to {wish}",
         restarts=(),
+        hold=None if wish == "restart" else control.hold,
     )
 
 

@@ -7,6 +7,7 @@ What should be is the control document; a driver is told apart by the `run_id` o
 
 - no launch under the document's `run_id` yet: the driver of the launch before it drains, then Launch;
 - desired stopped: the driver drains, then Done;
+- held by a state operation: the driver drains, then Held, and nothing starts;
 - a driver that has ended, or never came, while it should run: Launch, later and later, then GiveUp;
 - a driver that is there but says nothing, or commits nothing: Kill, and the next look finds it gone.
 """
@@ -113,6 +114,11 @@ class Wait(Action):
 
 
 @dataclass(frozen=True)
+class Held(Wait):
+    """A state operation keeps the stream stopped, and it is: wait for its end."""
+
+
+@dataclass(frozen=True)
 class Drain(Action):
     """The driver has been asked to leave and still may; look again."""
 
@@ -158,13 +164,19 @@ def decide(limits: Thresholds, seen: Observed, now: datetime) -> Action:
     present = _is_present(limits, seen, now)
     if present and (control.desired == "stopped" or control.launch_pending):
         return _drain(limits, seen, control, now)
-    if control.desired == "stopped":
-        return Done(f"stopped, as {control.requested_by} has asked")
+    if control.desired == "stopped" or (control.hold is not None and not present):
+        return _at_rest(control)
     if control.launch_pending:
         return Launch(control.reason or "asked to run")
     if not present:
         return _relaunch(limits, seen, control, now)
     return _watch(limits, seen, control, now)
+
+
+def _at_rest(control: Control) -> Action:
+    if control.desired == "stopped":
+        return Done(f"stopped, as {control.requested_by} has asked")
+    return Held(f"the stream is {control.hold}, and starts again when that has ended")
 
 
 def _is_present(limits: Thresholds, seen: Observed, now: datetime) -> bool:

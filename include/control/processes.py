@@ -10,13 +10,14 @@ from __future__ import annotations
 import functools
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import psutil
 
 MARK_STREAM = "STATEWARD_DRIVER_STREAM"
 MARK_RUN_ID = "STATEWARD_DRIVER_RUN_ID"
+MARK_OPERATION = "STATEWARD_OPERATION"
 
 # psutil derives start times from the boot time, which moves a little when the clock is corrected.
 _START_TOLERANCE_S = 2.0
@@ -66,17 +67,24 @@ def marked(home: Path, stream: str, run_id: str | None = None) -> list[psutil.Pr
         The processes whose environment carries the marks. Those of other users cannot be read,
         and so are not found.
     """
+    marks = {"STATEWARD_HOME": str(home), MARK_STREAM: stream}
+    return _with_marks(marks if run_id is None else {**marks, MARK_RUN_ID: run_id})
+
+
+def of_operation(home: Path, operation: str) -> list[psutil.Process]:
+    """Find the live processes of a state operation, the oldest first; see `marked`."""
+    return _with_marks({"STATEWARD_HOME": str(home), MARK_OPERATION: operation})
+
+
+def _with_marks(marks: Mapping[str, str]) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
             environment = process.environ()
-            if environment.get(MARK_STREAM) != stream or process.status() == psutil.STATUS_ZOMBIE:
-                continue
+            if marks.items() <= environment.items() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
         except (psutil.Error, OSError):
             continue
-        same_home = environment.get("STATEWARD_HOME") == str(home)
-        if same_home and (run_id is None or environment.get(MARK_RUN_ID) == run_id):
-            found.append(process)
     return sorted(found, key=lambda process: process.create_time())
 
 

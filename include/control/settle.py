@@ -7,12 +7,12 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
-from include.control.decide import Action, Done, Drain, GiveUp, Healthy, Wait
+from include.control.decide import Action, Done, Drain, GiveUp, Healthy, Held, Wait
 
 log = logging.getLogger(__name__)
 
-REACHED: tuple[type[Action], ...] = (Healthy, Done, GiveUp)
-"""Nothing will change by itself: for who waits for the outcome."""
+REACHED: tuple[type[Action], ...] = (Healthy, Done, GiveUp, Held)
+"""Nothing will change by itself, or not soon: for who waits for the outcome."""
 
 NOTHING_DUE: tuple[type[Action], ...] = (*REACHED, Wait, Drain)
 """Nothing to act on now: for who has a trigger that watches on."""

@@ -34,6 +34,24 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Hold:
+    """A state operation that keeps a stream stopped, whatever is desired, until it gives it free.
+
+    Attributes:
+        by: The DAG run of the operation, `<dag id>/<run id>`.
+        why: What it does.
+        at: Since when.
+    """
+
+    by: str
+    why: str
+    at: datetime
+
+    def __str__(self) -> str:
+        return f"held by {self.by} ({self.why}) since {self.at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+@dataclass(frozen=True)
 class Control:
     """What should be. See `control/<stream>.json`.
 
@@ -51,6 +69,7 @@ class Control:
     restarts: tuple[datetime, ...] = ()
     failures: int = 0
     failures_since: datetime | None = None
+    hold: Hold | None = None
 
     @property
     def launch_pending(self) -> bool:
@@ -127,6 +146,7 @@ def control_from(document: Mapping[str, Any]) -> Control:
             restarts=tuple(parse_time(item) for item in document.get("restarts", ())),
             failures=int(document.get("failures", 0)),
             failures_since=_time_or_none(document.get("failures_since")),
+            hold=_hold_from(document.get("hold")),
         )
     except (KeyError, TypeError) as error:
         raise DocumentError(f"control document: missing or wrong field {error}") from error
@@ -134,7 +154,7 @@ def control_from(document: Mapping[str, Any]) -> Control:
 
 def control_document(control: Control) -> dict[str, Any]:
     """Write a control document; `control_from` reads it back."""
-    launch = control.launch
+    launch, hold = control.launch, control.hold
     return {
         "version": 1,
         "stream": control.stream,
@@ -156,7 +176,14 @@ def control_document(control: Control) -> dict[str, Any]:
         "restarts": [format_time(at) for at in control.restarts],
         "failures": control.failures,
         "failures_since": None if control.failures_since is None else format_time(control.failures_since),
+        "hold": hold and {"by": hold.by, "why": hold.why, "at": format_time(hold.at)},
     }
+
+
+def _hold_from(document: Mapping[str, Any] | None) -> Hold | None:
+    if document is None:
+        return None
+    return Hold(str(document["by"]), str(document["why"]), parse_time(document["at"]))
 
 
 def _launch_from(document: Mapping[str, Any]) -> Launch:

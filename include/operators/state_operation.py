@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from include import batch_job
-from include.control.launch import LaunchError, master_of
-from include.platform.jars import JarsMissingError
+from include.control.launch import master_of
+from include.operators.asked import CANNOT, Asked, asked_of, failed
 from include.settings import Settings
-from include.spec import SpecError, StreamSpec, load_spec
-from include.state.request import Operation, prepare
-from include.state.verbs import Verb, VerbError, verb_of
+from include.state.request import Operation
+from include.state.verbs import VERBS, Verb, verb_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -40,25 +38,33 @@ class ResultPageLink(BaseOperatorLink):
         return str(XCom.get_value(ti_key=ti_key, key=_LINK_KEY) or "")
 
 
-def field_parameter(verb: str, field: str) -> str:
-    """Name the parameter of a verb's field in the form."""
-    return f"{verb}_{field}"
-
-
-def given_fields(verb: Verb, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The verb's fields out of the form's parameters; those of other verbs do not count."""
-    names = {field.name: field_parameter(verb.name, field.name) for field in verb.fields}
-    return {name: params[parameter] for name, parameter in names.items() if parameter in params}
-
-
 class StateOperationOperator(BaseOperator):
     """Runs the verb that the form asks for, on the stream that it names.
 
     The job runs in the foreground, and ends with its task. A refusal fails without a retry: nothing was
-    changed, and the text says what to do.
+    changed, and the text says what to do. A try after one that died goes on with the same operation: one that
+    was done is not done again.
+
+    Args:
+        asks: Parameters that are fixed, in place of those of the form.
+        verb: What to do in place of the verb that was asked for; with `given`.
+        given: Its fields.
     """
 
     operator_extra_links = (ResultPageLink(),)
+
+    def __init__(
+        self,
+        *,
+        asks: Mapping[str, Any] | None = None,
+        verb: str | None = None,
+        given: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.asks = asks
+        self.verb = verb
+        self.given = given
 
     def execute(self, context: Context) -> list[str]:
         """Run the verb to its end.
@@ -70,38 +76,46 @@ class StateOperationOperator(BaseOperator):
             AirflowFailException: It was refused, or found something to be wrong or different.
             AirflowException: It could not be done.
         """
-        settings, params = Settings(), context["params"]
+        asked = asked_of(context, self.asks)
+        verb, given = self.choose(asked)
+        settings = Settings()
         try:
-            verb, spec = verb_of(params["verb"]), load_spec(params["stream"], settings.streams)
-            operation = prepare(
-                verb,
-                spec,
-                settings,
-                given_fields(verb, params),
-                now=datetime.now(UTC),
-                dry_run=bool(params["dry_run"]) and verb.has_dry_run,
+            operation = asked.operation(verb, given)
+            command = operation.command(
+                asked.spec, settings, master_of(asked.spec) if verb.needs_spark else ""
             )
-            command = operation.command(spec, settings, master_of(spec) if verb.needs_spark else "")
-        except (SpecError, VerbError, LaunchError, JarsMissingError) as error:
-            raise AirflowFailException(str(error)) from error
-        self.log.info("Operation %s of %s, log %s", operation.id, spec.stream, operation.log)
+        except CANNOT as error:
+            raise failed(context, str(error)) from error
+        self.log.info("Operation %s of %s, log %s", operation.id, asked.stream, operation.log)
         try:
-            good = self._run(command, operation, spec, settings)
+            self._run(command, operation, asked.stream, settings)
         except batch_job.JobError as error:
-            raise _judged(operation, error) from error
+            raise _judged(context, operation, error) from error
         finally:
             self._link(context, operation, settings)
-        lines = list((operation.result() or {}).get("lines", ()))
+        result = operation.result() or {"good": True, "lines": []}
+        lines = list(result["lines"])
         for line in lines:
             self.log.info("%s", line)
-        if not good:
-            raise AirflowFailException(" ".join(lines))
+        if not result["good"]:
+            raise failed(context, " ".join(lines))
         return lines
 
-    def _run(self, command: list[str], operation: Operation, spec: StreamSpec, settings: Settings) -> bool:
-        variables = batch_job.environment(settings, spec.stream)
+    def choose(self, asked: Asked) -> tuple[Verb, Mapping[str, Any]]:
+        """The verb to carry out, and its fields."""
+        if self.verb is None:
+            return asked.verb, asked.given
+        return verb_of(self.verb), self.given or {}
+
+    def _run(self, command: list[str], operation: Operation, stream: str, settings: Settings) -> None:
+        batch_job.end_left_over(settings, operation.id)
+        if (operation.result() or {}).get("state") == "done":
+            self.log.info("An earlier try has done it.")
+            return
+        operation.forget_result()
+        variables = batch_job.environment(settings, stream, operation.id)
         told = _Told(lambda part, what: self.log.info("%s: %s", part, what))
-        return batch_job.run(command, variables, operation.log, told.report)
+        batch_job.run(command, variables, operation.log, told.report)
 
     def _link(self, context: Context, operation: Operation, settings: Settings) -> None:
         if operation.result() is not None:
@@ -109,11 +123,33 @@ class StateOperationOperator(BaseOperator):
             context["ti"].xcom_push(key=_LINK_KEY, value=f"{base_path}{operation.page_path}")
 
 
-def _judged(operation: Operation, error: batch_job.JobError) -> AirflowException:
+class SavepointBeforeOperator(StateOperationOperator):
+    """Makes the savepoint to which the run goes back; skipped for what needs no way back."""
+
+    def choose(self, asked: Asked) -> tuple[Verb, Mapping[str, Any]]:
+        """A savepoint."""
+        if not (asked.stops_stream and asked.verb.has_way_back):
+            raise AirflowSkipException(f"{asked.verb.name} needs no savepoint before it")
+        return VERBS["savepoint"], {"reason": f"before {asked.verb.name}, {asked.run}"}
+
+
+class GoBackOperator(StateOperationOperator):
+    """Goes back to the savepoint that the run has made."""
+
+    def choose(self, asked: Asked) -> tuple[Verb, Mapping[str, Any]]:
+        """Its restore."""
+        made = asked.result(VERBS["savepoint"])
+        if made is None:
+            raise AirflowFailException(f"stream {asked.stream}: this run has made no savepoint to go back to")
+        return VERBS["restore"], {"savepoint": made["data"]["savepoint"]}
+
+
+def _judged(context: Context, operation: Operation, error: batch_job.JobError) -> AirflowException:
     """The failure of the task: a refusal would be the same again."""
     result = operation.result()
     if result is not None and result["state"] == "refused":
-        return AirflowFailException(result["message"])
+        return failed(context, result["message"])
+    failed(context, str(error))
     return AirflowException(str(error))
 
 

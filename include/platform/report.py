@@ -36,6 +36,7 @@ class StreamReport:
 
     stream: str
     desired: str | None
+    held_by: str | None
     state: str | None
     message: str
     pid: int | None
@@ -86,11 +87,13 @@ def stream_reports(settings: Settings, now: datetime) -> list[StreamReport]:
 def _stream_report(layout: Layout, stream: str, now: datetime) -> StreamReport:
     status, problem = _read(layout.status_uri(stream))
     control, control_problem = _read(layout.control_uri(stream))
+    hold = control.get("hold") or {}
     return StreamReport(
         stream=stream,
         desired=control.get("desired"),
+        held_by=hold.get("by"),
         state=status.get("state"),
-        message=problem or control_problem or status.get("message") or "",
+        message=problem or control_problem or _held(stream, hold) or status.get("message") or "",
         pid=status.get("pid"),
         epoch=status.get("epoch"),
         generation=status.get("generation"),
@@ -103,6 +106,15 @@ def _stream_report(layout: Layout, stream: str, now: datetime) -> StreamReport:
         status_age_s=_age(status.get("updated_at"), now),
         counters={name: status.get(name) for name in COUNTERS},
         bounds={name: (status.get("bounds") or {}).get(name) for name in BOUNDS},
+    )
+
+
+def _held(stream: str, hold: dict[str, Any]) -> str:
+    if not hold:
+        return ""
+    return (
+        f"held by {hold.get('by')} ({hold.get('why')}) since {hold.get('at')}; if that run is gone, trigger"
+        f" stream_{stream} with the action restart"
     )
 
 

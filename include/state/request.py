@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
+
+from upath import UPath
 
 from include import batch_job
 from include.control.launch import resolved_configuration
@@ -61,6 +64,10 @@ class Operation:
         """What came of it; None before it has ended."""
         return read_json(f"{self.folder_uri}/result.json")
 
+    def forget_result(self) -> None:
+        """Remove what came of an earlier try, so that it is not taken for what came of the next one."""
+        UPath(f"{self.folder_uri}/result.json").unlink(missing_ok=True)
+
     def command(self, spec: StreamSpec, settings: Settings, master: str) -> list[str]:
         """Return the command that carries it out.
 
@@ -83,8 +90,11 @@ def prepare(
     *,
     now: datetime,
     dry_run: bool = False,
+    asked_by: str = "",
 ) -> Operation:
     """Write down the request of an operation.
+
+    Asked for again by the same one at the same time it is the same operation, with what is in its journal.
 
     Args:
         verb: What is to be done.
@@ -93,16 +103,18 @@ def prepare(
         given: The verb's fields.
         now: The time, aware; it names the operation.
         dry_run: Whether only to say what would happen.
+        asked_by: Who asks, if it may ask again after it has died.
 
     Raises:
         VerbError: A field is missing, unknown, or of another type.
     """
     arguments = arguments_of(verb, given)
     layout = Layout.of(settings)
-    operation = _new_operation(layout, verb, spec.stream, now)
+    operation = _first_of(layout, verb, spec.stream, now, asked_by)[0]
     document = {
         "version": VERSION,
         "operation": operation.id,
+        "asked_by": asked_by,
         "verb": verb.name,
         "arguments": arguments,
         "dry_run": dry_run,
@@ -114,6 +126,8 @@ def prepare(
         "savepoints_uri": layout.savepoints_uri(spec.stream),
         "raw_uri": layout.table_uri(RAW_EVENTS),
         "folder_uri": operation.folder_uri,
+        "operations_uri": layout.operation_uri(spec.stream, "").rstrip("/"),
+        "logs_uri": f"file://{operation.log.parent}",
         "state_limits": spec.state.limits.model_dump(),
         "failures": _failures(layout, spec.stream),
     }
@@ -122,13 +136,26 @@ def prepare(
     return operation
 
 
-def _new_operation(layout: Layout, verb: Verb, stream: str, now: datetime) -> Operation:
-    name = f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{verb.name}"
-    tries = 1
-    while read_json(f"{layout.operation_uri(stream, name)}/request.json") is not None:
-        tries += 1
-        name = f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{verb.name}-{tries}"
-    return Operation(name, layout.operation_uri(stream, name), layout.operation_log(stream, name), verb)
+def find(verb: Verb, stream: str, settings: Settings, *, now: datetime, asked_by: str) -> Operation | None:
+    """Return what `prepare` has written down, if it has."""
+    operation, is_written = _first_of(Layout.of(settings), verb, stream, now, asked_by)
+    return operation if is_written else None
+
+
+def _first_of(
+    layout: Layout, verb: Verb, stream: str, now: datetime, asked_by: str
+) -> tuple[Operation, bool]:
+    """The operation of that second that is the asker's own, and True; else the first name that is free."""
+    base = f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{verb.name}"
+    for tries in count(1):
+        name = base if tries == 1 else f"{base}-{tries}"
+        operation = Operation(
+            name, layout.operation_uri(stream, name), layout.operation_log(stream, name), verb
+        )
+        written = read_json(operation.request_uri)
+        if written is None or (asked_by and written.get("asked_by") == asked_by):
+            return operation, written is not None
+    raise AssertionError("unreachable: the numbers do not end")
 
 
 def _failures(layout: Layout, stream: str) -> dict[str, Any] | None:

@@ -53,6 +53,8 @@ class Verb:
         needs_spark: Whether it runs as a Spark job.
         takes_lease: Whether the stream must not run meanwhile.
         has_dry_run: Whether it can say what would happen.
+        has_way_back: Whether its DAG makes a savepoint before it, and goes back there if the stream does not
+            run with what it has done.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Verb:
     needs_spark: bool = False
     takes_lease: bool = False
     has_dry_run: bool = False
+    has_way_back: bool = False
 
 
 _SAVEPOINT = "A savepoint's id, as `savepoints` lists it"
@@ -84,10 +87,24 @@ VERBS: dict[str, Verb] = {
         ),
         Verb(
             "prune",
-            "Remove old savepoints; never the only good one.",
+            "Remove old savepoints, operations and checkpoints; never the only good savepoint.",
             (
                 Field("keep", "number", "So many of the newest good ones stay", default=3, minimum=1),
                 Field("days", "number", "And all that are younger, in days", default=7, minimum=0),
+                Field(
+                    "operations_days",
+                    "number",
+                    "Operations' requests, results, pages and logs stay for so many days",
+                    default=30,
+                    minimum=1,
+                ),
+                Field(
+                    "generations",
+                    "number",
+                    "So many checkpoints of before an operation stay, besides the current one",
+                    default=1,
+                    minimum=0,
+                ),
             ),
             has_dry_run=True,
         ),
@@ -106,6 +123,11 @@ VERBS: dict[str, Verb] = {
                 Field("savepoint", "text", f"{_SAVEPOINT}; the current state without it"),
                 Field("show_keys", "flag", "Name the largest keys in full", default=False),
             ),
+            needs_spark=True,
+        ),
+        Verb(
+            "advise",
+            "Propose a number of partitions from the size of the state, the traffic and the cores.",
             needs_spark=True,
         ),
         Verb(
@@ -133,10 +155,11 @@ VERBS: dict[str, Verb] = {
         Verb(
             "repartition",
             "Give the state another number of partitions, on a copy, with proof that nothing else changed.",
-            (Field("partitions", "number", "How many", minimum=1, is_required=True),),
+            (Field("partitions", "number", "How many; as `advise` proposes without it", minimum=1),),
             needs_spark=True,
             takes_lease=True,
             has_dry_run=True,
+            has_way_back=True,
         ),
         Verb(
             "migrate",

@@ -17,8 +17,9 @@ from spark_jobs.runtime.lanes import LANE_EVENT
 from spark_jobs.runtime.state_log import HEAD_NAME, encode_chunk
 from spark_jobs.state.bucket_writer import STAGED_DDL
 from spark_jobs.state.errors import StateError
-from spark_jobs.state.reading import Store, keyed_rows, load, stores
+from spark_jobs.state.reading import keyed_rows, load
 from spark_jobs.state.retained import Retained, retained
+from spark_jobs.state.stores import Store, stores
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -132,7 +133,7 @@ def keyed_store(spark: SparkSession, found: Retained) -> Store:
     Raises:
         StateError: There is none: the stream keeps its state in Spark's own operators, or has none.
     """
-    for store in stores(spark, found):
+    for store in stores(spark, found.uri):
         if store.is_keyed:
             return store
     raise found.error(

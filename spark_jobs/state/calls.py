@@ -14,14 +14,15 @@ from typing import Any
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.broker import Broker
 from spark_jobs.state.answer import Answer, Listing
+from spark_jobs.state.clearing import clear
 from spark_jobs.state.code_version import code_version
 from spark_jobs.state.context import Context
 from spark_jobs.state.looking_calls import LOOKING_CALLS
 from spark_jobs.state.migrate_call import migrate_call
-from spark_jobs.state.moving_calls import repartition_call
+from spark_jobs.state.moving_calls import advise_call, repartition_call
 from spark_jobs.state.prune import Policy, prune
 from spark_jobs.state.restore import Restore
-from spark_jobs.state.savepoint import Origin, make_savepoint
+from spark_jobs.state.savepoint import Origin, SavepointMade, left_by_earlier_try, make_savepoint
 from spark_jobs.state.seed_call import seed_call
 from spark_jobs.state.shelf import Savepoint
 from spark_jobs.state.verify import verify
@@ -31,17 +32,12 @@ _SHOWN_PROBLEMS = 5
 
 def _savepoint(context: Context) -> Answer:
     request = context.request
-    made = make_savepoint(
-        request.config,
-        context.generation,
-        context.shelf,
-        request.stamp,
-        origin=_origin(context),
-        reason=request.arguments["reason"],
-        now=context.clock(),
-        dry_run=request.dry_run,
-        report=context.report,
-    )
+    made = None
+    if context.journal.plan is not None:
+        made = left_by_earlier_try(context.shelf, request.stamp)
+    elif not request.dry_run and request.stamp not in context.shelf.ids():
+        context.journal.decide({"savepoint": request.stamp})
+    made = made or _made(context)
     would = "would have" if request.dry_run else "has"
     return Answer(
         (
@@ -51,6 +47,22 @@ def _savepoint(context: Context) -> Answer:
         ),
         (Listing("Tables", ("table", "version"), list(made.tables.items())),),
         asdict(made),
+    )
+
+
+def _made(context: Context) -> SavepointMade:
+    request = context.request
+    return make_savepoint(
+        request.config,
+        context.generation,
+        context.shelf,
+        request.stamp,
+        origin=_origin(context),
+        reason=request.arguments["reason"],
+        now=context.clock(),
+        dry_run=request.dry_run,
+        report=context.report,
+        runs=context.runs,
     )
 
 
@@ -80,24 +92,37 @@ def _verify(context: Context) -> Answer:
 
 
 def _prune(context: Context) -> Answer:
-    arguments = context.request.arguments
+    request, arguments = context.request, context.request.arguments
     # What was begun may need a savepoint still.
     context.generation.require_settled(context.stream)
-    policy = Policy(arguments["keep"], timedelta(days=arguments["days"]))
     done = prune(
         context.shelf,
-        policy,
+        Policy(arguments["keep"], timedelta(days=arguments["days"])),
         now=context.clock(),
-        dry_run=context.request.dry_run,
+        dry_run=request.dry_run,
         report=context.report,
     )
-    would = "Would be removed" if context.request.dry_run else "Removed"
+    cleared = clear(
+        context.generation,
+        request.operation,
+        request.operations_uri,
+        request.logs_uri,
+        longest=timedelta(days=arguments["operations_days"]),
+        keep=arguments["generations"],
+        now=context.clock(),
+        dry_run=request.dry_run,
+        report=context.report,
+    )
+    would = "Would be removed" if request.dry_run else "Removed"
+    gone = ", ".join(str(number) for number in cleared.generations)
     return Answer(
         (
             f"{would}: {', '.join(done.removed) or 'none'}.",
             f"Kept: {', '.join(done.kept) or 'none'}.",
+            f"{would} of earlier generations: {gone or 'none'}.",
+            f"{would} of old operations: {len(cleared.operations)}.",
         ),
-        data=asdict(done),
+        data={**asdict(done), **asdict(cleared)},
     )
 
 
@@ -166,6 +191,7 @@ CALLS: dict[str, Callable[[Context], Answer]] = {
     "repartition": repartition_call,
     "migrate": migrate_call,
     "seed": seed_call,
+    "advise": advise_call,
     **LOOKING_CALLS,
 }
 

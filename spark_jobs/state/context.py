@@ -31,6 +31,7 @@ class Context:
         report: Takes each step; raises when the lease is lost.
         clock: The time, aware.
         spark: Gives the session, made at the first call.
+        runs: Whether the stream runs; only ever with a dry run of a verb that takes the lease.
     """
 
     request: Request
@@ -40,6 +41,7 @@ class Context:
     report: Report
     clock: Callable[[], datetime]
     spark: Callable[[], SparkSession]
+    runs: bool = False
 
     @property
     def stream(self) -> str:

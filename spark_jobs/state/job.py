@@ -19,7 +19,7 @@ import logging
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
 _REFUSALS = (StateError, LeaseHeldError, PendingOperationError, BrokerAwayError, ConfigError)
 _TERMINATED = 143
+_WHILE_IT_RUNS = (
+    "The stream runs. It has to be stopped for that; the DAG state_operations stops it and starts it again."
+)
 
 log = logging.getLogger("stateward.state")
 
@@ -86,7 +89,7 @@ def perform(request: Request) -> Answer:
         PendingOperationError: Another operation has begun and did not end.
     """
     config = request.config
-    with _leased(request) as check:
+    with _leased(request) as (check, runs):
 
         def report(part: str, what: str) -> None:
             check()
@@ -103,8 +106,10 @@ def perform(request: Request) -> Answer:
             report=report,
             clock=utc_now,
             spark=cache(lambda: _session(context)),
+            runs=runs,
         )
-        return CALLS[request.verb](context)
+        answer = CALLS[request.verb](context)
+    return replace(answer, lines=(*answer.lines, _WHILE_IT_RUNS)) if runs else answer
 
 
 def _in_words(request: Request, error: OSError) -> StateError:
@@ -128,8 +133,11 @@ def _write_down(request: Request, began: datetime, state: str, error: Exception)
 
 
 @contextmanager
-def _leased(request: Request) -> Iterator[Callable[[], object]]:
-    """Hold the lease for as long as it takes; gives what raises when it is lost."""
+def _leased(request: Request) -> Iterator[tuple[Callable[[], object], bool]]:
+    """Hold the lease for as long as it takes; gives what raises when it is lost.
+
+    A dry run takes none; the flag beside it says whether somebody else has it.
+    """
     config = request.config
     lease = Lease(
         config.lease.uri,
@@ -140,15 +148,13 @@ def _leased(request: Request) -> Iterator[Callable[[], object]]:
     )
     if not request.takes_lease or request.dry_run:
         held = lease.read() if request.takes_lease else None
-        if held is not None and held.holds(utc_now(), host_identity()):
-            raise LeaseHeldError(held)
-        yield lambda: None
+        yield lambda: None, held is not None and held.holds(utc_now(), host_identity())
         return
     lease.acquire()
     keeper = LeaseKeeper(lease, config.lease.renew_ms, utc_now)
     keeper.start()
     try:
-        yield keeper.check
+        yield keeper.check, False
     finally:
         keeper.stop()
         if keeper.lost is None:

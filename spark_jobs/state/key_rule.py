@@ -108,7 +108,11 @@ class KeyRule:
 
     def reader(self) -> KeptReader:
         """Reads the states, of whatever version."""
-        return KeptReader(KeptCodec(self.state_type, self.event_type), self.version, self.steps)
+        return KeptReader(self.codec(), self.version, self.steps)
+
+    def codec(self) -> KeptCodec[Any, Any]:
+        """Of states of the present version."""
+        return KeptCodec(self.state_type, self.event_type)
 
     def wake_ms(self, key: str, kept: Kept[Any, Any]) -> int | None:
         """The watermark at which there is something to do for the key (ms since 1970 UTC), or None."""

@@ -23,12 +23,12 @@ from spark_jobs.state.bucket_writer import STAGED_DDL, stage, write_buckets
 from spark_jobs.state.copying import copy_checkpoint, remove
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.migration_survey import Survey, survey_of
-from spark_jobs.state.reading import Store, keyed_rows, log_entries, per_bucket
+from spark_jobs.state.reading import keyed_rows, log_entries, per_bucket
 from spark_jobs.state.rekeying import Rekeying
 from spark_jobs.state.retained import Retained, retained
 from spark_jobs.state.soundness import examine
 from spark_jobs.state.steps import Report
-from spark_jobs.state.variables import format_of, in_words
+from spark_jobs.state.stores import Store, format_of, in_words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

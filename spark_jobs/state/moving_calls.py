@@ -1,15 +1,45 @@
-"""The verb ``repartition`` as an operation: the next generation is built and proved, and then counts."""
+"""The verbs ``advise`` and ``repartition`` as operations: how many partitions a state should have, and has.
+
+To repartition, the next generation is built and proved, and then counts.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from spark_jobs.runtime import generations
 from spark_jobs.state import copying
+from spark_jobs.state.advice import advise
 from spark_jobs.state.answer import Answer, Listing
 from spark_jobs.state.context import Context
 from spark_jobs.state.drained import require_drained
+from spark_jobs.state.measuring import measured
 from spark_jobs.state.soundness import examine
+
+
+def advise_call(context: Context) -> Answer:
+    """Propose a number of partitions."""
+    found = measured(context)
+    advice = advise(found)
+    proposal = (
+        f"{context.stream} has {found.partitions} partitions, and {advice.partitions} are right."
+        if advice.partitions == found.partitions
+        else f"{context.stream} has {found.partitions} partitions, and should have {advice.partitions}: run "
+        f"`repartition` with {advice.partitions}, or without a number."
+    )
+    rows = [
+        ("partitions now", found.partitions),
+        ("keys", found.keys),
+        ("bytes of state", found.state_bytes),
+        ("records a second, in the busiest hour of the last seven days", round(found.records_per_s, 1)),
+        ("cores", found.cores),
+        ("buckets", found.buckets),
+    ]
+    return Answer(
+        (proposal, *advice.reasons),
+        (Listing("Measured", ("what", "how much"), rows),),
+        {"measured": asdict(found), **asdict(advice)},
+    )
 
 
 def repartition_call(context: Context) -> Answer:
@@ -21,15 +51,43 @@ def repartition_call(context: Context) -> Answer:
     Raises:
         StateError: It cannot be done, or the proof has failed; the stream's state is as it was.
     """
+    if (done := _done_by_earlier_try(context)) is not None:
+        return done
     wanted = context.request.arguments["partitions"]
-    require_drained(context.stream, context.generation.uri)
-    sound = examine(context.generation.uri)
-    if sound.partitions == wanted:
+    checkpoint = require_drained(context.stream, context.generation.uri, runs=context.runs)
+    # What is asked of a stream that runs is answered from the plan of its last batch.
+    now = checkpoint.state_partitions() if context.runs else examine(context.generation.uri).partitions
+    advised: tuple[str, ...] = ()
+    if wanted is None:
+        advice = advise(measured(context))
+        wanted, advised = (
+            advice.partitions,
+            (f"{advice.partitions} is what `advise` proposes.", *advice.reasons),
+        )
+    answer = _to(context, now, wanted)
+    return replace(answer, lines=(*answer.lines, *advised))
+
+
+def _to(context: Context, now: int | None, wanted: int) -> Answer:
+    if now is None or now == wanted:
         line = f"{context.stream} has {wanted} partitions already. Nothing was changed."
         return Answer((line,), data={"changed": False, "partitions": wanted})
     if context.request.dry_run:
-        return _would(context, sound.partitions, wanted)
+        return _would(context, now, wanted)
+    context.journal.decide({"generation": context.generation.following().number, "before": now})
     return _do(context, wanted)
+
+
+def _done_by_earlier_try(context: Context) -> Answer | None:
+    """What is said again of a try that died after its last act; nobody else has been at the state since."""
+    plan = context.journal.plan
+    if plan is None or plan["generation"] != context.generation.number:
+        return None
+    now = examine(context.generation.uri).partitions
+    line = f"{context.stream} has {now} partitions and had {plan['before']}; an earlier try has done it."
+    return Answer(
+        (line,), data={"changed": True, "partitions_before": plan["before"], "partitions_after": now}
+    )
 
 
 def _would(context: Context, now: int, wanted: int) -> Answer:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from html import escape
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-_STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#222}"
-    "table{border-collapse:collapse;margin:.5rem 0 1.5rem}"
-    "th,td{border:1px solid #ccc;padding:.25rem .6rem;text-align:left;vertical-align:top}"
-    "th{background:#f3f3f3}.done{color:#176b2c}.refused,.failed,.wrong{color:#a11}.dry{color:#666}"
-)
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from spark_jobs.state import formats
+
+TEMPLATES = Path(__file__).resolve().parent / "templates"
+
+
+def page_environment() -> Environment:
+    """What the pages of all operations are made with: values from the data are escaped."""
+    return Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def render(result: Mapping[str, Any], more: str = "") -> str:
@@ -21,37 +31,24 @@ def render(result: Mapping[str, Any], more: str = "") -> str:
         result: The document `result.json`.
         more: HTML for its end; not escaped.
     """
-    title = f"{result['verb']} {result['stream']}"
+    environment = page_environment()
+    environment.filters |= {"cell": _cell}
     state, kind = _state(result)
-    dry = '<p class="dry">A dry run: nothing was changed.</p>' if result["dry_run"] else ""
-    message = f"<p>{escape(result['message'])}</p>" if result["message"] else ""
-    lines = "".join(f"<p>{escape(line)}</p>" for line in result["lines"])
-    listings = "".join(_listing(listing) for listing in result["listings"])
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>"
-        f'<p><strong class="{kind}">{escape(state)}</strong>, operation {escape(result["operation"])}, '
-        f"{escape(result['began_at'])} to {escape(result['ended_at'])}</p>"
-        f"{dry}{message}{lines}{listings}{more}</body></html>\n"
+    given = {name: value for name, value in result["arguments"].items() if value not in (None, "")}
+    return environment.get_template("operation.html.j2").render(
+        result=result, state=state, kind=kind, given=given, more=more
     )
 
 
 def _state(result: Mapping[str, Any]) -> tuple[str, str]:
     if result["state"] == "done" and not result["good"]:
-        return "done, and something is wrong", "wrong"
-    return result["state"], result["state"]
-
-
-def _listing(listing: Mapping[str, Any]) -> str:
-    rows = "".join(_row(row, "td") for row in listing["rows"])
-    return f"<h2>{escape(listing['title'])}</h2><table>{_row(listing['columns'], 'th')}{rows}</table>"
-
-
-def _row(cells: Sequence[Any], tag: str) -> str:
-    return "<tr>" + "".join(f"<{tag}>{_cell(cell)}</{tag}>" for cell in cells) + "</tr>"
+        return "done, and something is wrong", "critical"
+    return result["state"], "ok" if result["state"] == "done" else "critical"
 
 
 def _cell(cell: Any) -> str:
     if cell is None:
-        return ""
-    return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else escape(str(cell))
+        return formats.NOTHING
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    return f"{cell:,}" if isinstance(cell, int | float) else str(cell)

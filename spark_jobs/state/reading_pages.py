@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 
 from spark_jobs.state import charts, formats
 from spark_jobs.state.measures import BINS
+from spark_jobs.state.page import page_environment
 
 if TYPE_CHECKING:
     from spark_jobs.state.explain import Explanation
     from spark_jobs.state.inspect import Inspection
-
-_TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 
 def inspection_page(found: Inspection) -> str:
@@ -31,13 +29,7 @@ def explanation_page(found: Explanation) -> str:
 
 
 def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_environment()
     environment.filters |= {
         "count": formats.count,
         "room": formats.room,

@@ -34,6 +34,9 @@ class Request:
         state_limits: Sizes of the state at which somebody should look, `sizes.SizeLimits`.
         failures: How often the driver was started again after a failure (``count``), and ``since`` when that
             is counted (ISO 8601); None if nobody has counted.
+        asked_by: Who asked, if it may ask again after it has died; else empty.
+        operations_uri: Folder of all operations on the stream; empty if it is not known.
+        logs_uri: Folder of their logs; likewise.
     """
 
     operation: str
@@ -51,6 +54,9 @@ class Request:
     folder_uri: str
     state_limits: Mapping[str, int]
     failures: Mapping[str, Any] | None = None
+    asked_by: str = ""
+    operations_uri: str = ""
+    logs_uri: str = ""
 
     @property
     def stamp(self) -> str:

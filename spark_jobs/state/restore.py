@@ -125,6 +125,11 @@ class Restore:
         pending = self.generation.pending
         if pending is not None:
             return self._finish(pending, savepoint, dry_run=dry_run)
+        if self.journal.plan is not None:
+            earlier = Plan.of(self.journal.plan)
+            if (earlier.generation, earlier.folder) == (self.generation.number, self.generation.folder):
+                # An earlier try of this run has died after its last act.
+                return self._restored(earlier, None)
         self.report("savepoint", "verifying")
         manifest = self.shelf.require_good(savepoint)
         self.report("savepoint", READY)

@@ -77,6 +77,7 @@ def make_savepoint(
     now: datetime,
     dry_run: bool,
     report: Report,
+    runs: bool = False,
 ) -> SavepointMade:
     """Copy the current generation, and write the manifest last.
 
@@ -92,12 +93,13 @@ def make_savepoint(
         now: The time, aware.
         dry_run: Whether only to look.
         report: Takes each step.
+        runs: Whether the stream runs, which only a dry run bears.
 
     Raises:
         StateError: There is no checkpoint, a batch of it is pending or missing, or the id is taken.
         CopyError: A file cannot be read or written, or is damaged; the savepoint stays without a manifest.
     """
-    checkpoint = require_drained(config.stream, generation.uri)
+    checkpoint = require_drained(config.stream, generation.uri, runs=runs)
     if savepoint in shelf.ids():
         raise StateError(
             f"stream {config.stream}: expected no savepoint {savepoint}, found one. Try again in a second."
@@ -134,6 +136,31 @@ def make_savepoint(
         files=len(files) or len(copying.paths_in(generation.uri)),
         size=sum(file.size for file in files),
         tables={name: table.version for name, table in tables.items()},
+    )
+
+
+def left_by_earlier_try(shelf: Shelf, savepoint: str) -> SavepointMade | None:
+    """What an earlier try of the same operation has made; the rest of one that did not end is removed.
+
+    Args:
+        shelf: Has the savepoint.
+        savepoint: Its id, which nobody else uses.
+    """
+    if savepoint not in shelf.ids():
+        return None
+    looked = shelf.look(savepoint)
+    if not looked.is_good or (made := looked.manifest) is None:
+        copying.remove(looked.uri)
+        return None
+    return SavepointMade(
+        stream=made.stream,
+        savepoint=savepoint,
+        uri=looked.uri,
+        generation=made.generation,
+        last_batch=made.last_batch,
+        files=len(made.files),
+        size=made.size,
+        tables={name: table.version for name, table in made.tables.items()},
     )
 
 

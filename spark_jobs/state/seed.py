@@ -24,7 +24,7 @@ from spark_jobs.state.copying import remove
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.seeding import Seeded, Seeding, missing_columns
 from spark_jobs.state.steps import Report
-from spark_jobs.state.variables import in_words
+from spark_jobs.state.stores import in_words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -78,7 +78,7 @@ def _seed(context: Context, job: StreamJob) -> Seed:
     from spark_jobs.state.key_rule import rule_of
     from spark_jobs.state.seed import Seed
     from spark_jobs.state.seeding import Seeding
-    from spark_jobs.state.variables import in_words
+    from spark_jobs.state.stores import in_words
 
     arguments, config, spark = context.request.arguments, context.request.config, context.spark()
     kind, table = arguments["format"], arguments["table"]

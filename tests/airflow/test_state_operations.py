@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +15,8 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException
 
 from include.layout import Layout
-from include.operators.state_operation import StateOperationOperator, field_parameter
+from include.operators.asked import field_parameter
+from include.operators.state_operation import StateOperationOperator
 from include.plugins.state_operations import StateOperationsPlugin, operations_app
 from include.state.verbs import VERBS
 from tests.airflow.conftest import ROOT, STREAM
@@ -33,7 +36,9 @@ def form() -> dict[str, Any]:
     bag.process_file(str(ROOT / "dags" / "state_operations.py"), only_if_updated=False)
     assert bag.import_errors == {}
     dag = bag.dags["state_operations"]
-    assert [task.task_id for task in dag.tasks] == ["operate"]
+    assert [task.task_id for task in dag.topological_sort() if "." not in task.task_id] == [
+        *("drain", "savepoint", "operate", "start", "watch", "outcome")
+    ]
     return {name: dag.params.get_param(name) for name in dag.params}
 
 
@@ -52,6 +57,23 @@ def test_the_form_has_a_section_for_each_verb_and_can_be_sent_as_it_is(layout: L
         partitions.resolve(0)
 
 
+def test_savepoints_on_schedule_are_for_streams_that_ask_for_them(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams = Path(shutil.copytree(ROOT / "include" / "streams", tmp_path / "streams"))
+    with (streams / f"{STREAM}.yaml").open("a") as text:
+        text.write('\nsavepoints: {schedule: "0 4 * * *", keep: 5, days: 2}\n')
+    monkeypatch.setenv("STATEWARD_STREAMS", str(streams))
+    bag = DagBag(str(ROOT / "dags" / "none"))
+    bag.process_file(str(ROOT / "dags" / "savepoints.py"), only_if_updated=False)
+    assert bag.import_errors == {}
+    [dag] = bag.dags.values()
+    assert (dag.dag_id, dag.max_active_runs, dag.catchup) == (f"savepoints_{STREAM}", 1, False)
+    assert [task.task_id for task in dag.topological_sort()][-2:] == ["outcome", "prune"]
+    assert dag.get_task("prune").given == {"keep": 5, "days": 2}
+    assert dag.get_task("operate").asks["savepoint_reason"] == "scheduled, 0 4 * * *"
+
+
 class Ti:
     """What a task tells of itself."""
 
@@ -65,7 +87,12 @@ class Ti:
 def operate(verb: str, **changes: Any) -> tuple[list[str], Ti]:
     params = {name: parameter.resolve() for name, parameter in form().items()}
     ti = Ti()
-    context: Any = {"params": {**params, "verb": verb, "stream": STREAM, **changes}, "ti": ti}
+    run = SimpleNamespace(dag_id="state_operations", run_id="manual", start_date=datetime.now(UTC))
+    context: Any = {
+        "params": {**params, "verb": verb, "stream": STREAM, **changes},
+        "ti": ti,
+        "dag_run": run,
+    }
     task = StateOperationOperator(task_id="operate")
     try:
         return task.execute(context), ti
@@ -89,7 +116,7 @@ def test_a_refusal_fails_the_task_in_words(layout: Layout) -> None:
     assert ti.pushed["result_page"], "there is a page of what was refused, too"
     [told], ti = operate("explain")
     assert told == "explain: key: expected The key, found nothing"
-    assert ti.pushed == {}
+    assert ti.pushed == {"reason": told}
 
 
 @pytest.fixture

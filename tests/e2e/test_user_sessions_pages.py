@@ -5,16 +5,13 @@ Screenshots go to SCREENSHOTS when it names a folder; those in docs/images were 
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 import pytest
 
-from include.platform.secrets import ADMIN
+from tests.e2e.browsing import CHROMIUM, keep, logged_in
 from tests.e2e.installation import Installation
 from tests.e2e.live_stream import LiveStream
 from tests.waiting import wait_until
@@ -22,7 +19,6 @@ from tests.waiting import wait_until
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine to look at the pages with"),
@@ -44,28 +40,8 @@ def stream(platform: Installation) -> LiveStream:
 @pytest.fixture(scope="module")
 def page(platform: Installation) -> Iterator[Page]:
     """A browser that is logged in as a person would be."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-proxy-server"],
-        )
-        page = browser.new_page(viewport={"width": 1400, "height": 900})
-        page.set_default_timeout(60_000)
-        page.goto(platform.settings.airflow_url)
-        page.get_by_label("Username").fill(ADMIN)
-        page.get_by_label("Password").first.fill(platform.password)
-        page.get_by_role("button", name="Sign in").click()
-        page.get_by_role("link", name="Dags").first.wait_for()
+    with logged_in(platform) as page:
         yield page
-        browser.close()
-
-
-def keep(page: Page, name: str) -> None:
-    """Keep a screenshot for the docs, when asked to."""
-    if folder := os.environ.get("SCREENSHOTS"):
-        page.screenshot(path=Path(folder) / f"{name}.png")
 
 
 def test_the_grid_shows_the_supervised_stream(stream: LiveStream, page: Page) -> None:

@@ -48,6 +48,10 @@ def test_a_state_is_looked_at_and_repartitioned_and_the_stream_goes_on(
     saved = operate(launch, "savepoint", reason="before").data["savepoint"]
     with pytest.raises(StateError, match="expected two states"):
         operate(launch, "compare")
+    advised = operate(launch, "advise").data
+    assert (advised["measured"]["partitions"], advised["measured"]["keys"]) == (2, found)
+    as_advised = operate(launch, "repartition", dry_run=True)
+    assert f"{advised['partitions']} is what `advise` proposes." in as_advised.lines
     would = operate(launch, "repartition", dry_run=True, partitions=5)
     assert "would go from 2 to 5 partitions" in would.lines[0]
     assert generations.current(launch.uri("checkpoint")).number == 1

@@ -16,6 +16,7 @@ from include.control.decide import (
     Drain,
     GiveUp,
     Healthy,
+    Held,
     Kill,
     Launch,
     Observed,
@@ -24,7 +25,7 @@ from include.control.decide import (
     Wait,
     decide,
 )
-from include.control.status import Control, DriverState, Status
+from include.control.status import Control, DriverState, Hold, Status
 from include.control.status import Launch as Launched
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
@@ -43,6 +44,7 @@ LIMITS = Thresholds(
 )
 
 ALIVE, GONE, ELSEWHERE = Presence.ALIVE, Presence.GONE, Presence.ELSEWHERE
+HOLD = Hold("state_operations/manual", "repartition", NOW)
 
 
 def ago(seconds: float) -> datetime:
@@ -80,6 +82,12 @@ CASES = [
     ("stop: drains", Observed(control(desired="stopped", requested_at=ago(40)), status(), ALIVE), Drain),
     ("stop: late", Observed(control(desired="stopped", requested_at=ago(46)), status(), ALIVE), Kill),
     ("stop: far away and late", Observed(control(desired="stopped"), status(), ELSEWHERE), Wait),
+    # A state operation holds it.
+    ("held: drains", Observed(control(run_id="r2", requested_at=ago(3), hold=HOLD), status(), ALIVE), Drain),
+    ("held: late", Observed(control(run_id="r2", requested_at=ago(50), hold=HOLD), status(), ALIVE), Kill),
+    ("held: is gone", Observed(control(run_id="r2", hold=HOLD), status("stopped"), GONE), Held),
+    ("held: had failed before", Observed(control(hold=HOLD), status("failed"), GONE), Held),
+    ("held: nobody wants it to run", Observed(control(desired="stopped", hold=HOLD), None, GONE), Done),
     # Starting.
     ("starts", Observed(control(launch=launched(20)), None, ALIVE), Wait),
     ("starts and says so", Observed(control(launch=launched(20)), status("starting"), ALIVE), Wait),

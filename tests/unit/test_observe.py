@@ -19,6 +19,7 @@ from include.control.observe import StallClock, locate, observe, read_control, r
 from include.control.status import (
     Control,
     DocumentError,
+    Hold,
     Launch,
     Status,
     control_document,
@@ -129,8 +130,10 @@ def test_an_unreadable_status_counts_as_silence_and_an_unreadable_control_stops_
 
 def test_the_control_document_survives_writing_and_reading(layout: Layout) -> None:
     launch = Launch("r1", NOW, "h", "/l", 7, 1.5)
-    full = Control("s", "running", "r1", NOW, "me", "why", launch, (NOW, NOW + timedelta(seconds=1)), 7, NOW)
-    for control in (full, replace(full, launch=None, restarts=())):
+    hold = Hold("state_operations/manual", "repartition", NOW)
+    restarts = (NOW, NOW + timedelta(seconds=1))
+    full = Control("s", "running", "r1", NOW, "me", "why", launch, restarts, 7, NOW, hold)
+    for control in (full, replace(full, launch=None, restarts=(), hold=None)):
         write_json(layout.control_uri("s"), control_document(control))
         assert read_control(layout, "s") == control
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from include.durations import format_duration, parse_duration
-from include.spec import STREAMS_FOLDER, SpecError, load_spec, load_specs
+from include.spec import STREAMS_FOLDER, SpecError, StreamSpec, load_spec, load_specs
 from include.spec_logic import MODELS, FraudWatchLogic
 from include.spec_schema import SCHEMA_FILE, schema_text
 
@@ -373,3 +374,20 @@ def test_what_is_no_duration_is_refused(text: object) -> None:
 
 def test_the_editors_schema_is_current() -> None:
     assert SCHEMA_FILE.read_text() == schema_text(), "run `python -m include.spec_schema`"
+
+
+def test_savepoints_on_schedule_are_asked_for_and_have_a_policy(tmp_path: Path) -> None:
+    def load(section: dict[str, Any]) -> StreamSpec:
+        (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, "savepoints": section}))
+        return load_spec("small", tmp_path)
+
+    found = load({"schedule": "0 4 * * *"}).savepoints
+    assert found is not None
+    assert (found.keep, found.days) == (3, 7)
+    for section, problem in (
+        ({"schedule": "daily"}, r"savepoints\.schedule: expected a cron expression of five fields"),
+        ({"schedule": "0 4 * * *", "keep": 0}, r"savepoints\.keep: expected a number above 0"),
+        ({"keep": 2}, r"savepoints\.schedule"),
+    ):
+        with pytest.raises(SpecError, match=problem):
+            load(section)

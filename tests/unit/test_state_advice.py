@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from spark_jobs.state.advice import Measured, advise
+from spark_jobs.state.measuring import busiest_hour
 
 GB = 1024**3
 QUIET = Measured(partitions=4, state_bytes=10_000_000, keys=50_000, records_per_s=500, cores=4, buckets=64)
@@ -51,3 +53,15 @@ def test_a_measure_that_cannot_be_is_an_error_in_words() -> None:
         advise(replace(QUIET, cores=0))
     with pytest.raises(ValueError, match="buckets: expected 1 or more, found 0"):
         advise(replace(QUIET, buckets=0))
+
+
+def test_the_busiest_hour_is_what_a_stream_has_to_keep_up_with() -> None:
+    start = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
+
+    def at(minutes: float) -> datetime:
+        return start + timedelta(minutes=minutes)
+
+    assert busiest_hour([]) == 0
+    assert busiest_hour([(at(0), 6000)]) == 100, "a single batch counts as a minute"
+    assert busiest_hour([(at(0), 3000), (at(10), 3000)]) == 10
+    assert busiest_hour([(at(0), 7200), (at(65), 3600), (at(90), 3600), (at(130), 10)]) == 2

@@ -20,10 +20,12 @@ from include.state.verbs import VERBS, VerbError, arguments_of, verb_of
 from spark_jobs.runtime import generations
 from spark_jobs.runtime.generations import Pending
 from spark_jobs.runtime.identity import driver_process
-from spark_jobs.runtime.lease import Lease
+from spark_jobs.runtime.lease import Lease, utc_now
 from spark_jobs.state import calls, job
 from spark_jobs.state.calls import CALLS
+from spark_jobs.state.clearing import old_generations
 from spark_jobs.state.page import render
+from spark_jobs.state.shelf import stamp
 from tests.unit.installed_stream import (
     NOW,
     STREAM,
@@ -71,12 +73,13 @@ def test_every_verb_has_a_function_and_every_function_a_verb() -> None:
 
 def test_arguments_are_checked_and_filled_in() -> None:
     prune = verb_of("prune")
-    assert arguments_of(prune, {"days": 0}) == {"keep": 3, "days": 0}
+    defaults = {"operations_days": 30, "generations": 1}
+    assert arguments_of(prune, {"days": 0}) == {"keep": 3, "days": 0, **defaults}
     for given, words in (
         ({"keep": 0}, "keep: expected a number of at least 1, found 0"),
         ({"keep": "3"}, "keep: expected a number of at least 1, found '3'"),
         ({"days": True}, "days: expected a number"),
-        ({"until": 3}, "expected keep, days, found until"),
+        ({"until": 3}, "expected keep, days, operations_days, generations, found until"),
     ):
         with pytest.raises(VerbError, match=words):
             arguments_of(prune, given)
@@ -108,21 +111,130 @@ def result_folder(installed: Installed, verb: str) -> Path:
     return installed.folder / "data" / "operations" / STREAM / f"20261122T034500Z-{verb}"
 
 
-@pytest.mark.parametrize("dry_run", [True, False])
 @pytest.mark.parametrize("verb", ["savepoint", "restore"])
 def test_a_stream_that_runs_is_left_alone(
-    installed: Installed, verb: str, dry_run: bool, capsys: pytest.CaptureFixture[str]
+    installed: Installed, verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = installed.rows()
     holder = lease(installed)
     holder.acquire()
-    code, result = perform(installed, verb, dry_run=dry_run)
+    code, result = perform(installed, verb)
     assert (code, result["state"]) == (1, "refused")
     assert "the lease is held by run run-9" in result["message"]
     assert "@error\tstream device_lifecycle: the lease is held" in capsys.readouterr().out
     holder.check()
     assert installed.rows() == before
     assert installed.shelf.ids() == ["20261122T024500Z"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "given"), [("savepoint", {}), ("restore", {}), ("repartition", {"partitions": 5})]
+)
+def test_a_dry_run_says_of_a_stream_that_runs_what_would_be(
+    installed: Installed, verb: str, given: dict[str, Any]
+) -> None:
+    lease(installed).acquire()
+    installed.plan(3)  # a batch is under way
+    code, result = perform(installed, verb, dry_run=True, **given)
+    assert (code, result["state"]) == (0, "done"), result
+    assert "would" in result["lines"][0]
+    assert result["lines"][-1].startswith("The stream runs. It has to be stopped for that")
+    assert installed.generation.number == 1
+    assert installed.shelf.ids() == ["20261122T024500Z"]
+
+
+def again(installed: Installed, verb: str, **given: Any) -> tuple[int, dict[str, Any]]:
+    """A try of the same task of Airflow's; the job of the one before it may have ended anywhere."""
+    settings = Settings(home=installed.folder, data=f"file://{installed.folder}/data")
+    asked = prepare(
+        verb_of(verb), load_spec(STREAM), settings, given, now=NOW + timedelta(hours=1), asked_by="dag/run"
+    )
+    return job.main([asked.request_uri]), asked.result() or {}
+
+
+def test_a_try_after_the_last_act_does_nothing_again(installed: Installed) -> None:
+    code, first = again(installed, "savepoint")
+    assert (code, installed.shelf.ids()) == (0, ["20261122T024500Z", "20261122T034500Z"])
+    code, second = again(installed, "savepoint")
+    assert (code, second["operation"], second["data"]) == (0, first["operation"], first["data"])
+    assert len(installed.shelf.ids()) == 2
+    code, first = again(installed, "restore", savepoint="20261122T024500Z")
+    assert (code, installed.generation.number) == (0, 2)
+    code, second = again(installed, "restore", savepoint="20261122T024500Z")
+    assert (code, second["data"], installed.generation.number) == (0, first["data"], 2)
+
+
+def test_a_savepoint_that_was_half_made_is_made_anew(installed: Installed) -> None:
+    _, made = again(installed, "savepoint")
+    folder = installed.folder / "data" / "savepoints" / STREAM / made["data"]["savepoint"]
+    (folder / "manifest.json").unlink()
+    (folder / "checkpoint" / "left").write_text("over")
+    code, result = again(installed, "savepoint")
+    assert code == 0, result
+    assert installed.shelf.look(folder.name).is_good
+    assert not (folder / "checkpoint" / "left").exists()
+
+
+def test_operations_of_one_second_have_names_of_their_own_unless_the_same_one_asks_again(
+    installed: Installed,
+) -> None:
+    settings = Settings(home=installed.folder, data=f"file://{installed.folder}/data")
+
+    def name(asked_by: str) -> str:
+        verb = verb_of("savepoints")
+        return prepare(verb, load_spec(STREAM), settings, {}, now=NOW, asked_by=asked_by).id
+
+    names = [name("a"), name("b"), name("a"), name(""), name("")]
+    base = "20261122T024500Z-savepoints"
+    assert names == [base, f"{base}-2", base, f"{base}-3", f"{base}-4"]
+
+
+def test_pruning_removes_old_operations_and_generations_too(installed: Installed) -> None:
+    again(installed, "restore", savepoint="20261122T024500Z")
+    root, operations = installed.path.parent, installed.folder / "data" / "operations" / STREAM
+    old, young = (f"{stamp(utc_now() - timedelta(days=days))}-savepoint" for days in (40, 20))
+    for name in (old, young, "notes"):
+        (operations / name).mkdir()
+    (log := installed.folder / "operations" / STREAM / f"{old}.log").touch()
+    _, would = perform(installed, "prune", dry_run=True, generations=0)
+    assert (root / "g0001").exists()
+    assert (operations / old).exists()
+    code, done = perform(installed, "prune", generations=0)
+    assert code == 0
+    assert would["data"]["generations"] == done["data"]["generations"] == [1]
+    assert old in done["data"]["operations"]
+    assert sorted(path.name for path in root.iterdir()) == ["current.json", "g0002"]
+    assert not log.exists()
+    assert not (operations / old).exists()
+    assert {young, "notes", done["operation"]} <= {path.name for path in operations.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("current", "names", "keep", "gone"),
+    [
+        (3, ["g0001", "g0002", "g0003", "current.json"], 1, [1]),
+        (3, ["g0001", "g0002", "g0003"], 0, [1, 2]),
+        (1, ["g0001", "g0002"], 0, []),  # the second may be in the making
+        (3, ["metadata", "offsets", "g0002", "g0003"], 0, [1, 2]),
+        (1, ["metadata", "offsets"], 0, []),
+        (12, ["g0010", "g0011", "g0012"], 5, []),
+    ],
+)
+def test_which_generations_go(current: int, names: list[str], keep: int, gone: list[int]) -> None:
+    generation = generations.Generation("file:///r", current, generations.folder_of(current))
+    assert old_generations(generation, names, keep) == gone
+
+
+def test_a_first_generation_in_the_root_goes_without_the_others(installed: Installed) -> None:
+    root = installed.path.parent
+    first = installed.path
+    for path in list(first.iterdir()):
+        path.rename(root / path.name)
+    first.rmdir()
+    assert installed.generation.folder == ""
+    again(installed, "restore", savepoint="20261122T024500Z")
+    perform(installed, "prune", generations=0)
+    assert sorted(path.name for path in root.iterdir()) == ["current.json", "g0002"]
 
 
 def test_savepoints_can_be_looked_at_and_pruned_while_the_stream_runs(installed: Installed) -> None:
@@ -174,6 +286,7 @@ def test_a_page_shows_text_as_text() -> None:
         "verb": "verify",
         "stream": "s",
         "operation": "o",
+        "arguments": {"savepoint": None, "reason": "<b>"},
         "state": "done",
         "good": False,
         "dry_run": True,
@@ -185,7 +298,7 @@ def test_a_page_shows_text_as_text() -> None:
     }
     page = render(result, "<svg></svg>")
     assert "<script>" not in page
-    for expected in ("1 &lt; 2", "1,234,567", "something is wrong", "A dry run", "<svg></svg>"):
+    for expected in ("1 &lt; 2", "1,234,567", "something is wrong", "A dry run", "<svg></svg>", "&lt;b&gt;"):
         assert expected in page
 
 

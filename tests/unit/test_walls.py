@@ -30,6 +30,7 @@ WALLS: dict[str, tuple[str, ...]] = {
 EXEMPT = {"include/control": "launch.py"}
 
 PURE = (
+    "include/control/comeback.py",
     "include/control/decide.py",
     "include/control/status.py",
     "spark_jobs/runtime/admission.py",

@@ -1,0 +1,213 @@
+"""The tasks that stop a stream for a state operation, start it again, and watch it come back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException
+
+from include.control.act import Controller, log_tail
+from include.control.comeback import comeback
+from include.control.decide import Done, Held
+from include.control.hold import give_free, hold
+from include.control.observe import observe, read_control
+from include.control.settle import NOTHING_DUE, settle
+from include.control.status import format_time, parse_time
+from include.operators.asked import CANNOT, Asked, asked_of, failed
+from include.operators.deploy_stream import controller_of
+from include.triggers.stream_turn import StreamBackTrigger, StreamDrainedTrigger
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class _OperationTask(BaseOperator):
+    """A task of a state operation.
+
+    Args:
+        asks: Parameters that are fixed, in place of those of the form.
+        poll_s: Time between two looks, in seconds.
+    """
+
+    def __init__(self, *, asks: Mapping[str, Any] | None = None, poll_s: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.asks = asks
+        self.poll_s = poll_s
+
+    def _pause(self) -> None:
+        time.sleep(self.poll_s)
+
+
+class DrainForOperationOperator(_OperationTask):
+    """Holds the stream stopped, and waits until it is drained; what is desired stays as it is.
+
+    Skipped when nothing has to be stopped. A try that is repeated finds its own hold and goes on.
+
+    Args:
+        to_go_back: Only if the run's operation has changed something, and is to be taken back.
+    """
+
+    def __init__(self, *, to_go_back: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.to_go_back = to_go_back
+
+    def execute(self, context: Context) -> str:
+        """Hold the stream, and go on as in `resume`.
+
+        Raises:
+            AirflowSkipException: Nothing has to be stopped.
+            AirflowFailException: A field is wrong, or another operation holds the stream.
+        """
+        asked = asked_of(context, self.asks)
+        if not asked.stops_stream:
+            raise AirflowSkipException(f"{asked.verb.name} leaves the stream alone")
+        if self.to_go_back and asked.has_changed is None:
+            raise AirflowSkipException("there is nothing to take back")
+        try:
+            asked.check()
+            controller = controller_of(asked.stream)
+            other = hold(controller.layout, asked.stream, asked.run, asked.verb.name, datetime.now(UTC))
+            if other is not None:
+                raise failed(context, _taken(asked, str(other)))
+            return self._drain(context, asked, controller)
+        except CANNOT as error:
+            raise failed(context, str(error)) from error
+
+    def resume(self, context: Context, event: dict[str, Any]) -> str:
+        """Make a driver leave that does not drain; wait on otherwise.
+
+        Args:
+            context: Airflow's.
+            event: Of the trigger.
+
+        Returns:
+            What was reached, in words.
+
+        Raises:
+            TaskDeferred: The driver still drains.
+            AirflowFailException: Somebody has ended the hold.
+        """
+        self.log.info("The trigger fired: %s", event["reason"])
+        asked = asked_of(context, self.asks)
+        return self._drain(context, asked, controller_of(asked.stream))
+
+    def _drain(self, context: Context, asked: Asked, controller: Controller) -> str:
+        control = read_control(controller.layout, asked.stream)
+        mark = control.hold if control else None
+        if control is not None and (mark is None or mark.by != asked.run):
+            raise failed(context, f"stream {asked.stream}: {control.requested_by} has ended the hold")
+        action = settle(controller, self._pause, NOTHING_DUE)
+        if not isinstance(action, Held | Done):
+            limits = controller.limits.to_json()
+            self.defer(trigger=StreamDrainedTrigger(asked.stream, limits, self.poll_s), method_name="resume")
+        return f"stream {asked.stream} does not run: {action.reason}"
+
+
+def _taken(asked: Asked, mark: str) -> str:
+    return (
+        f"stream {asked.stream}: expected no other operation on its state, found that it is {mark}. Wait for "
+        f"its end; if that run is gone, trigger stream_{asked.stream} with the action restart."
+    )
+
+
+class StartAfterOperationOperator(_OperationTask):
+    """Ends the hold, whatever became of the operation: a stream that should run is started again.
+
+    Args:
+        drained_by: The task that has stopped it.
+    """
+
+    def __init__(self, *, drained_by: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.drained_by = drained_by
+
+    def execute(self, context: Context) -> str:
+        """Start the stream as it was.
+
+        Returns:
+            When that was, ISO 8601; the stream's batches from then on show that it is back.
+
+        Raises:
+            AirflowSkipException: The stream was not stopped, or did not run before.
+            AirflowFailException: The driver cannot be submitted.
+        """
+        asked = asked_of(context, self.asks)
+        try:
+            controller = controller_of(asked.stream)
+            now = datetime.now(UTC)
+            # The try before this one may have ended the hold and died.
+            was_held = context["ti"].xcom_pull(task_ids=self.drained_by) is not None
+            if not (give_free(controller.layout, asked.stream, asked.run) or was_held):
+                raise AirflowSkipException("the stream was not stopped")
+            action = settle(controller, self._pause, NOTHING_DUE)
+        except CANNOT as error:
+            raise failed(context, str(error)) from error
+        if isinstance(action, Done):
+            raise AirflowSkipException(f"stream {asked.stream} did not run before: {action.reason}")
+        self.log.info("stream %s: %s", asked.stream, action.reason)
+        return format_time(now)
+
+
+class WatchComebackOperator(_OperationTask):
+    """Waits, deferred, until the stream has committed a batch; starts its driver again meanwhile if it ends.
+
+    Args:
+        started_by: The task that has started it.
+    """
+
+    def __init__(self, *, started_by: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.started_by = started_by
+
+    def execute(self, context: Context) -> str:
+        """Watch from the stream's start on, as in `resume`."""
+        return self._watch(context)
+
+    def resume(self, context: Context, event: dict[str, Any]) -> str:
+        """Look what it is that the trigger has seen.
+
+        Args:
+            context: Airflow's.
+            event: Of the trigger.
+
+        Returns:
+            What was seen of the stream.
+
+        Raises:
+            TaskDeferred: It is too early to tell.
+            AirflowFailException: The stream has not come back in time.
+        """
+        self.log.info("The trigger fired: %s", event["reason"])
+        return self._watch(context)
+
+    def _watch(self, context: Context) -> str:
+        asked = asked_of(context, self.asks)
+        since = parse_time(context["ti"].xcom_pull(task_ids=self.started_by))
+        until = since + timedelta(seconds=asked.watch_s)
+        try:
+            controller = controller_of(asked.stream)
+            action = settle(controller, self._pause, NOTHING_DUE)
+        except CANNOT as error:
+            raise failed(context, str(error)) from error
+        seen = observe(controller.layout, asked.stream)
+        found = comeback(seen, action, since, until, datetime.now(UTC))
+        if found.outcome == "failed":
+            self.log.error("%s", log_tail(seen.control))
+            raise failed(context, f"stream {asked.stream}: {found.reason}")
+        if found.outcome == "open":
+            self._wait(controller, since, until)
+        return f"stream {asked.stream}: {found.reason}"
+
+    def _wait(self, controller: Controller, since: datetime, until: datetime) -> None:
+        trigger = StreamBackTrigger(
+            controller.spec.stream,
+            controller.limits.to_json(),
+            since=format_time(since),
+            until=format_time(until),
+            poll_s=self.poll_s,
+        )
+        self.defer(trigger=trigger, method_name="resume")

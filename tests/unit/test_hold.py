@@ -1,0 +1,144 @@
+"""A state operation holds a stream: what that does to the desired state, and when the stream is back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from include.control.act import Controller, Wish
+from include.control.comeback import comeback
+from include.control.decide import Action, Done, GiveUp, Healthy, Held, Launch, Observed, Presence, Wait
+from include.control.hold import give_free, held_by, hold
+from include.control.launch import SparkLauncher
+from include.control.observe import read_control
+from include.control.status import Control, Status, control_document
+from include.control.status import Launch as Launched
+from include.layout import Layout
+from include.platform.report import stream_reports
+from include.settings import Settings
+from include.spec import load_spec
+from include.storage import write_json
+
+NOW = datetime(2026, 11, 22, 2, 45, tzinfo=UTC)
+STREAM = "user_sessions"
+US, OTHERS = "state_operations/manual__1", "state_operations/manual__2"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path)
+
+
+@pytest.fixture
+def layout(settings: Settings) -> Layout:
+    return Layout.of(settings)
+
+
+def deployed(layout: Layout, desired: str = "running") -> Control:
+    launch = Launched("r1", NOW, "h", "/l", 7, 1.0)
+    control = Control(STREAM, desired, "r1", NOW, "me", "why", launch, restarts=(NOW,))  # type: ignore[arg-type]
+    write_json(layout.control_uri(STREAM), control_document(control))
+    return control
+
+
+def found(layout: Layout) -> Control:
+    control = read_control(layout, STREAM)
+    assert control is not None
+    return control
+
+
+def test_a_held_stream_drains_and_is_wanted_as_before(layout: Layout) -> None:
+    deployed(layout)
+    assert hold(layout, STREAM, US, "repartition", NOW + timedelta(minutes=1)) is None
+    held = found(layout)
+    assert (held.desired, held.launch_pending, held.restarts) == ("running", True, ())
+    assert held.requested_at == NOW + timedelta(minutes=1), "the driver's deadline counts from here"
+    # A task that is run again finds its own hold as it was.
+    assert hold(layout, STREAM, US, "repartition", NOW + timedelta(minutes=9)) is None
+    assert found(layout) == held
+    assert give_free(layout, STREAM, US)
+    assert found(layout) == replace(held, hold=None)
+    assert not give_free(layout, STREAM, US)
+
+
+def test_a_stopped_stream_stays_stopped(layout: Layout) -> None:
+    stopped = deployed(layout, "stopped")
+    hold(layout, STREAM, US, "savepoint", NOW)
+    assert give_free(layout, STREAM, US)
+    assert found(layout) == stopped
+
+
+def test_one_operation_at_a_time_and_nothing_to_hold_before_the_first_deployment(layout: Layout) -> None:
+    assert hold(layout, STREAM, US, "savepoint", NOW) is None
+    assert held_by(layout, STREAM) is None
+    deployed(layout)
+    hold(layout, STREAM, US, "savepoint", NOW)
+    other = hold(layout, STREAM, OTHERS, "restore", NOW)
+    assert other is not None
+    assert str(other) == f"held by {US} (savepoint) since 2026-11-22 02:45:00 UTC"
+    assert not give_free(layout, STREAM, OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("wish", "desired", "is_held"),
+    [("run", "running", True), ("stop", "stopped", True), ("restart", "running", False)],
+)
+def test_a_person_may_change_their_mind_meanwhile(
+    layout: Layout, settings: Settings, wish: Wish, desired: str, is_held: bool
+) -> None:
+    deployed(layout)
+    hold(layout, STREAM, US, "savepoint", NOW)
+    spec = load_spec(STREAM)
+    Controller(spec, settings, SparkLauncher(spec, settings)).request(wish, "someone")
+    control = found(layout)
+    assert (control.desired, control.hold is not None) == (desired, is_held)
+
+
+def test_the_status_says_who_holds_it(layout: Layout, settings: Settings) -> None:
+    deployed(layout)
+    hold(layout, STREAM, US, "savepoint", NOW)
+    [report] = [one for one in stream_reports(settings, NOW) if one.stream == STREAM]
+    assert report.held_by == US
+    assert report.message.startswith(f"held by {US} (savepoint) since ")
+    assert f"trigger stream_{STREAM} with the action restart" in report.message
+
+
+def after(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def status(**changes: object) -> Status:
+    plain = Status(STREAM, "r1", "running", started_at=after(5), updated_at=after(9), batch_id=4)
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+RUNS, WAITS = Healthy("running, batch 4"), Wait("the driver is starting")
+CASES = [
+    ("a batch since", status(last_batch_at=after(7)), RUNS, 10, "back"),
+    ("the last batch is an old one", status(last_batch_at=after(-7)), RUNS, 10, "open"),
+    ("the driver from before", status(state="stopped", last_batch_at=after(1)), WAITS, 10, "open"),
+    ("starts", None, WAITS, 10, "open"),
+    ("crashed, and is started again", status(state="failed"), Launch("crash"), 10, "open"),
+    ("nothing to read, yet", status(caught_up=True), RUNS, 10, "open"),
+    ("nothing to read", status(caught_up=True), RUNS, 61, "quiet"),
+    ("records wait", status(caught_up=False), RUNS, 61, "failed"),
+    ("waits for Kafka", status(state="waiting"), RUNS, 61, "failed"),
+    ("never started", None, WAITS, 61, "failed"),
+    ("given up", status(state="failed"), GiveUp("driver failed"), 10, "failed"),
+    ("stopped by a person", status(state="stopped"), Done("stopped, as me has asked"), 10, "left"),
+    ("held by another", status(state="stopped"), Held("held by another"), 10, "left"),
+]
+
+
+@pytest.mark.parametrize(
+    ("seen", "action", "at", "outcome"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_when_a_stream_is_back(seen: Status | None, action: Action, at: float, outcome: str) -> None:
+    control = Control(STREAM, "running", "r1", NOW, "me", "why", Launched("r1", NOW, "h", "/l", 7, 1.0))
+    observed = Observed(control, seen, Presence.ALIVE)
+    told = comeback(observed, action, NOW, after(60), after(at))
+    assert told.outcome == outcome
+    assert told.reason
