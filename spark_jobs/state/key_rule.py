@@ -103,7 +103,7 @@ class KeyRule:
     state_type: type[Any]
     event_type: type[Any]
     limits: Limits
-    version: int
+    version: int = 1
     steps: tuple[StateStep, ...] = ()
 
     def reader(self) -> KeptReader:

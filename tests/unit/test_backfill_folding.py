@@ -179,7 +179,7 @@ def test_of_a_stream_of_operators_the_oracle_is_folded_with_values_that_do_not_t
     )
     fold = fold_of(PAYMENTS, config, 2 * MINUTE_MS)
     bounds = Bounds(not_before_ms=0, max_ahead_ms=MINUTE_MS, max_record_bytes=1000)
-    how = Reading("account_id", PAYMENTS.fields(config), bounds, fold.plain, 4, None, 1 << 50)
+    how = Reading(PAYMENTS.owner, PAYMENTS.fields(config), bounds, fold.plain, 4, None, 1 << 50)
     values = (
         payment("t1", "transaction", 10),
         payment("o", "authenticated", 8),

@@ -114,6 +114,7 @@ def report(stream: str, state: str | None, watermark: str | None) -> StreamRepor
     return StreamReport(
         stream=stream,
         desired="running",
+        held_by=None,
         state=state,
         message="",
         pid=None,
