@@ -33,7 +33,8 @@ docs/state-operations.md.
 
 def _parameter(verb: Verb, field: Field) -> Param:
     # What a verb cannot do without is still empty when another verb is chosen.
-    default = None if field.is_required else field.default
+    # The form lets nobody go on with a text that is empty, unless it may be null.
+    default = None if field.is_required or field.default == "" else field.default
     kind = _TYPES[field.kind]
     limits: dict[str, Any] = {} if field.minimum is None else {"minimum": field.minimum}
     return Param(
