@@ -30,7 +30,8 @@ check: setup ## Lint, types, and the fast tests (under a minute)
 
 .PHONY: test
 test: setup ## Run every test, fastest tier first, with real Kafka, Spark and Airflow
-	$(BIN)/python -m pytest tests/unit tests/processors tests/spark tests/airflow tests/e2e
+	$(BIN)/python -m pytest -n 2 tests/unit tests/processors
+	$(BIN)/python -m pytest tests/spark tests/airflow tests/e2e
 
 .PHONY: examples
 examples: setup ## Ten inputs at random for each stream on real Spark, cut and interrupted at random; EXAMPLES=3 for less
