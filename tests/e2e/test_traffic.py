@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from include.replay.records import TICK_KEY
 from include.storage import write_json
@@ -24,6 +24,12 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.e2e
 
 PLAN = Plan(PROFILES["daily"], seed=5, rate=30, minutes=1, topics=("payments",))
+# What is said of a topic that was made a moment ago.
+NEW = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
 OPTIONS = ("--profile", "daily", "--seed", "5", "--rate", "30", "--minutes", "1", "--topic", "payments")
 
 
@@ -39,12 +45,16 @@ def traffic(broker: RunningBroker, home: Path, *more: str) -> subprocess.Popen[s
 
 
 def records_in(broker: RunningBroker, topic: str) -> int:
-    """How many records a topic has; 0 when there is none of that name."""
+    """How many records a topic has; 0 when there is none of that name, or it has no leaders yet."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "counter"})
     try:
         partitions = consumer.list_topics(timeout=10).topics.get(topic)
         found = [TopicPartition(topic, number) for number in partitions.partitions] if partitions else []
         return sum(consumer.get_watermark_offsets(one, timeout=10)[1] for one in found)
+    except KafkaException as error:
+        if error.args[0].code() not in NEW:
+            raise
+        return 0
     finally:
         consumer.close()
 
