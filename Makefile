@@ -30,8 +30,9 @@ check: setup ## Lint, types, and the fast tests (under a minute)
 
 .PHONY: test
 test: setup ## Run every test, fastest tier first, with real Kafka, Spark and Airflow
-	$(BIN)/python -m pytest -n 2 tests/unit tests/processors
-	$(BIN)/python -m pytest tests/spark tests/airflow tests/e2e
+	$(BIN)/python -m pytest -n 2 --durations=10 tests/unit tests/processors
+	$(BIN)/python -m pytest --durations=30 tests/spark
+	$(BIN)/python -m pytest --durations=15 tests/airflow tests/e2e
 
 .PHONY: examples
 examples: setup ## Ten inputs at random for each stream on real Spark, cut and interrupted at random; EXAMPLES=3 for less
@@ -39,7 +40,12 @@ examples: setup ## Ten inputs at random for each stream on real Spark, cut and i
 
 .PHONY: matrix
 matrix: setup ## Move every kind of state up and down, however Spark keeps it, and kill a move at each step
-	STATE_MATRIX=1 $(BIN)/python -m pytest -q tests/spark/test_state_matrix.py tests/spark/test_state_repartition_dies.py
+	STATE_MATRIX=1 $(BIN)/python -m pytest -q tests/spark/test_state_matrix.py tests/spark/test_state_repartition_dies.py \
+		tests/spark/test_state_migrate_dies.py
+
+.PHONY: pages
+pages: setup ## Do every state operation by its form in a real browser; SCREENSHOTS=folder keeps pictures
+	STATE_PAGES=1 $(BIN)/python -m pytest -v --timeout 3600 tests/e2e/test_state_operation_pages.py
 
 .PHONY: soak
 soak: setup ## Watch sockets, descriptors and memory under steady batches for SOAK_MINUTES (15)

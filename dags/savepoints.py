@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from airflow.providers.standard.operators.python import ShortCircuitOperator
 from airflow.sdk import DAG, CronTriggerTimetable
 
+from include.operators.deployed import was_deployed
 from include.operators.operation_tasks import operation_tasks
 from include.operators.state_operation import StateOperationOperator
 from include.settings import Settings
@@ -13,7 +15,8 @@ _DOC = """### Savepoints of {stream}
 
 By the section `savepoints` of `include/streams/{stream}.yaml`: at {schedule} (UTC) the stream is drained, a
 savepoint is made, and the stream starts as it was before. Then old savepoints are removed: the newest {keep}
-good ones stay, and all that are younger than {days} days. More in docs/state-operations.md.
+good ones stay, and all that are younger than {days} days. Of a stream that was never deployed everything is
+skipped. More in docs/state-operations.md.
 """
 _WATCH_S = 180
 
@@ -33,7 +36,11 @@ def savepoints_dag(spec: StreamSpec, savepoints: Savepoints) -> DAG:
         tags=["stateward", "state"],
         default_args={"owner": spec.owner},
     ) as dag:
-        outcome = operation_tasks({**asks, "savepoint_reason": reason})
+        deployed = ShortCircuitOperator(
+            task_id="deployed", python_callable=was_deployed, op_args=[spec.stream]
+        )
+        drain, outcome = operation_tasks({**asks, "savepoint_reason": reason})
+        deployed >> drain
         outcome >> StateOperationOperator(
             task_id="prune",
             asks=asks,

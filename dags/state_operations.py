@@ -12,18 +12,18 @@ from include.settings import Settings
 from include.spec import load_specs
 from include.state.verbs import VERBS, Field, Verb
 
-_TYPES = {"text": "string", "number": "integer", "flag": "boolean"}
+_TYPES = {"text": "string", "number": "integer", "flag": "boolean", "stream": "string"}
 
 _DOC = """### State operations
 
-Look into a stream's state, compare, copy or repartition it, or take the stream back to a savepoint. Choose
-the verb and the stream, and fill in the section of that verb; the other sections do not count. With *dry run*
-everything is checked and nothing is changed.
+Look into a stream's state, compare, copy, repartition, migrate or divide it, or take the stream back to a
+savepoint. Choose the verb and the stream, and fill in the section of that verb; the other sections do not
+count. With *dry run* everything is checked and nothing is changed.
 
 What needs the stream stopped stops it: *drain*, then *operate*, *start* as it was before, and *watch* until
-it has committed a batch. Before a repartition there is a *savepoint*, to which the run goes back (*go_back*)
-if the stream does not come back. A stream that was stopped before stays stopped. A dry run, and verbs that
-only look, leave it alone.
+it has committed a batch. Before a repartition or a migration there is a *savepoint*, to which the run goes
+back (*go_back*) if the stream does not come back. A stream that was stopped before stays stopped. A dry run,
+and verbs that only look, leave it alone.
 
 *outcome* says what became of it. The button *Result page* of *operate* opens the page. More in
 docs/state-operations.md.

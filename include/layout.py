@@ -57,6 +57,10 @@ class Layout:
         """Return the URI of the JSON file the driver writes: what is."""
         return f"{self.data}/status/{stream}.json"
 
+    def history_uri(self, stream: str) -> str:
+        """Return the URI of the file in which drivers keep the stream's last day, a line a minute."""
+        return f"{self.data}/status/{stream}.history.jsonl"
+
     def control_uri(self, stream: str) -> str:
         """Return the URI of the JSON file the control plane writes: what should be."""
         return f"{self.data}/control/{stream}.json"

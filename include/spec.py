@@ -10,6 +10,7 @@ from pydantic_core import PydanticKnownError
 
 from include import durations
 from include.spec_fields import Count, Duration, Instant, Name, Part, Span, is_cron
+from include.spec_health import Health, Restart
 from include.spec_logic import Logic, logic_model
 from include.spec_problems import Problem, YamlDocument, problems_of, read_yaml
 from include.spec_state import Savepoints, State
@@ -105,26 +106,6 @@ class Lease(Part):
                 f" ({durations.format_duration(self.ttl)}), so that two missed renewals are survived"
             )
         return self
-
-
-class Health(Part):
-    """Thresholds of health. `max_lag` (records) only warns: a restart would not read faster."""
-
-    max_status_age: Duration = timedelta(seconds=15)
-    start_deadline: Duration = timedelta(seconds=120)
-    stop_deadline: Duration = timedelta(seconds=45)
-    kill_grace: Duration = timedelta(seconds=10)
-    max_commit_age: Duration = timedelta(minutes=10)
-    max_lag: Count | None = None
-
-
-class Restart(Part):
-    """Back-off: at once, then `backoff`, doubling up to `max_backoff`; `max_attempts` per `window`."""
-
-    backoff: Duration = timedelta(seconds=5)
-    max_backoff: Duration = timedelta(minutes=2)
-    max_attempts: Count = 5
-    window: Duration = timedelta(minutes=15)
 
 
 class Quality(Part):

@@ -4,8 +4,9 @@ It honours the documents of docs/architecture.md (configuration, control, status
 does, starts in milliseconds, reads no Kafka and writes no Delta. The real one is put through the same
 in tests/e2e. Its last argument is the URI of its configuration, so that it can be what `spark-submit` runs.
 
-Misbehaviour is asked for by files in `STATEWARD_HOME`: `fail` (exit 1 at once), `deaf` (ignores the
-control document and SIGTERM), `mute` (stops reporting). Every start is a line in `starts`.
+Misbehaviour is asked for by files in `STATEWARD_HOME`: `fail` (exit 1 at once; a text in it is the kind of a
+lasting cause), `deaf` (ignores the control document and SIGTERM), `mute` (stops reporting). Every start is a
+line in `starts`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def main() -> int:
         starts.write(f"{config['run_id']} {os.getpid()}\n")
     print(f"stand-in driver {config['run_id']}", flush=True)  # noqa: T201
     if (HOME / "fail").exists():
-        report(config, "failed", 0, "asked to fail")
+        kind = (HOME / "fail").read_text()
+        report(config, "failed", 0, "asked to fail", cause=kind and {"kind": kind, "lasting": True})
         print("ValueError: the reason is in the log", flush=True)  # noqa: T201
         return 1
     lock = (HOME / "stand-in.lock").open("w")
@@ -66,7 +68,7 @@ def serve(config: dict[str, Any]) -> int:
         time.sleep(TICK_S)
 
 
-def report(config: dict[str, Any], state: str, batch: int, message: str) -> None:
+def report(config: dict[str, Any], state: str, batch: int, message: str, **more: Any) -> None:
     now = datetime.now(UTC).isoformat()
     started = psutil.Process().create_time()
     document = {
@@ -86,6 +88,7 @@ def report(config: dict[str, Any], state: str, batch: int, message: str) -> None
         "last_batch_at": now,
         "caught_up": True,
         "lag_records": 0,
+        **{name: value or None for name, value in more.items()},
     }
     write_json(config["status_uri"], json.loads(json.dumps(document)))
 

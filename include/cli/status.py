@@ -43,6 +43,8 @@ def run(*, as_json: bool) -> None:
     console.print(_records_table(streams))
     if (bounds := bounds_table(streams)) is not None:
         console.print(bounds)
+    if (health := health_table(streams)) is not None:
+        console.print(health)
     for stream in streams:
         if stream.message:
             console.print(f"{stream.stream}: {stream.message}", highlight=False)
@@ -91,6 +93,18 @@ def bounds_table(streams: list[StreamReport]) -> Table | None:
     table = Table("stream", *names, title="Bounds per key that were reached", title_justify="left")
     for stream in reached:
         table.add_row(stream.stream, *(_text(value) for value in stream.bounds.values()))
+    return table
+
+
+def health_table(streams: list[StreamReport]) -> Table | None:
+    """What is slow or large, and the likely cause, a row for each finding; None without any."""
+    rows = [(stream.stream, finding) for stream in streams for finding in stream.findings]
+    if not rows:
+        return None
+    table = Table("stream", "level", "found", "likely cause", title="Health", title_justify="left")
+    for name, finding in rows:
+        colour = "red" if finding.level == "critical" else "yellow"
+        table.add_row(name, f"[{colour}]{finding.level}", finding.what, finding.cause)
     return table
 
 

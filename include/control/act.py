@@ -24,12 +24,12 @@ from include.control.decide import (
     Kill,
     Observed,
     Presence,
-    Thresholds,
     decide,
 )
 from include.control.decide import Launch as LaunchAction
 from include.control.observe import observe, read_control, thresholds_of
 from include.control.status import Control, Launch, control_document
+from include.control.thresholds import Thresholds
 from include.layout import Layout
 from include.settings import Settings
 from include.spec import StreamSpec
@@ -115,8 +115,16 @@ class Controller:
         """Forget earlier failures, so that a person's new attempt is not refused for them."""
         with locked(self.layout, self.spec.stream):
             seen = observe(self.layout, self.spec.stream)
-            if seen.control and seen.control.restarts and seen.driver is Presence.GONE:
-                self._write(replace(seen.control, restarts=(), requested_by=by))
+            control, status = seen.control, seen.own_status
+            if control is None:
+                return
+            if control.desired == "running" and status is not None and status.lasting_cause is not None:
+                # Only another launch can tell whether the cause has been mended.
+                now = datetime.now(UTC)
+                afresh = replace(control, run_id=new_run_id(now), requested_at=now, reason="asked to run")
+                self._write(replace(afresh, restarts=(), requested_by=by))
+            elif control.restarts and seen.driver is Presence.GONE:
+                self._write(replace(control, restarts=(), requested_by=by))
 
     def _act(self, action: Action, seen: Observed, control: Control, now: datetime) -> None:
         if isinstance(action, LaunchAction):

@@ -8,53 +8,22 @@ What should be is the control document; a driver is told apart by the `run_id` o
 - no launch under the document's `run_id` yet: the driver of the launch before it drains, then Launch;
 - desired stopped: the driver drains, then Done;
 - held by a state operation: the driver drains, then Held, and nothing starts;
-- a driver that has ended, or never came, while it should run: Launch, later and later, then GiveUp;
+- a driver that has ended, or never came, while it should run: Launch, later and later, then GiveUp; GiveUp
+  at once where the next one would end in the same way;
 - a driver that is there but says nothing, or commits nothing: Kill, and the next look finds it gone.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Literal, Self
+from typing import Literal
 
+from include.control.cause import remedy
+from include.control.health import Finding, judge_health
 from include.control.status import ENDED, LEAVING, Control, Status
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """When a driver counts as late, hung or hopeless; from the `health` and `restart` of its YAML."""
-
-    max_status_age: timedelta
-    start_deadline: timedelta
-    stop_deadline: timedelta
-    kill_grace: timedelta
-    max_commit_age: timedelta
-    max_lag: int | None
-    backoff: timedelta
-    max_backoff: timedelta
-    max_attempts: int
-    window: timedelta
-
-    def to_json(self) -> dict[str, float | int | None]:
-        """Return plain numbers, durations in seconds, for a trigger's arguments."""
-        return {
-            name: value.total_seconds() if isinstance(value, timedelta) else value
-            for name, value in asdict(self).items()
-        }
-
-    @classmethod
-    def from_json(cls, values: dict[str, float | int | None]) -> Self:
-        """Read what `to_json` wrote."""
-        numbers = {"max_lag", "max_attempts"}
-        arguments = {
-            field.name: values[field.name]
-            if field.name in numbers
-            else timedelta(seconds=values[field.name] or 0)
-            for field in fields(cls)
-        }
-        return cls(**arguments)  # type: ignore[arg-type]  # one dictionary cannot carry their types
+from include.control.thresholds import Thresholds
 
 
 class Presence(Enum):
@@ -101,9 +70,12 @@ class Action:
 
 @dataclass(frozen=True)
 class Healthy(Action):
-    """The driver is there and makes progress, or waits for Kafka by itself."""
+    """The driver is there and makes progress, or waits for Kafka by itself.
 
-    warnings: tuple[str, ...] = ()
+    `warnings` say what is slow or large, and the likely cause: a restart would not help.
+    """
+
+    warnings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -144,7 +116,7 @@ class Done(Action):
 
 @dataclass(frozen=True)
 class GiveUp(Action):
-    """Too many failures: a person has to look."""
+    """Too many failures, or one that no restart cures: a person has to look."""
 
 
 def decide(limits: Thresholds, seen: Observed, now: datetime) -> Action:
@@ -213,6 +185,8 @@ def _relaunch(limits: Thresholds, seen: Observed, control: Control, now: datetim
         # It was asked to leave from outside, as `stateward down` does, and had lasted until then.
         return Launch("the driver was drained from outside while it should run")
     cause = _cause_of_death(status)
+    if status is not None and status.lasting_cause is not None:
+        return GiveUp(f"{cause.rstrip('.')}. {remedy(control.stream, status.lasting_cause)}")
     recent = [at for at in control.restarts if now - at <= limits.window]
     if len(recent) >= limits.max_attempts:
         return GiveUp(
@@ -277,9 +251,7 @@ def _watch_progress(limits: Thresholds, seen: Observed, status: Status, now: dat
             f"no batch was committed for {_seconds(now - seen.stalled_since)} with records waiting, expected"
             f" one every {_seconds(limits.max_commit_age)}; last batch {status.batch_id}"
         )
-    warnings: tuple[str, ...] = ()
-    if limits.max_lag is not None and (status.lag_records or 0) > limits.max_lag:
-        warnings = (f"{status.lag_records} records behind, more than health.max_lag {limits.max_lag}",)
+    warnings = judge_health(limits.measures, status, now)
     return Healthy(f"running, batch {status.batch_id}", warnings=warnings)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from include.control import processes
-from include.control.decide import Observed, Presence, Thresholds
+from include.control.decide import Observed, Presence
+from include.control.health import Limit
 from include.control.status import (
     LEAVING,
     Control,
@@ -20,8 +21,10 @@ from include.control.status import (
     status_from,
     supervisor_from,
 )
+from include.control.thresholds import Thresholds
 from include.layout import Layout
 from include.spec import StreamSpec
+from include.spec_health import Health
 from include.storage import CorruptDocumentError, read_json
 
 Document = TypeVar("Document")
@@ -35,12 +38,23 @@ def thresholds_of(spec: StreamSpec) -> Thresholds:
         stop_deadline=spec.health.stop_deadline,
         kill_grace=spec.health.kill_grace,
         max_commit_age=spec.health.max_commit_age,
-        max_lag=spec.health.max_lag,
         backoff=spec.restart.backoff,
         max_backoff=spec.restart.max_backoff,
         max_attempts=spec.restart.max_attempts,
         window=spec.restart.window,
+        measures=measure_limits(spec.health),
     )
+
+
+def measure_limits(health: Health) -> dict[str, Limit]:
+    """Return the limits that are only reported, as plain numbers: durations in seconds."""
+    limits = health.limits
+    pairs = {name: getattr(limits, name) for name in type(limits).model_fields}
+    return {name: Limit(_number(pair.warn), _number(pair.critical)) for name, pair in pairs.items()}
+
+
+def _number(value: timedelta | int | None) -> float | None:
+    return value.total_seconds() if isinstance(value, timedelta) else value
 
 
 def supervisor_uri(layout: Layout, stream: str) -> str:

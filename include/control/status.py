@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, cast, get_args
 
+from include.control.cause import Cause
+
 Desired = Literal["running", "stopped"]
 DriverState = Literal["starting", "running", "waiting", "draining", "stopped", "refused", "failed"]
 
@@ -15,6 +17,20 @@ ENDED: frozenset[DriverState] = frozenset({"stopped", "refused", "failed"})
 
 LEAVING: frozenset[DriverState] = ENDED | {"draining"}
 """States in which a driver no longer takes new batches."""
+
+
+_MEASURED = (
+    "lag_change_per_s",
+    "batch_duration_ms",
+    "input_rows",
+    "state_rows",
+    "state_bytes",
+    "state_file_bytes",
+    "state_commit_ms",
+    "state_update_ms",
+    "state_removal_ms",
+    "memory_bytes",
+)
 
 
 class DocumentError(ValueError):
@@ -79,7 +95,10 @@ class Control:
 
 @dataclass(frozen=True)
 class Status:
-    """What is, as the driver last said it. See `status/<stream>.json`."""
+    """What is, as the driver last said it. See `status/<stream>.json`.
+
+    `cause` is None while nothing is wrong, and of drivers of earlier releases.
+    """
 
     stream: str
     run_id: str
@@ -96,7 +115,24 @@ class Status:
     watermark: datetime | None = None
     caught_up: bool | None = None
     lag_records: int | None = None
+    lag_change_per_s: float | None = None
+    behind_since: datetime | None = None
+    batch_duration_ms: float | None = None
+    input_rows: int | None = None
+    state_rows: int | None = None
+    state_bytes: int | None = None
+    state_file_bytes: int | None = None
+    state_commit_ms: float | None = None
+    state_update_ms: float | None = None
+    state_removal_ms: float | None = None
+    memory_bytes: int | None = None
     counters: Mapping[str, int] | None = None
+    cause: Cause | None = None
+
+    @property
+    def lasting_cause(self) -> Cause | None:
+        """Why the driver has ended, if starting another one would end in the same way."""
+        return self.cause if self.cause and self.cause.lasting and self.state in ENDED else None
 
 
 @dataclass(frozen=True)
@@ -221,10 +257,17 @@ def status_from(document: Mapping[str, Any]) -> Status:
             watermark=_time_or_none(document.get("watermark")),
             caught_up=document.get("caught_up"),
             lag_records=document.get("lag_records"),
+            behind_since=_time_or_none(document.get("behind_since")),
+            **{name: document.get(name) for name in _MEASURED},
             counters={name: document[name] for name in names if document.get(name) is not None},
+            cause=_cause_from(document.get("cause")),
         )
     except (KeyError, TypeError) as error:
         raise DocumentError(f"status document: missing or wrong field {error}") from error
+
+
+def _cause_from(document: Mapping[str, Any] | None) -> Cause | None:
+    return None if document is None else Cause(str(document["kind"]), bool(document["lasting"]))
 
 
 def supervisor_from(document: Mapping[str, Any]) -> Supervisor:

@@ -15,7 +15,7 @@ from include.operators.deploy_stream import dag_run_of
 from include.platform.jars import JarsMissingError
 from include.settings import Settings
 from include.spec import SpecError, StreamSpec, load_spec
-from include.state.request import Operation, find, prepare
+from include.state.request import Operation, find, other_stream, prepare
 from include.state.verbs import Verb, VerbError, arguments_of, verb_of
 
 if TYPE_CHECKING:
@@ -65,14 +65,16 @@ class Asked:
 
         Raises:
             VerbError: A field is missing, unknown, or of another type.
+            SpecError: A field names a stream whose YAML is missing or not sound.
         """
-        arguments_of(self.verb, self.given)
+        other_stream(self.verb, arguments_of(self.verb, self.given), Settings())
 
     def operation(self, verb: Verb, given: Mapping[str, Any]) -> Operation:
         """Write an operation of this run down; one that an earlier try has begun is the same one.
 
         Raises:
             VerbError: A field is missing, unknown, or of another type.
+            SpecError: A field names a stream whose YAML is missing or not sound.
         """
         return prepare(
             verb,

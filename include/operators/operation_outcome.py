@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from include.operators.asked import REASON, asked_of
+from include.operators.asked import REASON, Asked, asked_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -22,15 +22,23 @@ class OperationOutcomeOperator(BaseOperator):
     Args:
         asks: Parameters that are fixed, in place of those of the form.
         judged: The tasks that have to succeed, or be skipped.
+        restored_by: The task of the way back that takes checkpoint and tables back.
         way_back: The last task of the way back.
     """
 
     def __init__(
-        self, *, asks: Mapping[str, Any] | None = None, judged: list[str], way_back: str, **kwargs: Any
+        self,
+        *,
+        asks: Mapping[str, Any] | None = None,
+        judged: list[str],
+        restored_by: str,
+        way_back: str,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.asks = asks
         self.judged = judged
+        self.restored_by = restored_by
         self.way_back = way_back
 
     def execute(self, context: Context) -> str:
@@ -50,11 +58,18 @@ class OperationOutcomeOperator(BaseOperator):
         reasons = {task: ti.xcom_pull(task_ids=task, key=REASON) for task in bad}
         told = [f"{task}: {reason}" for task, reason in reasons.items() if reason]
         words = " | ".join(told) or f"{', '.join(bad)} failed; its log says why"
-        raise AirflowFailException(f"{words}{self._back(states, asked.stream)}")
+        raise AirflowFailException(f"{words}{self._back(context, states, asked)}")
 
-    def _back(self, states: Mapping[str, str], stream: str) -> str:
+    def _back(self, context: Context, states: Mapping[str, str], asked: Asked) -> str:
         if states.get(self.way_back) == "success":
-            return f" | Stream {stream} went back to the savepoint made before, and runs."
-        if states.get(self.way_back) in _BAD:
-            return f" | Stream {stream} could not be brought back: look at {self.way_back}."
-        return ""
+            return f" | Stream {asked.stream} went back to the savepoint made before, and runs."
+        if states.get(self.way_back) not in _BAD:
+            return ""
+        if states.get(self.restored_by) != "success":
+            return f" | Stream {asked.stream} could not be brought back: look at {self.way_back}."
+        reason = context["ti"].xcom_pull(task_ids=self.way_back, key=REASON)
+        return (
+            f" | Stream {asked.stream} went back to the savepoint made before, and does not run "
+            f"({reason or f'look at {self.way_back}'}). If this release cannot read that state, deploy the "
+            "one that wrote it, and start the stream."
+        )

@@ -34,14 +34,16 @@ _AGAIN: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=30)}
 _AGAIN_SOON: dict[str, Any] = {"retries": 10, "retry_delay": timedelta(seconds=5)}
 
 
-def operation_tasks(asks: Mapping[str, Any] | None = None) -> OperationOutcomeOperator:
+def operation_tasks(
+    asks: Mapping[str, Any] | None = None,
+) -> tuple[DrainForOperationOperator, OperationOutcomeOperator]:
     """Make the tasks in the DAG that is being declared.
 
     Args:
         asks: Parameters that are fixed, in place of those of the form.
 
     Returns:
-        The last task.
+        The first task and the last.
     """
     drain = DrainForOperationOperator(task_id="drain", asks=asks, **_AGAIN_SOON)
     savepoint = SavepointBeforeOperator(task_id="savepoint", asks=asks, trigger_rule="none_failed", **_AGAIN)
@@ -57,12 +59,13 @@ def operation_tasks(asks: Mapping[str, Any] | None = None) -> OperationOutcomeOp
         task_id="outcome",
         asks=asks,
         judged=[task.task_id for task in (drain, savepoint, operate, start, watch)],
+        restored_by=f"{BACK}.restore",
         way_back=f"{BACK}.watch",
         trigger_rule="all_done",
         **_AGAIN_SOON,
     )
     watch >> back >> outcome
-    return outcome
+    return drain, outcome
 
 
 def _way_back(asks: Mapping[str, Any] | None) -> TaskGroup:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from include.control.health import Finding, Limit, judge_health
+from include.control.observe import measure_limits
+from include.control.status import DocumentError, status_from
 from include.layout import Layout
 from include.platform.health import airflow_health, answers
 from include.platform.parts import parts_of
 from include.platform.supervisor import Supervisor
 from include.settings import Settings
+from include.spec import load_specs
+from include.spec_health import Health
 from include.storage import CorruptDocumentError, read_json
 
 COUNTERS = ("consumed", "accepted", "dead", "late", "duplicates")
@@ -51,6 +57,7 @@ class StreamReport:
     status_age_s: float | None
     counters: dict[str, int | None]
     bounds: dict[str, int | None] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
 
 
 def part_reports(settings: Settings, now: datetime) -> list[PartReport]:
@@ -81,10 +88,13 @@ def stream_reports(settings: Settings, now: datetime) -> list[StreamReport]:
     """Return every stream that has a YAML file."""
     layout = Layout.of(settings)
     names = sorted(path.stem for path in settings.streams.glob("*.y*ml"))
-    return [_stream_report(layout, name, now) for name in names]
+    specs, _ = load_specs(settings.streams)
+    # A stream whose YAML is broken now may still run, and is judged by the defaults.
+    healths = {name: Health() for name in names} | {spec.stream: spec.health for spec in specs}
+    return [_stream_report(layout, name, measure_limits(healths[name]), now) for name in names]
 
 
-def _stream_report(layout: Layout, stream: str, now: datetime) -> StreamReport:
+def _stream_report(layout: Layout, stream: str, limits: Mapping[str, Limit], now: datetime) -> StreamReport:
     status, problem = _read(layout.status_uri(stream))
     control, control_problem = _read(layout.control_uri(stream))
     hold = control.get("hold") or {}
@@ -106,7 +116,15 @@ def _stream_report(layout: Layout, stream: str, now: datetime) -> StreamReport:
         status_age_s=_age(status.get("updated_at"), now),
         counters={name: status.get(name) for name in COUNTERS},
         bounds={name: (status.get("bounds") or {}).get(name) for name in BOUNDS},
+        findings=_findings(limits, status, now),
     )
+
+
+def _findings(limits: Mapping[str, Limit], status: dict[str, Any], now: datetime) -> tuple[Finding, ...]:
+    try:
+        return judge_health(limits, status_from(status), now)
+    except DocumentError:
+        return ()
 
 
 def _held(stream: str, hold: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ from include.control.observe import read_control
 from include.control.status import DocumentError, format_time
 from include.layout import Layout
 from include.settings import Settings
-from include.spec import StreamSpec
+from include.spec import StreamSpec, load_spec
 from include.state.verbs import Verb, arguments_of
 from include.storage import read_json, write_json
 
@@ -107,8 +107,10 @@ def prepare(
 
     Raises:
         VerbError: A field is missing, unknown, or of another type.
+        SpecError: A field names a stream whose YAML is missing or not sound.
     """
     arguments = arguments_of(verb, given)
+    other = other_stream(verb, arguments, settings)
     layout = Layout.of(settings)
     operation = _first_of(layout, verb, spec.stream, now, asked_by)[0]
     document = {
@@ -121,6 +123,7 @@ def prepare(
         "takes_lease": verb.takes_lease,
         "needs_spark": verb.needs_spark,
         "config": resolved_configuration(spec, settings, operation.id),
+        "other": None if other is None else resolved_configuration(other, settings, operation.id),
         "yaml": _yaml(spec.stream, settings),
         "launched_uri": layout.config_uri(spec.stream),
         "savepoints_uri": layout.savepoints_uri(spec.stream),
@@ -134,6 +137,16 @@ def prepare(
     write_json(operation.request_uri, document)
     operation.log.parent.mkdir(parents=True, exist_ok=True)
     return operation
+
+
+def other_stream(verb: Verb, given: Mapping[str, Any], settings: Settings) -> StreamSpec | None:
+    """Return the stream that a field of the verb names, if it has such a field.
+
+    Raises:
+        SpecError: Its YAML is missing or not sound.
+    """
+    named = [given.get(field.name) for field in verb.fields if field.kind == "stream"]
+    return load_spec(str(named[0]), settings.streams) if named and named[0] else None
 
 
 def find(verb: Verb, stream: str, settings: Settings, *, now: datetime, asked_by: str) -> Operation | None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["text", "number", "flag"]
+Kind = Literal["text", "number", "flag", "stream"]
 Value = str | int | bool | None
 
-_TYPES: dict[Kind, type] = {"text": str, "number": int, "flag": bool}
+_TYPES: dict[Kind, type] = {"text": str, "number": int, "flag": bool, "stream": str}
 
 
 class VerbError(ValueError):
@@ -22,7 +22,7 @@ class Field:
 
     Attributes:
         name: As in the request; with hyphens on the command line.
-        kind: What it is.
+        kind: What it is; ``stream`` is the name of another stream.
         help: What it means, for a person.
         default: Without it; a field whose default is None may stay empty.
         minimum: Of a number.
@@ -167,6 +167,7 @@ VERBS: dict[str, Verb] = {
             needs_spark=True,
             takes_lease=True,
             has_dry_run=True,
+            has_way_back=True,
         ),
         Verb(
             "seed",
@@ -176,6 +177,21 @@ VERBS: dict[str, Verb] = {
                 Field("key", "text", "Its columns that make the key, with commas between", is_required=True),
                 Field("format", "text", "delta, parquet or csv", default="delta"),
                 Field("separator", "text", "Between the parts of a key of several columns", default=":"),
+            ),
+            needs_spark=True,
+            takes_lease=True,
+            has_dry_run=True,
+        ),
+        Verb(
+            "split",
+            "Give some of the stream's keys to a new stream, which goes on where this one is, with proof.",
+            (
+                Field(
+                    "into",
+                    "stream",
+                    "The new stream, deployed and never started; `only` in both declarations says which keys",
+                    is_required=True,
+                ),
             ),
             needs_spark=True,
             takes_lease=True,

@@ -11,10 +11,11 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from include.control.decide import Drain, Healthy, Thresholds, Wait, decide
+from include.control.decide import Drain, Healthy, Wait, decide
 from include.control.observe import StallClock, observe
 from include.control.status import DocumentError, format_time
 from include.control.supervisor import release, renew
+from include.control.thresholds import Thresholds
 from include.layout import Layout
 
 log = logging.getLogger(__name__)
@@ -31,9 +32,7 @@ class StreamProgressTrigger(BaseTrigger):
         poll_s: Time between two looks, in seconds.
     """
 
-    def __init__(
-        self, stream: str, dag_run: str, limits: dict[str, float | int | None], poll_s: float = 2.0
-    ) -> None:
+    def __init__(self, stream: str, dag_run: str, limits: dict[str, Any], poll_s: float = 2.0) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.stream = stream
         self.dag_run = dag_run
@@ -77,6 +76,7 @@ class Watch:
     limits: Thresholds
     layout: Layout
     clock: StallClock = field(default_factory=StallClock)
+    told: frozenset[tuple[str, str]] = frozenset()
 
     def look(self) -> dict[str, Any] | None:
         """Look once.
@@ -101,6 +101,8 @@ class Watch:
         since = self.clock.see(seen.own_status, now)
         seen = type(seen)(seen.control, seen.status, seen.driver, stalled_since=since)
         action = decide(self.limits, seen, now)
+        if isinstance(action, Healthy):
+            self._tell(action)
         if isinstance(action, Healthy | Wait | Drain):
             return None
         return {
@@ -108,3 +110,13 @@ class Watch:
             "reason": action.reason,
             "stalled_since": format_time(since) if since else None,
         }
+
+    def _tell(self, action: Healthy) -> None:
+        """Log what is slow or large once for each level that it reaches; the task's log shows it."""
+        found = frozenset((warning.measure, warning.level) for warning in action.warnings)
+        for warning in action.warnings:
+            if (warning.measure, warning.level) not in self.told:
+                log.warning("stream %s: %s", self.stream, warning)
+        if self.told and not found:
+            log.info("stream %s: all measures are within their limits again", self.stream)
+        self.told = found

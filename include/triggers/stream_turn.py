@@ -11,9 +11,10 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from include.control.comeback import comeback
-from include.control.decide import Drain, Healthy, Held, Thresholds, Wait, decide
+from include.control.decide import Drain, Healthy, Held, Wait, decide
 from include.control.observe import observe
 from include.control.status import DocumentError, parse_time
+from include.control.thresholds import Thresholds
 from include.layout import Layout
 
 log = logging.getLogger(__name__)
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 class _StreamTrigger(BaseTrigger):
     """Looks at a stream again and again. It never acts, and its event only says why it was time to look."""
 
-    def __init__(self, stream: str, limits: dict[str, float | int | None], poll_s: float = 1.0) -> None:
+    def __init__(self, stream: str, limits: dict[str, Any], poll_s: float = 1.0) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.stream = stream
         self.limits = limits
@@ -89,7 +90,7 @@ class StreamBackTrigger(_StreamTrigger):
     def __init__(
         self,
         stream: str,
-        limits: dict[str, float | int | None],
+        limits: dict[str, Any],
         since: str,
         until: str,
         poll_s: float = 1.0,

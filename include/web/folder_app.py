@@ -2,9 +2,10 @@
 
 # No `from __future__ import annotations`: FastAPI could not resolve the types that are imported late.
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from include.web.logged_in import SAFE_HEADERS, LateApp, logged_in_app
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -15,13 +16,8 @@ _HEADERS = {
         "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self';"
         " base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
     ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "Cache-Control": "private, no-cache",
+    **SAFE_HEADERS,
 }
-
-_Scope = MutableMapping[str, Any]
-_Channel = Callable[..., Awaitable[Any]]
 
 
 class _NotAPageError(Exception):
@@ -30,8 +26,8 @@ class _NotAPageError(Exception):
     status_code = 404
 
 
-class FolderApp:
-    """The application, built at the first request: plugins are imported by every part of Airflow.
+class FolderApp(LateApp):
+    """The application.
 
     Args:
         title: What is served.
@@ -43,32 +39,19 @@ class FolderApp:
     def __init__(
         self, title: str, folder: Callable[[], str], missing: str, *, only_pages: bool = False
     ) -> None:
-        self._title = title
-        self._folder = folder
-        self._missing = missing
-        self._only_pages = only_pages
-
-    @cached_property
-    def _app(self) -> "FastAPI":
-        return _create_app(self._title, self._folder(), self._missing, only_pages=self._only_pages)
-
-    async def __call__(self, scope: _Scope, receive: _Channel, send: _Channel) -> None:
-        """Answer one request (ASGI)."""
-        await self._app(scope, receive, send)
+        super().__init__(lambda: _create_app(title, folder(), missing, only_pages=only_pages))
 
 
 def _create_app(title: str, uri: str, missing: str, *, only_pages: bool) -> "FastAPI":
-    from airflow.api_fastapi.app import get_auth_manager
-    from airflow.api_fastapi.core_api.security import get_user
-    from fastapi import Depends, FastAPI, HTTPException, Request
-    from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+    from fastapi import HTTPException, Request
+    from fastapi.responses import PlainTextResponse, Response
     from fastapi.staticfiles import StaticFiles
 
     # The folder appears with its first page.
     files = StaticFiles(directory=uri.removeprefix("file://"), html=True, check_dir=False)
-    app = FastAPI(title=title, openapi_url=None)
+    app = logged_in_app(title)
 
-    @app.get("/{path:path}", dependencies=[Depends(get_user)])
+    @app.get("/{path:path}")
     async def page(path: str, request: Request) -> Response:
         try:
             if only_pages and not path.endswith(".html"):
@@ -82,14 +65,5 @@ def _create_app(title: str, uri: str, missing: str, *, only_pages: bool) -> "Fas
             response = PlainTextResponse(missing, status_code=404)
         response.headers.update(_HEADERS)
         return response
-
-    @app.exception_handler(HTTPException)
-    async def refuse(request: Request, error: HTTPException) -> Response:
-        # A person who follows the link is asked to log in; a program gets the status.
-        if error.status_code == 401 and "text/html" in request.headers.get("accept", ""):
-            return RedirectResponse(
-                get_auth_manager().get_url_login(next_url=str(request.url)), status_code=303
-            )
-        return JSONResponse({"detail": error.detail}, status_code=error.status_code)
 
     return app

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from spark_jobs.runtime.key_filter import KeyFilter, takes
 from spark_jobs.runtime.lanes import bucket_of
 from spark_jobs.runtime.parse import Parser, Rejection
 from spark_jobs.runtime.validation import TICK_KEY, Bounds, Field
@@ -39,6 +40,7 @@ class Reading:
         buckets: Number of buckets.
         since_ms: Events before it are left out; None for none.
         until_ms: Events after it are left out.
+        only: Which keys are the stream's.
     """
 
     owner: Callable[[Any], str]
@@ -48,13 +50,14 @@ class Reading:
     buckets: int
     since_ms: int | None
     until_ms: int
+    only: tuple[KeyFilter, ...] = ()
 
     def batches(self, records: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """`PACKED_DDL` of batches of records."""
         parse = Parser(self.fields, self.bounds).parse
         for batch in records:
             packed: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
-            counts = {"records": batch.num_rows, "ticks": 0, "dead": 0, "outside": 0}
+            counts = {"records": batch.num_rows, "ticks": 0, "dead": 0, "outside": 0, "others": 0}
             columns = (batch.column(name).to_pylist() for name in batch.schema.names)
             for partition, offset, record_ms, key, value in zip(*columns, strict=True):
                 if key == _TICK_KEY:
@@ -63,12 +66,13 @@ class Reading:
                 parsed = parse(value, record_ms)
                 if isinstance(parsed, Rejection):
                     counts["dead"] += 1
-                elif self._matters(parsed.event_ms):
-                    owner = self.owner(parsed.record)
+                elif not self._matters(parsed.event_ms):
+                    counts["outside"] += 1
+                elif not takes(self.only, owner := self.owner(parsed.record)):
+                    counts["others"] += 1
+                else:
                     event = self.event(parsed.record, parsed.event_ms)
                     packed[bucket_of(owner, self.buckets)].append((owner, partition, offset, *event))
-                else:
-                    counts["outside"] += 1
             rows = [(bucket, marshal.dumps(events)) for bucket, events in packed.items()]
             rows.append((COUNTS_BUCKET, json.dumps(counts).encode()))
             arrays = [
@@ -86,4 +90,5 @@ def reading(
 ) -> Reading:
     """How the stream reads its records."""
     config = request.config
-    return Reading(job.owner, job.fields(config), config.bounds, fold.plain, buckets, since_ms, until_ms)
+    fields, bounds = job.fields(config), config.bounds
+    return Reading(job.owner, fields, bounds, fold.plain, buckets, since_ms, until_ms, job.only)

@@ -18,6 +18,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 _TIMEOUT_S = 5.0
+_ON_ITS_WAY = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE)
 _TICK_RETENTION_MS = 30 * 24 * 3600 * 1000
 
 # The client reports every failed connection attempt; the driver reports the broker's absence once, as its
@@ -59,6 +60,9 @@ class Broker:
             metadata = self._admin.list_topics(timeout=_TIMEOUT_S).topics.get(topic)
         except KafkaException as error:
             raise self._away(error) from None
+        if metadata is not None and metadata.error and metadata.error.code() in _ON_ITS_WAY:
+            # It is there, and not to be taken for one that nobody has made.
+            raise self._away(metadata.error)
         return 0 if metadata is None or metadata.error else len(metadata.partitions)
 
     def ensure_topic(self, topic: str, partitions: int, *, create: bool, stream: str) -> int:

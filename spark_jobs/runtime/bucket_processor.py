@@ -20,7 +20,7 @@ from spark_jobs.runtime.admission import Limits
 from spark_jobs.runtime.bucket import Bucket
 from spark_jobs.runtime.codec import KeptCodec
 from spark_jobs.runtime.keyed import Kept, KeyLogic, advance, wake_up
-from spark_jobs.runtime.lanes import LANE_DATA_TICK, LANE_DEAD, LANE_EVENT, PLACE_FIELDS
+from spark_jobs.runtime.lanes import LANE_DATA_TICK, LANE_DEAD, LANE_EVENT, LANE_OTHER, PLACE_FIELDS
 from spark_jobs.runtime.outcome import Outcome
 from spark_jobs.runtime.state_cache import StateCache, partition_folder
 from spark_jobs.runtime.state_log import StateLog
@@ -106,6 +106,8 @@ class BucketProcessor(StatefulProcessor):
                 outcome.dead += row["records"]
         elif lane == LANE_DATA_TICK:
             outcome.tick_records += sum(row["records"] for row in rows)
+        elif lane == LANE_OTHER:
+            outcome.others += sum(row["records"] for row in rows)
         for part in outcome.parts():
             yield _OutputRow(*part)
 

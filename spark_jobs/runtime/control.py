@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from spark_jobs.runtime import storage
 
@@ -19,11 +20,7 @@ def reason_to_leave(uri: str, run_id: str) -> str | None:
         uri: The control document.
         run_id: This launch.
     """
-    try:
-        document = storage.read_json(uri)
-    except Exception as error:
-        _LOG.warning("control document %s cannot be read: %s", uri, error)
-        return None
+    document = _read(uri)
     if document is None:
         return None
     if document.get("desired") == "stopped":
@@ -32,3 +29,22 @@ def reason_to_leave(uri: str, run_id: str) -> str | None:
     if wanted and wanted != run_id:
         return f"run {wanted} is to take over"
     return None
+
+
+def reason_of_launch(uri: str, run_id: str) -> str:
+    """Why this launch was started, as the control plane has written it; empty when it does not say.
+
+    Args:
+        uri: The control document.
+        run_id: This launch.
+    """
+    document = _read(uri) or {}
+    return str(document.get("reason") or "") if document.get("run_id") == run_id else ""
+
+
+def _read(uri: str) -> dict[str, Any] | None:
+    try:
+        return storage.read_json(uri)
+    except Exception as error:
+        _LOG.warning("control document %s cannot be read: %s", uri, error)
+        return None

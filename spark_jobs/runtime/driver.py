@@ -12,34 +12,34 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.runtime import control, generations, session, signals
 from spark_jobs.runtime import drain as draining
+from spark_jobs.runtime import ending as endings
 from spark_jobs.runtime.broker import Broker, BrokerAwayError
+from spark_jobs.runtime.cause import DISK_FULL, cause_of
 from spark_jobs.runtime.config import Config, ConfigError, load_config
+from spark_jobs.runtime.ending import EXIT_FAILED, EXIT_LEASE_LOST, EXIT_REFUSED, Ending
 from spark_jobs.runtime.failure import explain, is_transient
+from spark_jobs.runtime.history import History, history_uri
 from spark_jobs.runtime.identity import driver_process
-from spark_jobs.runtime.lease import Lease, LeaseHeldError, LeaseLostError, utc_now
+from spark_jobs.runtime.lease import Lease, LeaseHeldError, utc_now
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
+from spark_jobs.runtime.memory import MemoryGauge
 from spark_jobs.runtime.monitor import TopicMonitor
 from spark_jobs.runtime.parent import exit_with_jvm
 from spark_jobs.runtime.progress import Position, Progress
-from spark_jobs.runtime.refusal import record_refusal
+from spark_jobs.runtime.refusal import record_bad_configuration, record_refusal
+from spark_jobs.runtime.retries import FIRST_DELAY_S, LONGEST_DELAY_S, Retries
 from spark_jobs.runtime.status import StatusFile
 from spark_jobs.runtime.stream_query import StreamQuery, session_conf
-from spark_jobs.state.start import StateRefusedError, require_start
+from spark_jobs.state.start import require_start
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from spark_jobs.runtime.any_job import AnyJob
 
-EXIT_DRAINED, EXIT_FAILED, EXIT_REFUSED, EXIT_LEASE_LOST = 0, 1, 3, 4
-
 _LOG = logging.getLogger("stateward.driver")
 _POLL_S = 0.5
 _CONTROL_S = 1.0
-_FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 15.0
-# Failures in a row, without a batch between them, after which even a passing cause is taken for a lasting
-# one.
-_MOST_RETRIES = 5
 
 
 def run(job: AnyJob, arguments: list[str]) -> int:
@@ -49,12 +49,13 @@ def run(job: AnyJob, arguments: list[str]) -> int:
     if len(arguments) != 1:
         print("usage: spark-submit job.py <URI of the configuration>", file=sys.stderr)  # noqa: T201
         return EXIT_FAILED
+    process = driver_process()
     try:
         config = load_config(arguments[0])
     except (ConfigError, ValueError) as error:
         _LOG.error("%s", error)
+        record_bad_configuration(arguments[0], process, error)
         return EXIT_FAILED
-    process = driver_process()
     lease = Lease(
         config.lease.uri,
         stream=config.stream,
@@ -89,11 +90,17 @@ class Driver:
         self._status = status
         self._lease = lease
         self._keeper = LeaseKeeper(lease, config.lease.renew_ms, utc_now)
+        self._history = History(
+            history_uri(config.status_uri),
+            reason=control.reason_of_launch(config.control_uri, config.run_id),
+            may_write=self._keeper.check,
+        )
         self._broker = Broker(config.bootstrap_servers)
         self._asked = threading.Event()
         self._reason = ""
         self._progress: Progress | None = None
         self._monitor: TopicMonitor | None = None
+        self._memory = MemoryGauge(driver_process().pid)
         self._control_read = 0.0
 
     def run(self) -> int:
@@ -101,22 +108,16 @@ class Driver:
         signals.handle_in_python(self._ask)
         exit_with_jvm(self._status)
         self._keeper.start()
-        self._status.start_heartbeat()
+        self._status.start_heartbeat(self._history.note)
         try:
             self._serve()
-            code, state, message = EXIT_DRAINED, "stopped", self._reason
-        except LeaseLostError as error:
-            code, state, message = EXIT_LEASE_LOST, "failed", str(error)
-        except StateRefusedError as error:
-            _LOG.error("%s", error)
-            code, state, message = EXIT_REFUSED, "refused", str(error)
+            ending = endings.drained(self._reason)
         except Exception as error:
-            _LOG.exception("stream %s failed", self._config.stream)
-            code, state, message = EXIT_FAILED, "failed", explain(error)
-        if self._keeper.lost is not None and code == EXIT_FAILED:
-            code, message = EXIT_LEASE_LOST, str(self._keeper.lost)
-        self._leave(code, state, message)
-        return code
+            ending = endings.ending_of(error, self._keeper.lost)
+            if ending.code == EXIT_FAILED:
+                _LOG.exception("stream %s failed", self._config.stream)
+        self._leave(ending)
+        return ending.code
 
     def _serve(self) -> None:
         self._enter_generation()
@@ -164,7 +165,7 @@ class Driver:
 
     def _ensure_topics(self) -> dict[str, int] | None:
         """Partitions of each data topic once the broker answers; None if asked to stop before that."""
-        delay = _FIRST_RETRY_S
+        delay = FIRST_DELAY_S
         while not self._should_leave():
             try:
                 if self._job.ticks:
@@ -173,7 +174,7 @@ class Driver:
             except BrokerAwayError as error:
                 self._status.update(state="waiting", message=str(error))
                 self._asked.wait(delay)
-                delay = min(delay * 2, _LONGEST_RETRY_S)
+                delay = min(delay * 2, LONGEST_DELAY_S)
         return None
 
     def _ensure_topic(self, topic: str) -> int:
@@ -186,17 +187,15 @@ class Driver:
 
     def _run_queries(self, stream_query: StreamQuery) -> None:
         """Run the query, again after a failure that passes, until asked to leave; then drain."""
-        failures, last_batch = 0, -1
+        retries = Retries()
         while not self._should_leave():
             failure = self._run_one(stream_query)
             if failure is None:
                 break
-            batch = stream_query.checkpoint.last_committed()
-            failures = 1 if batch > last_batch else failures + 1
-            last_batch = batch
-            self._judge(failure, failures)
+            retries.note(stream_query.checkpoint.last_committed())
+            self._judge(failure, retries)
             self._wait_for_broker(explain(failure))
-            self._asked.wait(min(_FIRST_RETRY_S * 2 ** (failures - 1), _LONGEST_RETRY_S))
+            self._asked.wait(retries.delay_s)
         self._drain(stream_query, None)
 
     def _run_one(self, stream_query: StreamQuery) -> Exception | None:
@@ -209,12 +208,12 @@ class Driver:
             query = stream_query.start()
             ledger = stream_query.ensure_ledger(str(query.id))
             self._progress = Progress(stream_query.checkpoint, ledger, self._config.topics)
-            self._status.update(state="running", message="", **self._progress.resume())
+            self._status.update(state="running", message="", cause=None, **self._progress.resume())
             while query.isActive and not self._should_leave():
                 fields = self._progress.poll(query)
                 if (rows := fields.get("state_rows")) is not None:
                     stream_query.alarms.note_state(rows)
-                self._publish(fields)
+                self._publish({**fields, **self._memory.look(time.monotonic())})
                 self._asked.wait(_POLL_S)
             if query.isActive:
                 self._drain(stream_query, query)
@@ -222,6 +221,13 @@ class Driver:
             query.awaitTermination()  # raises what ended it
             return RuntimeError(f"stream {self._config.stream}: the query ended by itself")
         except (PySparkException, Py4JJavaError) as error:
+            return error
+        except OSError as error:
+            if cause_of(error) != DISK_FULL:
+                raise
+            # A disk that is full for this process leaves the query running, and there must not be two.
+            if query is not None:
+                query.stop()
             return error
 
     def _drain(self, stream_query: StreamQuery, query: StreamingQuery | None) -> None:
@@ -234,22 +240,26 @@ class Driver:
         if self._progress is not None:
             self._status.update(**self._progress.resume())
 
-    def _judge(self, failure: Exception, failures: int) -> None:
+    def _judge(self, failure: Exception, retries: Retries) -> None:
         """Raise the failure unless it may pass."""
         if self._keeper.lost is not None:
             raise self._keeper.lost
         if self._asked.is_set() or self._broker_is_away():
             return
-        if not is_transient(failure) or failures > _MOST_RETRIES:
+        cause = cause_of(failure)
+        if not is_transient(failure) or retries.are_used_up(cause):
             raise failure
         _LOG.warning("stream %s: restarting the query: %s", self._config.stream, explain(failure))
+        if cause == DISK_FULL:
+            message = f"a disk is full, make room: {explain(failure)}"
+            self._status.update(state="waiting", message=message, cause=cause.to_json())
 
     def _wait_for_broker(self, cause: str) -> None:
-        delay = _FIRST_RETRY_S
+        delay = FIRST_DELAY_S
         while not self._should_leave() and self._broker_is_away():
             self._status.update(state="waiting", message=f"Kafka is away, trying again: {cause}")
             self._asked.wait(delay)
-            delay = min(delay * 2, _LONGEST_RETRY_S)
+            delay = min(delay * 2, LONGEST_DELAY_S)
 
     def _broker_is_away(self) -> bool:
         try:
@@ -282,11 +292,13 @@ class Driver:
         self._reason = self._reason or f"drained: {reason}"
         self._asked.set()
 
-    def _leave(self, code: int, state: str, message: str) -> None:
+    def _leave(self, ending: Ending) -> None:
         self._keeper.stop()
         self._status.stop_heartbeat()
-        if code != EXIT_LEASE_LOST:
+        if ending.code != EXIT_LEASE_LOST:
+            self._history.end({**self._status.document, **ending.status_fields}, utc_now())
             self._lease.release()
         # After a loss the file belongs to the new holder, who rewrites it within a second.
-        self._status.update(state=state, message=message)
-        _LOG.info("stream %s: %s (exit %d): %s", self._config.stream, state, code, message)
+        self._status.update(**ending.status_fields)
+        said = (self._config.stream, ending.state, ending.code, ending.message)
+        _LOG.info("stream %s: %s (exit %d): %s", *said)

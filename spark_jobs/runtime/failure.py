@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+
+from spark_jobs.runtime.cause import DISK_FULL, cause_of, full_text
 
 _LONGEST = 2000
 _FRAMES = ("at ", "File ", "...", "===", "^^^", "~~~")
 _CAUSE = re.compile(r"[\w.$]+(?:Exception|Error): \S.*")
+# What Spark puts around the reason for which a query ended, and after it: the plan.
+_WRAPPING = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
+_PLAN = re.compile(r"^=== Streaming Query ===$.*", re.MULTILINE | re.DOTALL)
+_STATE = re.compile(r"\s*SQLSTATE: \w+")
 _TRANSIENT = (
     "spark_jobs.runtime.kafka_reader.ReadError",
     "spark_jobs.runtime.broker.BrokerAwayError",
@@ -20,14 +27,17 @@ _TRANSIENT = (
 
 def is_transient(error: BaseException) -> bool:
     """Whether running the query again may help."""
-    text = _full_text(error)
+    cause = cause_of(error)
+    if cause.lasting or cause == DISK_FULL:
+        return not cause.lasting
+    text = full_text(error)
     return any(mark in text for mark in _TRANSIENT)
 
 
 def explain(error: BaseException) -> str:
     """The reason in one line: the root cause first, then what it came in; at most 2,000 characters."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    kept = [line for line in lines if line and not line.startswith(_FRAMES)]
+    text = _WRAPPING.sub("", _PLAN.sub("", str(error)))
+    kept = list(_said(text))
     causes = [cause for line in kept if (cause := _CAUSE.search(line))]
     outer = f"{type(error).__name__}: {kept[0] if kept else ''}"
     if not causes or len(kept) == 1:
@@ -35,7 +45,11 @@ def explain(error: BaseException) -> str:
     return f"{causes[-1].group(0)} (in {outer[:300]})"[:_LONGEST]
 
 
-def _full_text(error: BaseException) -> str:
-    stack = getattr(error, "_stackTrace", "") or ""
-    cause = getattr(error, "_cause", None)
-    return f"{error}\n{stack}" + (f"\n{_full_text(cause)}" if cause is not None else "")
+def _said(text: str) -> Iterator[str]:
+    """The lines that say something: no frames of a stack, and not the line of code below one of Python."""
+    below_frame = False
+    for line in text.splitlines():
+        said = _STATE.sub("", line).strip()
+        is_code, below_frame = below_frame and line[:1].isspace(), said.startswith("File ")
+        if said and not is_code and not said.startswith(_FRAMES):
+            yield said

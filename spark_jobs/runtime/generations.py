@@ -75,7 +75,8 @@ class Generation:
             raise PendingOperationError(
                 f"stream {stream}: expected its checkpoint and tables to be of one time, found that "
                 f"operation {pending.operation} began to change them and did not end. Run `stateward state "
-                f"{pending.verb} {stream}` again, which finishes it (docs/state-operations.md)."
+                f"{pending.verb} {stream}` again, with the same fields, which finishes it "
+                "(docs/state-operations.md)."
             )
 
 

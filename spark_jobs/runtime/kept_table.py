@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deltalake import DeltaTable
 
-from spark_jobs.runtime import storage
+from spark_jobs.runtime.delta_tables import has_commit
 
 # An object that is kept and updated grows by 100 kB a commit.
 _COMMITS_BETWEEN_OPENINGS = 64
@@ -28,13 +28,13 @@ class KeptTable:
         Raises:
             deltalake.exceptions.TableNotFoundError: It is not there.
         """
-        if self._table is None or self._table.version() >= self._reopen_at or not self._is_there(self._table):
+        if self._table is None or self._is_to_be_opened(self._table):
             self._table = DeltaTable(self._uri)
             self._reopen_at = self._table.version() + _COMMITS_BETWEEN_OPENINGS
         else:
             self._table.update_incremental()
         return self._table
 
-    def _is_there(self, table: DeltaTable) -> bool:
+    def _is_to_be_opened(self, table: DeltaTable) -> bool:
         # A table that somebody removed would be written on to where it ended, and be one without a beginning.
-        return storage.exists(f"{self._uri}/_delta_log/{table.version():020d}.json")
+        return table.version() >= self._reopen_at or not has_commit(self._uri, table.version())

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from spark_jobs.runtime.session import start_coordinator
 from spark_jobs.runtime.state_log import LOG_NAME
 
 if TYPE_CHECKING:
@@ -23,8 +24,7 @@ def keyed_state(spark: SparkSession, checkpoint_uri: str, batch_id: int | None =
     Returns:
         ``bucket int, key string, seq bigint, state string``: a row per key, its state as JSON (`codec`).
     """
-    # In a session that has run no stream the state store's coordinator does not exist until it is asked for.
-    _ = spark.streams.active
+    start_coordinator(spark)
     reader = spark.read.format("statestore").option("stateVarName", LOG_NAME)
     if batch_id is not None:
         reader = reader.option("batchId", str(batch_id))

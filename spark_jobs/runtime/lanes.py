@@ -1,7 +1,8 @@
 """The lanes on which records go through the stateful operator, and what a packed record looks like.
 
 Every record goes through, so that one pass accounts for all of them: valid events in the lane ``event``
-under the bucket of their key, dead letters per partition in ``dead``, ticks in ``tick`` and ``data_tick``.
+under the bucket of their key, dead letters per partition in ``dead``, ticks in ``tick`` and ``data_tick``, in
+``other`` per partition how many events are another stream's (`key_filter`).
 The lane is part of the grouping key.
 
 A packed record is a tuple ``key, partition, offset, record_ms, raw, *event``: where it came from, the raw
@@ -13,6 +14,7 @@ from __future__ import annotations
 import zlib
 
 LANE_EVENT, LANE_DEAD, LANE_TICK, LANE_DATA_TICK = "event", "dead", "tick", "data_tick"
+LANE_OTHER = "other"
 
 PACKED_DDL = (
     "lane string, bucket int, partition int, newest_ms bigint, tick_ts timestamp, records bigint, "

@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
-from spark_jobs.runtime import storage
+from spark_jobs.runtime.delta_tables import create_or_open, has_commit
 from spark_jobs.runtime.identity import ProcessIdentity, host_identity
 
 Clock = Callable[[], datetime]
@@ -146,7 +146,9 @@ class Lease:
         Raises:
             LeaseHeldError: Another holder has it, or won the race for it.
         """
-        table = self._open_or_create()
+        table = create_or_open(
+            self._uri, _SCHEMA, name=f"lease {self._stream}", configuration=_TABLE_CONFIGURATION
+        )
         version, current = table.version(), _record(table)
         now = self._clock()
         if current is not None and current.holds(now, self._host):
@@ -168,19 +170,6 @@ class Lease:
             raise LeaseHeldError(winner or claim) from None
         self._held, self._held_version = claim, version + 1
         return claim
-
-    def _open_or_create(self) -> DeltaTable:
-        try:
-            return DeltaTable.create(
-                self._uri,
-                schema=_SCHEMA,
-                mode="ignore",
-                configuration=_TABLE_CONFIGURATION,
-                name=f"lease {self._stream}",
-            )
-        except CommitFailedError:
-            # Two saw no table and both made one: the other was first ("Protocol changed since last commit").
-            return DeltaTable(self._uri)
 
     def renew(self) -> None:
         """Prolong the lease.
@@ -215,8 +204,7 @@ class Lease:
             self._require_mine(self.read())
 
     def _is_last(self, version: int) -> bool:
-        ours, next_one = (f"{self._uri}/_delta_log/{number:020d}.json" for number in (version, version + 1))
-        return storage.exists(ours) and not storage.exists(next_one)
+        return has_commit(self._uri, version) and not has_commit(self._uri, version + 1)
 
     def has_expired(self, now: datetime) -> bool:
         """Whether the last renewal no longer covers ``now``, so that another host may take over."""

@@ -10,6 +10,7 @@ from datetime import datetime
 from spark_jobs.runtime.alarms import Alarms, OpenState
 from spark_jobs.runtime.broker import Broker, BrokerAwayError, LastRecord
 from spark_jobs.runtime.config import Config
+from spark_jobs.runtime.lag import LagTrend
 from spark_jobs.runtime.progress import Position
 from spark_jobs.runtime.status import iso_ms
 from spark_jobs.runtime.tick import TopicView, next_tick
@@ -58,6 +59,7 @@ class TopicMonitor:
         self._last_tick_ms = 0
         self._last_sent: int | None = None
         self._newest: tuple[dict[int, int], dict[int, LastRecord]] = ({}, {})
+        self._trend = LagTrend()
         self.broker_away: str | None = None
 
     def start(self) -> None:
@@ -98,7 +100,14 @@ class TopicMonitor:
             for topic, parts in ends.items()
             for partition, end in parts.items()
         )
-        self._publish(lag_records=lag, caught_up=lag == 0)
+        self._trend.note(self._clock().timestamp(), lag)
+        since_s = self._trend.behind_since_s
+        self._publish(
+            lag_records=lag,
+            caught_up=lag == 0,
+            lag_change_per_s=self._trend.change_per_s,
+            behind_since=None if since_s is None else iso_ms(int(since_s * 1000)),
+        )
         if self._ticks:
             self._tick(ends[self._config.topic], position)
 

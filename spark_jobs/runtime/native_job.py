@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from spark_jobs.runtime.key_filter import KeyFilter
 from spark_jobs.runtime.stream_job import Output
 from spark_jobs.runtime.validation import Field
 
@@ -31,6 +32,7 @@ class NativeJob:
         oracle: All rows of all events, seen at once: what the plan has to come to.
         outputs: Its tables.
         ticks: Whether ticks of its own move its watermark.
+        only: Every key of the topic is its own.
     """
 
     key: Field
@@ -41,6 +43,7 @@ class NativeJob:
     outputs: tuple[Output, ...]
 
     ticks: ClassVar[bool] = True
+    only: ClassVar[tuple[KeyFilter, ...]] = ()
 
     @property
     def owner(self) -> Callable[[Any], str]:

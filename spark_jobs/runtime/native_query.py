@@ -20,10 +20,11 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from spark_jobs.runtime import source
+from spark_jobs.runtime.config import ConfigError
 from spark_jobs.runtime.event_rows import EventRows
 from spark_jobs.runtime.lanes import OUTPUT_DDL
 from spark_jobs.runtime.rounds import new_rounds
-from spark_jobs.runtime.rows import KIND_COUNTS, OUTPUT_SCHEMA, encode_table
+from spark_jobs.runtime.rows import KIND_COUNTS, OUTPUT_SCHEMA, SchemaError, encode_table
 from spark_jobs.runtime.tables import Table
 from spark_jobs.runtime.validation import EVENT_TIME
 
@@ -58,10 +59,11 @@ def native_rows(
         cache: A folder on the driver's machine.
 
     Raises:
-        ValueError: The plan has rows for other tables than the stream declares, or the stream is eager.
+        ConfigError: The stream is eager.
+        SchemaError: The plan has rows for other tables than the stream declares.
     """
     if config.emission != "watermark":
-        raise ValueError(
+        raise ConfigError(
             f"stream {config.stream}: expected emission watermark, found {config.emission}: Spark's own "
             "operators put out what the watermark has passed; correct `emission` in the stream's YAML"
         )
@@ -77,7 +79,7 @@ def native_rows(
     tables = {output.table.name: output.table for output in job.outputs}
     planned = job.plan(events, config)
     if planned.keys() != tables.keys():
-        raise ValueError(
+        raise SchemaError(
             f"stream {config.stream}: expected a plan for {', '.join(sorted(tables))}, found one for "
             f"{', '.join(sorted(planned)) or 'nothing'}: compare plan.py with the declaration's outputs"
         )

@@ -29,7 +29,7 @@ class Outcome:
     def __init__(self, outputs: tuple[Output, ...], topic: str, watermark_ms: int) -> None:
         self.watermark_ms = watermark_ms
         self.timers: dict[int, int | None] = {}
-        self.accepted = self.dead = self.duplicates = self.tick_records = 0
+        self.accepted = self.dead = self.duplicates = self.tick_records = self.others = 0
         self._overruns: Counter[str] = Counter()
         self._topic = topic
         self._tables = {output.row: output.table for output in outputs}
@@ -74,6 +74,7 @@ class Outcome:
             "late": len(self._late),
             "duplicates": self.duplicates,
             "tick_records": self.tick_records,
+            "others": self.others,
             **self._overruns,
         }
         if any(counts.values()):

@@ -6,6 +6,7 @@ Packing first means that Spark moves and decodes a row per bucket and task, and 
 from __future__ import annotations
 
 import marshal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -14,10 +15,12 @@ import pyarrow as pa
 
 from spark_jobs.runtime.checkpoint import PlannedBatch
 from spark_jobs.runtime.intake import Load, Place, running_batch
+from spark_jobs.runtime.key_filter import KeyFilter, takes
 from spark_jobs.runtime.lanes import (
     LANE_DATA_TICK,
     LANE_DEAD,
     LANE_EVENT,
+    LANE_OTHER,
     LANE_TICK,
     PACKED_DDL,
     bucket_of,
@@ -53,6 +56,7 @@ class Packer:
         topic: The data topic.
         checkpoint_uri: Says when the batch was planned, and at which watermark.
         on_arrival: Whether the time of an event is when its batch was planned (``clock: processing``).
+        only: Which keys are the stream's.
     """
 
     ddl: ClassVar[str] = PACKED_DDL
@@ -65,6 +69,7 @@ class Packer:
     topic: str
     checkpoint_uri: str
     on_arrival: bool = False
+    only: tuple[KeyFilter, ...] = ()
 
     def load(self) -> PackedLoad:
         """Begin to pack one task's records.
@@ -91,6 +96,7 @@ class PackedLoad(Load):
         self._arrival_ms = max(batch.planned_ms, batch.watermark_ms) if packer.on_arrival else None
         self._events: dict[int, list[list[tuple[Any, ...]]]] = {}
         self._newest: dict[int, int] = {}
+        self._others: Counter[int] = Counter()
 
     def _record(self, place: Place, key: bytes | None, value: bytes | None) -> None:
         packer = self._packer
@@ -105,6 +111,10 @@ class PackedLoad(Load):
         elif event_ms > self._newest.get(partition, -(1 << 63)):
             self._newest[partition] = event_ms
         owner = packer.owner(record)
+        if packer.only and not takes(packer.only, owner):
+            # Its time counts all the same: time goes on for a stream as it would for one that had every key.
+            self._others[partition] += 1
+            return
         # Only an event before the watermark can turn out to be late, and then its raw record is put on file.
         raw = value if event_ms < self._watermark_ms else None
         buckets = self._events.get(partition)
@@ -123,6 +133,10 @@ class PackedLoad(Load):
                 if records:
                     payload = marshal.dumps(records)
                     rows.append((LANE_EVENT, bucket, partition, newest_ms, None, len(records), payload))
+        rows += [
+            (LANE_OTHER, partition, partition, self._newest.get(partition), None, count, None)
+            for partition, count in self._others.items()
+        ]
         for partition, letters in self._dead.items():
             payload = encode_rows(DEAD_LETTERS, letters)
             rows.append((LANE_DEAD, partition, partition, None, None, len(letters), payload))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.runtime.checkpoint import Checkpoint, consumed
 from spark_jobs.runtime.ledger import Ledger
 from spark_jobs.runtime.offsets import Offsets
+from spark_jobs.runtime.operator_measures import operator_measures
 from spark_jobs.runtime.rows import BOUND_NAMES
 from spark_jobs.runtime.source import observed_times
 from spark_jobs.runtime.status import iso_ms
@@ -78,6 +79,7 @@ class Progress:
             "batch_duration_ms": duration_ms,
             "input_rows": records,
             "input_rows_per_s": round(1000 * records / duration_ms, 1) if duration_ms else None,
+            **operator_measures(operators, records),
             **self._committed(committed),
         }
 
@@ -111,8 +113,8 @@ class Progress:
         return {
             "batch_id": batch_id,
             "watermark": iso_ms(batch.watermark_ms) if batch.watermark_ms else None,
-            # End-of-replay ticks take an offset but are no events.
-            "consumed": read - totals["tick_records"],
+            # End-of-replay ticks take an offset but are no events; nor are events of another stream's keys.
+            "consumed": read - totals["tick_records"] - totals["others"],
             **{name: totals[name] for name in ("accepted", "dead", "late", "duplicates")},
             "rows_out": totals["rows_out"],
             "bounds": {name: totals[name] for name in BOUND_NAMES},

@@ -20,9 +20,13 @@ KIND_COUNTS = "counts"
 OUTPUT_SCHEMA = pa.schema([("kind", pa.string()), ("rows", pa.int64()), ("data", pa.binary())])
 BOUND_NAMES = ("held_full", "folded_early", "below_floor", "ids_full", "ids_forgotten")
 """What the bounds of keys have cost: see `tables.BATCH_COUNTS`."""
-COUNT_NAMES = ("accepted", "dead", "late", "duplicates", "tick_records", *BOUND_NAMES)
+COUNT_NAMES = ("accepted", "dead", "late", "duplicates", "tick_records", "others", *BOUND_NAMES)
 
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
+
+
+class SchemaError(ValueError):
+    """Rows are not those of the table they are for: the stream's code is wrong."""
 
 
 @lru_cache
@@ -41,13 +45,13 @@ def encode_rows(table: Table, rows: Sequence[tuple[Any, ...]]) -> bytes:
             UTC, or None.
 
     Raises:
-        ValueError: A row has too few or too many values.
+        SchemaError: A row has too few or too many values.
         pyarrow.ArrowException: A value does not fit its column.
     """
     schema = row_schema(table)
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     if len(columns) != len(schema):
-        raise ValueError(
+        raise SchemaError(
             f"table {table.name}: expected rows of {len(schema)} values ({', '.join(schema.names)}), "
             f"found {len(columns)}"
         )

@@ -101,6 +101,15 @@ def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str
     return session
 
 
+def start_coordinator(spark: SparkSession) -> None:
+    """Let a session that has run no stream read a state.
+
+    Without its state store coordinator Spark ends with "Cannot find endpoint", and it has none until it is
+    asked for its queries.
+    """
+    _ = spark.streams.active
+
+
 def _master() -> str:
     from pyspark import SparkConf, SparkContext
 

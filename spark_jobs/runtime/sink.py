@@ -19,7 +19,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, WriterPropertie
 
 from spark_jobs.runtime.current_rows import newest_rows, upsert
 from spark_jobs.runtime.ledger import BatchCounts, Ledger
-from spark_jobs.runtime.rows import COUNT_NAMES, KIND_COUNTS, decode_rows, row_schema
+from spark_jobs.runtime.rows import COUNT_NAMES, KIND_COUNTS, SchemaError, decode_rows, row_schema
 from spark_jobs.runtime.tables import Table, arrow_schema
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class BatchSink:
                 found[kind].append((size, payload.as_buffer()))
         known = {KIND_COUNTS, *(target.table.name for target in self._targets)}
         if unknown := found.keys() - known:
-            raise ValueError(
+            raise SchemaError(
                 f"stream {self._stream}: rows for {', '.join(map(repr, sorted(unknown)))}, but its tables "
                 f"are {', '.join(sorted(known - {KIND_COUNTS}))}; declare the table in the stream's outputs"
             )
@@ -125,7 +125,7 @@ class BatchSink:
         parts = [decode_rows(payload) for _, payload in payloads]
         for part, (size, _) in zip(parts, payloads, strict=True):
             if not part.schema.equals(schema) or part.num_rows != size:
-                raise ValueError(
+                raise SchemaError(
                     f"stream {self._stream}, table {table.name}: expected {size} rows of ({_shape(schema)}), "
                     f"found {part.num_rows} of ({_shape(part.schema)}); encode rows with rows.encode_rows"
                 )

@@ -60,6 +60,7 @@ def packer_of(config: Config, job: StreamJob) -> Packer:
         topic=config.topic,
         checkpoint_uri=config.checkpoint_uri,
         on_arrival=config.in_processing_time,
+        only=job.only,
     )
 
 

@@ -26,8 +26,15 @@ _UNKNOWN = (
     "watermark",
     "caught_up",
     "lag_records",
+    "lag_change_per_s",
+    "behind_since",
     "state_rows",
     "state_bytes",
+    "state_file_bytes",
+    "state_commit_ms",
+    "state_update_ms",
+    "state_removal_ms",
+    "memory_bytes",
     "consumed",
     "accepted",
     "dead",
@@ -80,6 +87,7 @@ class StatusFile:
             "run_id": run_id,
             "state": "starting",
             "message": "",
+            "cause": None,
             "epoch": None,
             "host": process.host,
             "pid": process.pid,
@@ -97,14 +105,30 @@ class StatusFile:
         return str(self._document["state"])
 
     def update(self, **fields: Any) -> None:
-        """Change fields and write the file."""
+        """Change fields and write the file; if that fails, the heartbeat tries again.
+
+        A full disk or a storage away must not end the stream; the file's age shows it.
+        """
         with self._lock:
             self._document.update(fields)
-            self._write()
+            try:
+                self._write()
+            except OSError as error:
+                _LOG.warning("status %s could not be written: %s", self._uri, error)
 
-    def start_heartbeat(self) -> None:
-        """Write the file every second until `stop_heartbeat`."""
-        self._thread = threading.Thread(target=self._beat, name="status", daemon=True)
+    @property
+    def document(self) -> dict[str, Any]:
+        """What was last written."""
+        with self._lock:
+            return dict(self._document)
+
+    def start_heartbeat(self, watch: Callable[[dict[str, Any], datetime], None] | None = None) -> None:
+        """Write the file every second until `stop_heartbeat`.
+
+        Args:
+            watch: Is given what was written, and the time, after each of these writings.
+        """
+        self._thread = threading.Thread(target=self._beat, args=(watch,), name="status", daemon=True)
         self._thread.start()
 
     def stop_heartbeat(self) -> None:
@@ -113,12 +137,13 @@ class StatusFile:
         if self._thread is not None:
             self._thread.join()
 
-    def _beat(self) -> None:
+    def _beat(self, watch: Callable[[dict[str, Any], datetime], None] | None) -> None:
         while not self._stop.wait(HEARTBEAT_S):
             try:
                 self.update()
+                if watch is not None:
+                    watch(self.document, self._clock())
             except Exception:
-                # A full disk or a storage away must not end the stream; the file's age shows it.
                 _LOG.exception("status %s could not be written", self._uri)
 
     def _write(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -48,8 +49,13 @@ def write_text(uri: str, text: str) -> None:
         return
     filesystem.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH120 - fsspec speaks in strings
     temporary = f"{path}.{uuid.uuid4().hex}.tmp"
-    filesystem.pipe_file(temporary, content)
-    os.replace(temporary, path)  # noqa: PTH105
+    try:
+        filesystem.pipe_file(temporary, content)
+        os.replace(temporary, path)  # noqa: PTH105
+    except OSError:
+        # A status is tried again every second: on a full disk the halves would fill what is left.
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 def exists(uri: str) -> bool:

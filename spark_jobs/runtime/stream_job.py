@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from spark_jobs.runtime.key_filter import KeyFilter
 from spark_jobs.runtime.key_step import KeyStep
 from spark_jobs.runtime.seed_rule import SeedRule
 from spark_jobs.runtime.state_step import StateStep
@@ -50,6 +51,8 @@ class StreamJob:
         key_of: From a parsed record to its key, where that is not the field as it is.
         key_version: Version of the rule that makes the keys; to be raised with every change of it.
         key_steps: From older rules to this one.
+        only: Which keys are this stream's, where others have the rest of the topic; a key has to be its own
+            by each of the rules. To be changed with `stateward state split` only.
         seed: From a row of a table to a key's first state (`stateward state seed`); None: by the names of
             the state's fields.
         ticks: Whether ticks of its own move its watermark.
@@ -69,6 +72,7 @@ class StreamJob:
     key_of: Callable[[Any], str] | None = None
     key_version: int = 1
     key_steps: tuple[KeyStep, ...] = ()
+    only: tuple[KeyFilter, ...] = ()
     seed: SeedRule | None = None
 
     @property

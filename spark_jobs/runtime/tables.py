@@ -63,24 +63,20 @@ class Table:
         """Create the table at ``uri``, or give one of an earlier release the columns it lacks."""
         # Not at the top: every Python worker imports this module, and none of them creates a table.
         from deltalake import DeltaTable
-
-        DeltaTable.create(
-            uri,
-            schema=self.schema(),
-            mode="ignore",
-            partition_by=list(self.partition_by),
-            name=self.name,
-            description=self.description,
-        )
-        self._complete(uri)
-
-    def _complete(self, uri: str) -> None:
-        from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
+        from spark_jobs.runtime.delta_tables import create_or_open
+
+        table = create_or_open(
+            uri,
+            self.schema(),
+            name=self.name,
+            description=self.description,
+            partition_by=self.partition_by,
+        )
         try:
-            if missing := self._missing_in(DeltaTable(uri)):
-                DeltaTable(uri).alter.add_columns(missing)
+            if missing := self._missing_in(table):
+                table.alter.add_columns(missing)
         except DeltaError:
             # Streams that start together share some tables, and one of them is the first.
             if self._missing_in(DeltaTable(uri)):
@@ -170,6 +166,7 @@ BATCH_COUNTS = Table(
         Column("below_floor", "long", "Late events that are late for that alone"),
         Column("ids_full", "long", "Looks at a key with more ids to remember than max_held_events"),
         Column("ids_forgotten", "long", "Ids forgotten before their time, for that"),
+        Column("others", "long", "Events whose key is another stream's"),
     ),
     ("stream",),
 )

@@ -36,6 +36,7 @@ _STAGED_SCHEMA = pa.schema(
 # A chunk is read and cleaned as a whole.
 _KEYS_PER_CHUNK = 1000
 _SHOWN = 5
+_BITS = 2**64
 
 
 class BucketProofError(StateError):
@@ -61,6 +62,23 @@ Sums = dict[int, BucketSum]
 """By bucket; one without keys is not there."""
 
 
+@dataclass(frozen=True)
+class Total:
+    """What states come to, whatever their buckets.
+
+    Attributes:
+        keys: How many.
+        distinct: How many different keys.
+        content: Checksum of keys and states.
+        alarms: Checksum of keys and their alarms; empty where these are not known.
+    """
+
+    keys: int
+    distinct: int
+    content: str
+    alarms: str
+
+
 def parts(states: DataFrame) -> DataFrame:
     """Chunks of states (`STATES_DDL`), as they are staged: `STAGED_DDL`."""
 
@@ -84,34 +102,55 @@ def _chunks(found: pa.Table) -> Iterator[dict[str, Any]]:
         }
 
 
-def sums_of(states: DataFrame) -> Sums:
-    """What each bucket of some states (`STATES_DDL`) comes to."""
-    rows = states.groupBy("bucket").agg(*_sums(), F.min("wake_ms").alias("timer_ms")).collect()
-    return {row["bucket"]: BucketSum(row["keys"], _checksum(row), row["timer_ms"]) for row in rows}
+def total_of(states: DataFrame) -> Total:
+    """What some states (`STATES_DDL`, which may lack the alarms) come to."""
+    has_alarms = "wake_ms" in states.columns
+    alarm = F.xxhash64("key", "wake_ms") if has_alarms else F.lit(0).cast("bigint")
+    row = states.agg(
+        *_sums(),
+        F.countDistinct("key").alias("distinct"),
+        F.coalesce(F.sum(alarm.cast("decimal(20,0)")), F.lit(0)).alias("alarms"),
+    ).collect()[0]
+    if not row["keys"]:
+        return Total(0, 0, "", "")
+    alarms = f"{int(row['alarms']) % _BITS:016x}" if has_alarms else ""
+    return Total(row["keys"], row["distinct"], _checksum(row), alarms)
+
+
+def kept_states(spark: SparkSession, stream: str, checkpoint_uri: str) -> DataFrame:
+    """The keys and states that a checkpoint holds: ``key string, state binary``."""
+    found = retained(checkpoint_uri, stream)
+    return keyed_rows(spark, found, keyed_store(spark, found)).select("key", "state")
 
 
 def prove(
     spark: SparkSession,
     stream: str,
     checkpoint_uri: str,
-    expected: Sums,
+    states: DataFrame,
     *,
     buckets: int,
     state_version: int,
-) -> None:
+) -> Sums:
     """Make sure that a checkpoint's state is what was to be written, each key where it is looked for.
+
+    The states are computed once more, so a function that does not give the same each time is found too.
 
     Args:
         spark: A session, with the checkpoint's format.
         stream: Its name.
         checkpoint_uri: The checkpoint.
-        expected: What each bucket comes to.
+        states: What was to be written: `STATES_DDL`.
         buckets: How many the stream has.
         state_version: Version of the states.
+
+    Returns:
+        What each bucket comes to.
 
     Raises:
         BucketProofError: It is something else.
     """
+    expected = _sums_of(states)
     found = retained(checkpoint_uri, stream)
     store = keyed_store(spark, found)
     problems = [*_misplaced(spark, found, store, buckets), *_different(spark, found, store, expected)]
@@ -125,6 +164,7 @@ def prove(
             "state is as it was: look whether the functions of its steps give the same each time, or report "
             "this"
         )
+    return expected
 
 
 def keyed_store(spark: SparkSession, found: Retained) -> Store:
@@ -191,6 +231,12 @@ def _misplaced(spark: SparkSession, found: Retained, store: Store, buckets: int)
             yield f"{row[what]} keys in other {what} than they are looked for in"
 
 
+def _sums_of(states: DataFrame) -> Sums:
+    """What each bucket comes to."""
+    rows = states.groupBy("bucket").agg(*_sums(), F.min("wake_ms").alias("timer_ms")).collect()
+    return {row["bucket"]: BucketSum(row["keys"], _checksum(row), row["timer_ms"]) for row in rows}
+
+
 def _sums() -> list[Column]:
     entry = F.xxhash64("key", "state")
     return [
@@ -201,5 +247,4 @@ def _sums() -> list[Column]:
 
 
 def _checksum(row: Any) -> str:
-    bits = 2**64
-    return f"{int(row['sum']) % bits:016x}-{row['xor'] % bits:016x}"
+    return f"{int(row['sum']) % _BITS:016x}-{row['xor'] % _BITS:016x}"

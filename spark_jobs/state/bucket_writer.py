@@ -37,6 +37,7 @@ _SOURCE = "stateward-staged-states"
 # Of a source that Spark has begun to read the offset has to grow, or there is no batch.
 _ROUND = "stateward-staged"
 _PARTS_AT_ONCE = 16
+_STAGED = "_states"
 
 
 class BucketWriter(StatefulProcessor):
@@ -187,10 +188,20 @@ def _run(batch: DataFrame, batch_id: int) -> None:
     batch.collect()
 
 
-def stage(parts: DataFrame, staged_uri: str) -> None:
-    """Write parts of buckets (`STAGED_DDL`) where `write_buckets` finds them."""
+def stage(parts: DataFrame, target_uri: str) -> str:
+    """Write parts of buckets (`STAGED_DDL`) where `write_buckets` finds them.
+
+    Args:
+        parts: The parts.
+        target_uri: The checkpoint they are for.
+
+    Returns:
+        Their folder in it, to be removed when they are in their buckets.
+    """
+    staged_uri = f"{target_uri}/{_STAGED}"
     columns = parts.select("bucket", "entries", "keys", "timer_ms")
     columns.write.mode("overwrite").option("compression", "zstd").parquet(staged_uri)
+    return staged_uri
 
 
 def _files(staged_uri: str) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from spark_jobs.state.restore import Restore
 from spark_jobs.state.savepoint import Origin, SavepointMade, left_by_earlier_try, make_savepoint
 from spark_jobs.state.seed_call import seed_call
 from spark_jobs.state.shelf import Savepoint
+from spark_jobs.state.split_call import split_call
 from spark_jobs.state.verify import verify
 
 _SHOWN_PROBLEMS = 5
@@ -191,9 +192,10 @@ CALLS: dict[str, Callable[[Context], Answer]] = {
     "repartition": repartition_call,
     "migrate": migrate_call,
     "seed": seed_call,
+    "split": split_call,
     "advise": advise_call,
     **LOOKING_CALLS,
 }
 
-FINISHES_WHAT_IS_PENDING = frozenset({"restore"})
+FINISHES_WHAT_IS_PENDING = frozenset({"restore", "split"})
 """Verbs that go on with an operation of theirs that did not end; all others wait for that."""

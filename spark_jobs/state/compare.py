@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 
 from spark_jobs.runtime.keyed_state import keyed_state
 from spark_jobs.runtime.state_log import LOG_NAME
-from spark_jobs.state.checksums import digest_rows
-from spark_jobs.state.comparing import Comparison, Difference, State, compare_entries, entry_counts, joined
+from spark_jobs.state.checksums import StateDigests, digest_rows
+from spark_jobs.state.comparing import Comparison, State, compare_by, compare_entries
 from spark_jobs.state.steps import Report
 from spark_jobs.state.stores import StateReadError, readable
 from spark_jobs.state.variables import TIMERS, entries, variables
@@ -62,33 +62,19 @@ def compare_keys(
                 f"{state.checkpoint_uri}: expected the state of a keyed stream, with a variable {LOG_NAME}, "
                 "found none; compare it entry by entry instead"
             )
-    digests = []
-    for name, state in (("left", left), ("right", right)):
-        report("digest", name)
-        with readable(spark, state.checkpoint_uri):
-            digests.append(digest_rows(_newest(spark, state)))
-    mine, its = digests
-    suspects = sorted(name for name in mine.keys() | its.keys() if mine.get(name) != its.get(name))
-    differences: list[Difference] = []
-    if suspects:
-        report("compare", ", ".join(suspects))
-        differences = _of_suspects(spark, (left, right), suspects, samples)
-    return Comparison(entry_counts(mine), entry_counts(its), tuple(differences))
+    return compare_by(
+        spark,
+        (left, right),
+        report,
+        digest=lambda state: _digests(spark, state),
+        rows=lambda state, names: _newest(spark, state).where(F.col("variable").isin(names)),
+        samples=samples,
+    )
 
 
-def _of_suspects(
-    spark: SparkSession, states: tuple[State, State], names: list[str], samples: int
-) -> list[Difference]:
-    sides = [_newest(spark, state).where(F.col("variable").isin(names)).cache() for state in states]
-    try:
-        for state, side in zip(states, sides, strict=True):
-            # Read once, and each while the session has its format: the two may not be of the same.
-            with readable(spark, state.checkpoint_uri):
-                side.count()
-        return joined(sides[0], sides[1], names, samples)
-    finally:
-        for side in sides:
-            side.unpersist()
+def _digests(spark: SparkSession, state: State) -> StateDigests:
+    with readable(spark, state.checkpoint_uri):
+        return digest_rows(_newest(spark, state))
 
 
 def _newest(spark: SparkSession, state: State) -> DataFrame:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from spark_jobs.state.checksums import Digest, digest_state
+from spark_jobs.state.checksums import StateDigests, digest_state
 from spark_jobs.state.steps import Report
 from spark_jobs.state.stores import StateReadError, in_words, readable
 from spark_jobs.state.variables import entries, variables
@@ -99,32 +100,66 @@ def compare_entries(
     Raises:
         StateReadError: One of them cannot be read.
     """
-    report("digest", "left")
-    left_digests = digest_state(spark, left.checkpoint_uri, left.batch_id)
-    report("digest", "right")
-    right_digests = digest_state(spark, right.checkpoint_uri, right.batch_id)
-    suspects = sorted(
-        name
-        for name in left_digests.keys() | right_digests.keys()
-        if left_digests.get(name) != right_digests.get(name)
+    return compare_by(
+        spark,
+        (left, right),
+        report,
+        digest=lambda state: digest_state(spark, state.checkpoint_uri, state.batch_id),
+        rows=lambda state, names: _entries(spark, state, names),
+        samples=samples,
     )
+
+
+def compare_by(
+    spark: SparkSession,
+    states: tuple[State, State],
+    report: Report,
+    *,
+    digest: Callable[[State], StateDigests],
+    rows: Callable[[State, list[str]], DataFrame],
+    samples: int,
+) -> Comparison:
+    """Compare two states by checksums first, and in full only the variables in which those differ.
+
+    Args:
+        spark: A session.
+        states: Left and right.
+        report: Called with ``digest`` and ``compare``.
+        digest: The checksums of a state, by variable.
+        rows: From a state and names of variables to ``variable string, key string, value string``.
+        samples: How many entries to show of each variable that differs.
+
+    Raises:
+        StateReadError: One of them cannot be read.
+    """
+    digests = []
+    for name, state in zip(("left", "right"), states, strict=True):
+        report("digest", name)
+        digests.append(digest(state))
+    mine, its = digests
+    suspects = sorted(name for name in mine.keys() | its.keys() if mine.get(name) != its.get(name))
     differences: list[Difference] = []
     if suspects:
-        report("compare", f"{len(suspects)} variables")
-        differences = _of_suspects(spark, left, right, suspects, samples)
-    return Comparison(entry_counts(left_digests), entry_counts(right_digests), tuple(differences))
+        report("compare", ", ".join(suspects))
+        differences = _of_suspects(spark, states, lambda state: rows(state, suspects), suspects, samples)
+    return Comparison(_entry_counts(mine), _entry_counts(its), tuple(differences))
 
 
 def _of_suspects(
-    spark: SparkSession, left: State, right: State, names: list[str], samples: int
+    spark: SparkSession,
+    states: tuple[State, State],
+    rows: Callable[[State], DataFrame],
+    names: list[str],
+    samples: int,
 ) -> list[Difference]:
-    sides = [_entries(spark, state, names).cache() for state in (left, right)]
+    sides = [rows(state).cache() for state in states]
     try:
-        for state, side in zip((left, right), sides, strict=True):
+        for state, side in zip(states, sides, strict=True):
             # Read once, and each while the session has its format: the two may not be of the same.
             with readable(spark, state.checkpoint_uri):
                 side.count()
-        return joined(sides[0], sides[1], names, samples)
+        with in_words(StateReadError, "the two states cannot be compared"):
+            return _differences(sides[0], sides[1], names, samples)
     finally:
         for side in sides:
             side.unpersist()
@@ -137,12 +172,6 @@ def _entries(spark: SparkSession, state: State, names: list[str]) -> DataFrame:
     with readable(spark, state.checkpoint_uri):
         rows = entries(spark, state.checkpoint_uri, found, state.batch_id)
         return rows.select("variable", "key", "value")
-
-
-def joined(left: DataFrame, right: DataFrame, names: list[str], samples: int) -> list[Difference]:
-    """The entries that differ, of some variables."""
-    with in_words(StateReadError, "the two states cannot be compared"):
-        return _differences(left, right, names, samples)
 
 
 def _differences(left: DataFrame, right: DataFrame, names: list[str], samples: int) -> list[Difference]:
@@ -183,6 +212,5 @@ def _samples(differing: DataFrame, name: str, samples: int) -> tuple[Sample, ...
     return tuple(Sample(row["key"], row["left"], row["right"]) for row in rows.collect())
 
 
-def entry_counts(digests: dict[str, Digest]) -> dict[str, int]:
-    """How many entries each variable has."""
+def _entry_counts(digests: StateDigests) -> dict[str, int]:
     return {name: digest.entries for name, digest in digests.items()}

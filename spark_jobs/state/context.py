@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.runtime.generations import Generation
+from spark_jobs.state.errors import StateError
 from spark_jobs.state.journal import Journal
 from spark_jobs.state.manifest import CHECKPOINT
 from spark_jobs.state.request import Request
@@ -51,7 +52,24 @@ class Context:
     @property
     def job(self) -> Any:
         """Its declaration: a `StreamJob`, `NativeJob` or `LandingJob`."""
-        return importlib.import_module(f"spark_jobs.{self.stream}.declaration").JOB
+        return self.job_of(self.stream)
+
+    def job_of(self, stream: str) -> Any:
+        """The declaration of any stream.
+
+        Raises:
+            StateError: There is none.
+        """
+        name = f"spark_jobs.{stream}.declaration"
+        try:
+            return importlib.import_module(name).JOB
+        except ModuleNotFoundError as error:
+            if error.name not in (name, name.rpartition(".")[0]):
+                raise
+            raise StateError(
+                f"stream {stream}: expected its declaration in {name.replace('.', '/')}.py, found no such "
+                "file: deploy the release that has it"
+            ) from error
 
     def checkpoint(self, savepoint: str | None) -> str:
         """The folder of a savepoint's checkpoint; without one that of the current generation.

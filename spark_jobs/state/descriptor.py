@@ -25,6 +25,7 @@ from spark_jobs.state.spark_files import found_by_spark
 if TYPE_CHECKING:
     from spark_jobs.runtime.any_job import AnyJob
     from spark_jobs.runtime.config import Config
+    from spark_jobs.runtime.key_filter import KeyFilter
     from spark_jobs.runtime.stream_job import StreamJob
 
 FORMAT = 1
@@ -87,7 +88,13 @@ def _key(job: StreamJob | NativeJob) -> dict[str, Any]:
         for step in job.key_steps
     }
     rule = None if job.key_of is None else function_text(job.key_of)
-    return {**described, "version": job.key_version, "rule": rule, "steps": steps}
+    described |= {"version": job.key_version, "rule": rule, "steps": steps}
+    # Left out where every key is the stream's, so that the text is what it was before there were rules.
+    return {**described, "only": [_filter(one) for one in job.only]} if job.only else described
+
+
+def _filter(one: KeyFilter) -> dict[str, Any]:
+    return {"says": str(one), "names": function_text(one.names), "rest": one.rest}
 
 
 def _table(table: Any) -> dict[str, Any]:

@@ -29,9 +29,8 @@ from spark_jobs.runtime.batch_steps import DIFFERENT, DONE, ERROR, begin_log, sa
 from spark_jobs.runtime.broker import BrokerAwayError
 from spark_jobs.runtime.config import ConfigError
 from spark_jobs.runtime.generations import PendingOperationError
-from spark_jobs.runtime.identity import driver_process, host_identity
-from spark_jobs.runtime.lease import Lease, LeaseHeldError, utc_now
-from spark_jobs.runtime.lease_keeper import LeaseKeeper
+from spark_jobs.runtime.identity import host_identity
+from spark_jobs.runtime.lease import LeaseHeldError, utc_now
 from spark_jobs.runtime.native_job import NativeJob
 from spark_jobs.runtime.status import iso
 from spark_jobs.state.answer import Answer
@@ -39,6 +38,7 @@ from spark_jobs.state.calls import CALLS, FINISHES_WHAT_IS_PENDING
 from spark_jobs.state.context import Context
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.journal import Journal
+from spark_jobs.state.leased import lease_of, leased
 from spark_jobs.state.page import render
 from spark_jobs.state.request import Request, load_request
 from spark_jobs.state.shelf import Shelf
@@ -138,27 +138,12 @@ def _leased(request: Request) -> Iterator[tuple[Callable[[], object], bool]]:
 
     A dry run takes none; the flag beside it says whether somebody else has it.
     """
-    config = request.config
-    lease = Lease(
-        config.lease.uri,
-        stream=config.stream,
-        run_id=request.operation,
-        holder=driver_process(),
-        ttl_ms=config.lease.ttl_ms,
-    )
     if not request.takes_lease or request.dry_run:
-        held = lease.read() if request.takes_lease else None
+        held = lease_of(request.config, request.operation).read() if request.takes_lease else None
         yield lambda: None, held is not None and held.holds(utc_now(), host_identity())
         return
-    lease.acquire()
-    keeper = LeaseKeeper(lease, config.lease.renew_ms, utc_now)
-    keeper.start()
-    try:
-        yield keeper.check, False
-    finally:
-        keeper.stop()
-        if keeper.lost is None:
-            lease.release()
+    with leased(request.config, request.operation) as check:
+        yield check, False
 
 
 def _session(context: Context) -> SparkSession:

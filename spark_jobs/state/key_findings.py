@@ -13,6 +13,7 @@ _BACK = "put it back as it was"
 _ANEW = "begin a new checkpoint, and fill its tables with `stateward backfill`"
 _ELSEWHERE = "states stay under their old keys, where no event would find them"
 _VERSION = "the version of the keys"
+_SPLIT = "run `stateward state split`, which gives the others a stream of their own"
 
 
 def key_findings(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
@@ -20,6 +21,7 @@ def key_findings(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
     if "key" not in now:
         return
     old, new = before.get("key", {}), now["key"]
+    yield from _taken(old, new)
     of, to = old.get("version", 1), new.get("version", 1)
     if of > to:
         yield Finding(
@@ -34,6 +36,32 @@ def key_findings(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
         yield from _stepped(of, to, new["steps"])
     elif old:
         yield from _same_version(old, new)
+
+
+def _taken(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Finding]:
+    """Compare which keys are the stream's."""
+    if rules_of(old) == rules_of(new):
+        return
+    fewer = rules_of(new)[: len(rules_of(old))] == rules_of(old)
+    consequence = (
+        "what is kept of the other keys would end here, and their events would not be read"
+        if fewer
+        else "events would be read of keys whose states are not here"
+    )
+    ways = (_SPLIT, _BACK) if fewer else (_BACK,)
+    yield Finding(
+        Level.NEEDS_MIGRATION, "which keys are the stream's", named(old), named(new), consequence, ways
+    )
+
+
+def rules_of(key: dict[str, Any]) -> list[tuple[str, bool]]:
+    """By which functions keys are the stream's, and whether it takes those that are named or the rest."""
+    return [(one["names"], one["rest"]) for one in key.get("only", ())]
+
+
+def named(key: dict[str, Any]) -> str:
+    """Which keys are the stream's, in words."""
+    return ", ".join(one["says"] for one in key.get("only", ())) or "every key"
 
 
 def _same_version(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Finding]:

@@ -182,17 +182,7 @@ def _history(
         after = _value(row)
         if after == before:
             continue
-        plan = past.planned.get(row["batch"])
-        yield Happening(
-            row["batch"],
-            None if plan is None else plan.planned_ms,
-            None if plan is None else plan.watermark_ms,
-            KEYS,
-            key,
-            reasons(before, after),
-            changes(before, after),
-            after,
-        )
+        yield past.happening(row["batch"], KEYS, key, what=reasons(before, after), before=before, after=after)
         before = after
 
 

@@ -6,7 +6,6 @@ one moves. A copy of the checkpoint gets one batch more, in which every bucket i
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.checkpoint import Checkpoint, offset_json
 from spark_jobs.runtime.lanes import bucket_of
 from spark_jobs.state import bucket_states, stand_in
 from spark_jobs.state.bucket_states import STATES_DDL, STATES_SCHEMA, Sums
 from spark_jobs.state.bucket_writer import STAGED_DDL, stage, write_buckets
+from spark_jobs.state.building import Step, Steps, unfinished
 from spark_jobs.state.copying import copy_checkpoint, remove
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.migration_survey import Survey, survey_of
@@ -33,10 +32,6 @@ from spark_jobs.state.stores import Store, format_of, in_words
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-UNFINISHED = "_migrate.json"
-"""File in a target that is not finished."""
-
-_STAGED = "_states"
 _MOVED_DDL = "bucket int, old string, key string, state binary"
 _MOVED_SCHEMA = pa.schema(
     [("bucket", pa.int32()), ("old", pa.string()), ("key", pa.string()), ("state", pa.binary())]
@@ -45,14 +40,6 @@ _MOVED_SCHEMA = pa.schema(
 
 class MigrationFailedError(StateError):
     """A step or Spark gave up; the source is as it was."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """What a step took, in seconds."""
-
-    name: str
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -102,7 +89,7 @@ class Migration:
             MigrationFailedError: A step does not do what it has to.
         """
         self.report("check", self.source_uri)
-        with self._readable():
+        with self.readable():
             found, store = self._found()
             before = keyed_rows(self.spark, found, store).selectExpr("key AS old", "state AS was")
             merges = any(step.merge is not None for step in self.how.key_steps)
@@ -117,43 +104,55 @@ class Migration:
             BucketProofError: What was written is not what was computed.
             UnsoundCheckpointError: The source is not drained, or not whole.
         """
-        took: list[Step] = []
+        steps = Steps(target_uri)
         sound = examine(self.source_uri)
-        with self._readable():
-            with _timed(took, "survey"):
+        with self.readable():
+            with steps.timed("survey"):
                 survey = self.survey()
-            remove(target_uri)
-            storage.write_json(f"{target_uri}/{UNFINISHED}", {"source": self.source_uri})
-            staged = f"{target_uri}/{_STAGED}"
-            self.report("transform", f"{survey.keys} keys")
-            with _timed(took, "transform"):
-                settled = self._settled(self._moved())
-                stage(self._all_buckets(bucket_states.parts(settled)), staged)
-            with _timed(took, "copy"):
-                copy_checkpoint(self.source_uri, target_uri, self.report)
-            self.report("write", f"{self.buckets} buckets")
-            with _timed(took, "write"):
-                self._write(staged, target_uri, sound.batch_id)
-            remove(staged)
-            self.report("prove", "every bucket")
-            with _timed(took, "prove"):
-                # Computed again, so a step that does not give the same each time is found too.
-                expected = bucket_states.sums_of(settled)
-                self._prove_logs(target_uri, sound.batch_id)
-                bucket_states.prove(
-                    self.spark,
-                    self.stream,
-                    target_uri,
-                    expected,
-                    buckets=self.buckets,
-                    state_version=self.how.state_version,
-                )
-        remove(f"{target_uri}/{UNFINISHED}")
-        keys = sum(one.keys for one in expected.values())
-        return Migrated(survey, keys, expected, sound.batch_id + 1, tuple(took))
+            with unfinished(target_uri, {"source": self.source_uri}):
+                sums = self._build(target_uri, sound.batch_id, survey, steps)
+        keys = sum(one.keys for one in sums.values())
+        return Migrated(survey, keys, sums, sound.batch_id + 1, steps.done)
+
+    def _build(self, target_uri: str, batch_id: int, survey: Survey, steps: Steps) -> Sums:
+        self.report("transform", f"{survey.keys} keys")
+        with steps.timed("transform"):
+            settled = self.states()
+            staged = stage(self._all_buckets(bucket_states.parts(settled)), target_uri)
+        with steps.timed("copy"):
+            copy_checkpoint(self.source_uri, target_uri, self.report)
+        self.report("write", f"{self.buckets} buckets")
+        with steps.timed("write"):
+            self._write(staged, target_uri, batch_id)
+        remove(staged)
+        self.report("prove", "every bucket")
+        with steps.timed("prove"):
+            self._prove_logs(target_uri, batch_id)
+            return bucket_states.prove(
+                self.spark,
+                self.stream,
+                target_uri,
+                settled,
+                buckets=self.buckets,
+                state_version=self.how.state_version,
+            )
+
+    def keys(self) -> int:
+        """How many keys there are to be, before any that meet are merged.
+
+        Raises:
+            MigrationFailedError: A step does not do what it has to.
+        """
+        with self.readable():
+            return self._moved().count()
+
+    def states(self) -> DataFrame:
+        """Every key as it is to be: `bucket_states.STATES_DDL`; to be used while the state is `readable`."""
+        return self._settled(self._moved())
 
     @contextmanager
-    def _readable(self) -> Iterator[None]:
+    def readable(self) -> Iterator[None]:
+        """Let the session read the source; an error of Spark's becomes a `MigrationFailedError`."""
         failed = (
             f"stream {self.stream}: the state in {self.source_uri} could not be migrated, and is as it was"
         )
@@ -165,7 +164,7 @@ class Migration:
         return found, bucket_states.keyed_store(self.spark, found)
 
     def _moved(self) -> DataFrame:
-        """Every key under its new name, its state in the present version: `_MOVED_DDL`."""
+        """Every key of the stream under its new name, its state in the present version: `_MOVED_DDL`."""
         found, store = self._found()
         versions = bucket_states.versions_of(self.spark, found, store)
         how, buckets = self.how, self.buckets
@@ -174,6 +173,8 @@ class Migration:
             steps, made = how.begin(), []
             for old, (_, text) in states.items():
                 key = steps.key(old)
+                if not steps.takes(key):
+                    continue
                 state = steps.state(versions[bucket], key, text)
                 made.append({"bucket": bucket_of(key, buckets), "old": old, "key": key, "state": state})
             return made
@@ -237,10 +238,3 @@ class Migration:
                 f"{target_uri}: expected a batch that ends as the last one of {self.source_uri}, found "
                 f"{now}; the stream's state is as it was: report this"
             )
-
-
-@contextmanager
-def _timed(steps: list[Step], name: str) -> Iterator[None]:
-    begun = time.monotonic()
-    yield
-    steps.append(Step(name, round(time.monotonic() - begun, 3)))

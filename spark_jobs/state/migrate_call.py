@@ -17,6 +17,7 @@ from spark_jobs.state.errors import StateError
 from spark_jobs.state.verdict import judge
 
 if TYPE_CHECKING:
+    from spark_jobs.runtime.config import Config
     from spark_jobs.state.migrate import Migration
     from spark_jobs.state.migration_survey import Survey
 
@@ -34,6 +35,8 @@ def migrate_call(context: Context) -> Answer:
     Raises:
         StateError: It cannot be done, or the proof has failed; the stream's state is as it was.
     """
+    if (done := _done_by_earlier_try(context)) is not None:
+        return done
     require_drained(context.stream, context.generation.uri)
     job, config = context.job, context.request.config
     found, now = found_descriptor(context.generation.uri), describe(job, config)
@@ -49,13 +52,14 @@ def migrate_call(context: Context) -> Answer:
             "its tables with `stateward backfill`."
         )
     reasons = _reasons(found, now)
-    _require_enough(context.stream, found, now)
+    require_enough(context.stream, found, now)
     if not reasons:
         line = f"{context.stream} has the keys, buckets and schema of the code already. Nothing was changed."
         return Answer((line,), data={"changed": False})
+    migration = migration_of(context, job, config, found)
     if context.request.dry_run:
-        return _would(context, reasons, _migration(context, job, found).survey())
-    return _do(context, reasons, _migration(context, job, found), joined(_without(found), now))
+        return _would(context, reasons, migration.survey())
+    return _do(context, reasons, migration, joined(without_keys_and_states(found), now))
 
 
 def _reasons(found: Descriptor, now: Descriptor) -> list[str]:
@@ -77,12 +81,25 @@ def _reasons(found: Descriptor, now: Descriptor) -> list[str]:
     return reasons
 
 
-def _require_enough(stream: str, found: Descriptor, now: Descriptor) -> None:
-    """Make sure that the stream starts on what a migration makes."""
+def require_enough(stream: str, found: Descriptor, now: Descriptor, *, is_split: bool = False) -> None:
+    """Make sure that the stream starts on what a migration makes.
+
+    Args:
+        stream: The stream's name.
+        found: Of the checkpoint.
+        now: Of the code.
+        is_split: Whether keys that are no longer the stream's are left out on the way.
+
+    Raises:
+        StateError: It would not.
+    """
     of, to = (part.get("key", {}).get("version", 1) for part in (found, now))
     steps = set(now["key"]["steps"])
     can_move = all(str(version) in steps for version in range(of, to)) and of <= to
     done: Descriptor = {**found, **({"key": now["key"]} if can_move and of < to else {})}
+    if "key" in done:
+        only = (now if is_split else found).get("key", {}).get("only", [])
+        done["key"] = {**done["key"], "only": only}
     if "state" in found:
         # The steps from one schema to another are judged as at a start; only the buckets become others.
         done["state"] = {**found["state"], "buckets": now["state"]["buckets"]}
@@ -95,25 +112,37 @@ def _require_enough(stream: str, found: Descriptor, now: Descriptor) -> None:
         )
 
 
-def _without(found: Descriptor) -> Descriptor:
+def without_keys_and_states(found: Descriptor) -> Descriptor:
+    """What stays of a descriptor when every key and state is written anew."""
     return {name: part for name, part in found.items() if name not in _PARTS}
 
 
-def _migration(context: Context, job: StreamJob, found: Descriptor) -> Migration:
+def migration_of(context: Context, job: StreamJob, config: Config, found: Descriptor) -> Migration:
+    """The migration of the stream's state to what a declaration wants.
+
+    Args:
+        context: Whose checkpoint is read.
+        job: The stream's declaration, or that of a stream that takes some of its keys.
+        config: That stream's configuration.
+        found: Of the checkpoint.
+
+    Raises:
+        StateError: A step of keys is missing.
+    """
     # A migration that has nothing to do does not pay for Spark.
     from spark_jobs.state.key_rule import rule_of
     from spark_jobs.state.migrate import Migration
     from spark_jobs.state.rekeying import Rekeying
 
-    config = context.request.config
+    stream = config.stream
     try:
         steps = key_chain(job.key_steps, found.get("key", {}).get("version", 1), job.key_version)
     except MissingStepError as error:
-        raise StateError(f"stream {context.stream}: {error}. Nothing was changed.") from error
-    how = Rekeying(context.stream, rule_of(job, config), steps, job.state_version, job.state_steps)
+        raise StateError(f"stream {stream}: {error}. Nothing was changed.") from error
+    how = Rekeying(stream, rule_of(job, config), steps, job.state_version, job.state_steps, job.only)
     return Migration(
         spark=context.spark(),
-        stream=context.stream,
+        stream=stream,
         source_uri=context.generation.uri,
         how=how,
         buckets=config.state_buckets,
@@ -135,6 +164,7 @@ def _would(context: Context, reasons: list[str], survey: Survey) -> Answer:
 
 def _do(context: Context, reasons: list[str], migration: Migration, descriptor: Descriptor) -> Answer:
     following = context.generation.following()
+    context.journal.decide({"generation": following.number, "reasons": reasons})
     done = migration.run(following.uri)
     write_descriptor(following.uri, descriptor)
     context.report("generation", f"{following.number} becomes the current one")
@@ -150,10 +180,26 @@ def _do(context: Context, reasons: list[str], migration: Migration, descriptor: 
         (
             _examples(done.survey),
             Listing("Checksums, computed and found", ("bucket", "keys", "keys and states"), sums),
-            Listing("Steps", ("step", "seconds"), [(step.name, step.seconds) for step in done.steps]),
+            Listing(
+                "Steps",
+                ("step", "seconds", "bytes written"),
+                [(step.name, step.seconds, step.bytes_written) for step in done.steps],
+            ),
         ),
         {"changed": True, "generation": following.number, **asdict(done)},
     )
+
+
+def _done_by_earlier_try(context: Context) -> Answer | None:
+    """What is said again of a try that died after its last act; nobody else has been at the state since."""
+    plan = context.journal.plan
+    if plan is None or plan["generation"] != context.generation.number:
+        return None
+    line = (
+        f"{context.stream} is migrated: {'; '.join(plan['reasons'])}. Generation {plan['generation']} "
+        "counts; an earlier try has done it."
+    )
+    return Answer((line,), data={"changed": True, "generation": plan["generation"]})
 
 
 def _counted(survey: Survey, changed: str, merged: str) -> str:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.state.changes import changes
 from spark_jobs.state.native_variables import ends, of_key, rows_of
 from spark_jobs.state.reading import load, readable
 from spark_jobs.state.retained import Retained
@@ -80,16 +79,9 @@ def _history(
         after = None if row["change_type"] == "delete" else json.loads(row["value"])
         if before == after:
             continue
-        plan = past.planned.get(row["batch_id"])
-        yield Happening(
-            row["batch_id"],
-            None if plan is None else plan.planned_ms,
-            None if plan is None else plan.watermark_ms,
-            store.name if store.name != "default" else store.operator,
-            row["key"],
-            _what(before, after),
-            changes(before, after),
-            after,
+        name = store.name if store.name != "default" else store.operator
+        yield past.happening(
+            row["batch_id"], name, row["key"], what=_what(before, after), before=before, after=after
         )
         values[row["key"]] = after
 

@@ -13,6 +13,7 @@ import msgspec
 
 from spark_jobs.runtime.admission import Seen, order
 from spark_jobs.runtime.codec import KeptCodec
+from spark_jobs.runtime.key_filter import KeyFilter, takes
 from spark_jobs.runtime.key_step import KeyStep
 from spark_jobs.runtime.keyed import Kept
 from spark_jobs.runtime.state_step import PlainState, StateStep
@@ -37,6 +38,7 @@ class Rekeying:
         key_steps: From the checkpoint's keys to the code's, in order.
         state_version: The code's.
         state_steps: All that are declared.
+        only: Which keys are the stream's; others are left out.
     """
 
     stream: str
@@ -44,6 +46,7 @@ class Rekeying:
     key_steps: tuple[KeyStep, ...]
     state_version: int
     state_steps: tuple[StateStep, ...]
+    only: tuple[KeyFilter, ...] = ()
 
     def begin(self) -> Rekeyed:
         """For one task: decoders and encoders are made once for many states."""
@@ -81,6 +84,10 @@ class Rekeyed:
             if not isinstance(key, str) or not key:
                 raise self._error(old, step, repr(key))
         return str(key)
+
+    def takes(self, key: str) -> bool:
+        """Whether a key, as it is now, is the stream's."""
+        return takes(self._how.only, key)
 
     def state(self, of: int, key: str, text: bytes) -> bytes:
         """A state in the present version.

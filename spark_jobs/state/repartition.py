@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_jobs.runtime import storage
+from spark_jobs.state.building import UNFINISHED, Step, Steps, unfinished
 from spark_jobs.state.checksums import Placement, StateDigests, survey
 from spark_jobs.state.comparing import Difference, State, compare_entries
-from spark_jobs.state.copying import copy_checkpoint, paths_in, remove, size_of
+from spark_jobs.state.copying import copy_checkpoint, paths_in
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.soundness import ROCKSDB, Sound, examine
 from spark_jobs.state.steps import Report
@@ -20,9 +19,6 @@ from spark_jobs.state.variables import is_movable, variables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-UNFINISHED = "_repartition.json"
-"""File in a target that is not finished, by which the next attempt knows it may be thrown away."""
 
 _SHOWN = 5
 _LONGEST = 200
@@ -38,15 +34,6 @@ class RepartitionFailedError(StateError):
 
 class ProofError(StateError):
     """After the repartition the state is not what it was; the source is as it was."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """What a step took: seconds, and the bytes it has added to the target."""
-
-    name: str
-    seconds: float
-    bytes_written: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,20 +87,19 @@ def repartition(
     sound = _check(source_uri, target_uri, partitions)
     if sound.partitions == partitions:
         return Repartitioned(False, partitions, partitions, sound.batch_id, sound.batch_id)
-    steps: list[Step] = []
+    steps = Steps(target_uri)
     report("digest", "the state as it is")
-    with _timed(steps, "digest"):
+    with steps.timed("digest"):
         before = _digest(spark, source_uri, sound)
-    with _timed(steps, "copy", target_uri):
-        _make_room(source_uri, target_uri, partitions)
-        copy_checkpoint(source_uri, target_uri, report)
-    report("repartition", f"{sound.partitions} to {partitions} partitions")
-    with _timed(steps, "repartition", target_uri):
-        _run(spark, target_uri, partitions)
-    report("prove", f"{sum(digest.entries for digest in before.values())} entries")
-    with _timed(steps, "prove"):
-        per_partition = _prove(spark, source_uri, target_uri, partitions, before)
-    remove(f"{target_uri}/{UNFINISHED}")
+    with unfinished(target_uri, {"source": source_uri, "partitions": partitions}):
+        with steps.timed("copy"):
+            copy_checkpoint(source_uri, target_uri, report)
+        report("repartition", f"{sound.partitions} to {partitions} partitions")
+        with steps.timed("repartition"):
+            _run(spark, target_uri, partitions)
+        report("prove", f"{sum(digest.entries for digest in before.values())} entries")
+        with steps.timed("prove"):
+            per_partition = _prove(spark, source_uri, target_uri, partitions, before)
     return Repartitioned(
         True,
         sound.partitions,
@@ -122,7 +108,7 @@ def repartition(
         sound.batch_id + 1,
         before,
         per_partition,
-        tuple(steps),
+        steps.done,
     )
 
 
@@ -181,12 +167,6 @@ def _require_movable(source_uri: str, unknown: Sequence[str]) -> None:
             f"{', '.join(unknown)}: it cannot be proved that it was moved; begin a new checkpoint with the "
             "other number of partitions"
         )
-
-
-def _make_room(source_uri: str, target_uri: str, partitions: int) -> None:
-    remove(target_uri)
-    # First of all, so that whatever is there after an interruption is known to be unfinished.
-    storage.write_json(f"{target_uri}/{UNFINISHED}", {"source": source_uri, "partitions": partitions})
 
 
 def _run(spark: SparkSession, target_uri: str, partitions: int) -> None:
@@ -248,12 +228,3 @@ def _misplaced(placement: Placement) -> list[str]:
     return problems + [
         f"{name}, of which it is not known how it is partitioned" for name in placement.unknown
     ]
-
-
-@contextmanager
-def _timed(steps: list[Step], name: str, target_uri: str | None = None) -> Iterator[None]:
-    begun = time.monotonic()
-    size = size_of(target_uri) if target_uri and name != "copy" else 0
-    yield
-    written = size_of(target_uri) - size if target_uri else 0
-    steps.append(Step(name, round(time.monotonic() - begun, 3), written))

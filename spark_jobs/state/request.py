@@ -37,6 +37,7 @@ class Request:
         asked_by: Who asked, if it may ask again after it has died; else empty.
         operations_uri: Folder of all operations on the stream; empty if it is not known.
         logs_uri: Folder of their logs; likewise.
+        other: Another stream that the operation is about, as a driver of it would be started now.
     """
 
     operation: str
@@ -57,6 +58,7 @@ class Request:
     asked_by: str = ""
     operations_uri: str = ""
     logs_uri: str = ""
+    other: Config | None = None
 
     @property
     def stamp(self) -> str:
@@ -77,5 +79,11 @@ def load_request(uri: str) -> Request:
         raise StateError(
             f"{uri}: expected a request of version {VERSION}, found {found}; `stateward state` writes it"
         )
-    plain = {name: value for name, value in document.items() if name not in ("version", "config")}
-    return Request(**plain, config=parse_config(document["config"], uri), document=document["config"])
+    plain = {name: value for name, value in document.items() if name not in ("version", "config", "other")}
+    other = document.get("other")
+    return Request(
+        **plain,
+        config=parse_config(document["config"], uri),
+        document=document["config"],
+        other=None if other is None else parse_config(other, uri),
+    )

@@ -18,6 +18,7 @@ from spark_jobs.state import copying, manifest
 from spark_jobs.state.copying import CopiedFile
 from spark_jobs.state.drained import require_drained
 from spark_jobs.state.errors import StateError
+from spark_jobs.state.lineage import require_whole_state
 from spark_jobs.state.manifest import CHECKPOINT, Manifest
 from spark_jobs.state.outputs import tables_at
 from spark_jobs.state.shelf import Shelf
@@ -96,7 +97,8 @@ def make_savepoint(
         runs: Whether the stream runs, which only a dry run bears.
 
     Raises:
-        StateError: There is no checkpoint, a batch of it is pending or missing, or the id is taken.
+        StateError: There is no checkpoint, a batch of it is pending or missing, or a file of its state; or
+            the id is taken.
         CopyError: A file cannot be read or written, or is damaged; the savepoint stays without a manifest.
     """
     checkpoint = require_drained(config.stream, generation.uri, runs=runs)
@@ -104,6 +106,8 @@ def make_savepoint(
         raise StateError(
             f"stream {config.stream}: expected no savepoint {savepoint}, found one. Try again in a second."
         )
+    if not runs:
+        require_whole_state(config.stream, generation.uri)
     folder = shelf.folder(savepoint)
     tables = tables_at(config.stream, config.tables)
     files: list[CopiedFile] = []

@@ -1,8 +1,4 @@
-"""The first states of a new stream, from a table: computed, written into a checkpoint, and proved.
-
-The checkpoint's first batch is one of ours that reads nothing from Kafka. It ends where the stream begins to
-read, so to the stream's first start it is one that has run already.
-"""
+"""The first states of a new stream, from a table: computed, written into a checkpoint, and proved."""
 
 from __future__ import annotations
 
@@ -14,14 +10,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from spark_jobs.runtime import storage
-from spark_jobs.runtime.checkpoint import Checkpoint, offset_json
 from spark_jobs.runtime.offsets import Offsets
-from spark_jobs.state import bucket_states, stand_in
+from spark_jobs.runtime.session import start_coordinator
 from spark_jobs.state.bucket_states import STATES_SCHEMA, Sums
-from spark_jobs.state.bucket_writer import stage, write_buckets
-from spark_jobs.state.copying import remove
 from spark_jobs.state.errors import StateError
+from spark_jobs.state.first_states import FirstStates
 from spark_jobs.state.seeding import Seeded, Seeding, missing_columns
 from spark_jobs.state.steps import Report
 from spark_jobs.state.stores import in_words
@@ -29,10 +22,6 @@ from spark_jobs.state.stores import in_words
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-UNFINISHED = "_seed.json"
-"""File in a target that is not finished."""
-
-_STAGED = "_states"
 _SHOWN = 5
 _LONGEST = 200
 _SEEDED_DDL = "bucket int, key string, state binary, wake_ms bigint, wrong string, skipped boolean"
@@ -77,10 +66,11 @@ class Seed:
     """One table as the first states of a stream.
 
     Attributes:
-        spark: A session, whose shuffle partitions are those of the state.
+        spark: A session.
         stream: The stream's name.
         table: The rows.
         how: What becomes of them.
+        partitions: How many its state is to have.
         state_version: Of the stream.
         report: Called with ``check``, ``write`` and ``prove``.
     """
@@ -89,6 +79,7 @@ class Seed:
     stream: str
     table: DataFrame
     how: Seeding
+    partitions: int
     state_version: int
     report: Report
 
@@ -117,40 +108,16 @@ class Seed:
         """
         survey = self.survey()
         with self._in_words():
-            remove(target_uri)
-            storage.write_json(f"{target_uri}/{UNFINISHED}", {"stream": self.stream})
             states = self._seeded().where("state IS NOT NULL").select("bucket", "key", "state", "wake_ms")
-            self.report("write", f"{survey.keys} keys")
-            staged = f"{target_uri}/{_STAGED}"
-            stage(bucket_states.parts(states), staged)
-            self._write(staged, target_uri, begin)
-            remove(staged)
-            self.report("prove", "every bucket")
-            # Computed again, so a function that does not give the same each time is found too.
-            expected = bucket_states.sums_of(states)
-            bucket_states.prove(
+            first = FirstStates(
                 self.spark,
                 self.stream,
-                target_uri,
-                expected,
-                buckets=self.how.buckets,
-                state_version=self.state_version,
+                self.partitions,
+                self.how.buckets,
+                self.state_version,
+                self.report,
             )
-        remove(f"{target_uri}/{UNFINISHED}")
-        return Sown(survey, expected)
-
-    def _write(self, staged: str, target_uri: str, begin: Offsets) -> None:
-        Checkpoint(target_uri).write_initial_offsets(begin)
-        offsets = offset_json(begin)
-        write_buckets(
-            self.spark,
-            staged,
-            target_uri,
-            begin=offsets,
-            state_version=self.state_version,
-            name=f"seed {self.stream}",
-        )
-        stand_in.put_offsets(target_uri, 0, offsets)
+            return Sown(survey, first.write(states, target_uri, begin))
 
     def _require_columns(self) -> None:
         columns = self.table.columns
@@ -212,7 +179,6 @@ class Seed:
     @contextmanager
     def _in_words(self) -> Iterator[None]:
         failed = f"stream {self.stream}: the table could not become its state, and it has none"
-        # In a session that has run no stream the state store's coordinator does not exist until then.
-        _ = self.spark.streams.active
+        start_coordinator(self.spark)
         with in_words(SeedFailedError, failed):
             yield

@@ -9,6 +9,7 @@ from spark_jobs.runtime import generations
 from spark_jobs.runtime.broker import Broker, TopicMissingError
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.config import Config
+from spark_jobs.runtime.generations import Generation
 from spark_jobs.runtime.offsets import Offsets
 from spark_jobs.runtime.stream_job import StreamJob
 from spark_jobs.state.answer import Answer, Listing
@@ -32,7 +33,7 @@ def seed_call(context: Context) -> Answer:
         BrokerAwayError: Kafka does not answer.
     """
     job, table = context.job, context.request.arguments["table"]
-    _require_new(context)
+    require_new(context.stream, context.generation)
     if not isinstance(job, StreamJob):
         raise StateError(
             f"stream {context.stream}: expected a stream of keyed logic, found another kind: what Spark's "
@@ -64,12 +65,17 @@ def seed_call(context: Context) -> Answer:
     )
 
 
-def _require_new(context: Context) -> None:
-    if Checkpoint(context.generation.uri).last_planned() >= 0:
+def require_new(stream: str, generation: Generation) -> None:
+    """Make sure that a stream has no checkpoint.
+
+    Raises:
+        StateError: It has one.
+    """
+    if Checkpoint(generation.uri).last_planned() >= 0:
         raise StateError(
-            f"stream {context.stream}: expected a stream without a checkpoint, found one in "
-            f"{context.generation.uri}. What it keeps would be lost: seed a new stream, or remove the "
-            "checkpoint by hand if the stream is to begin anew."
+            f"stream {stream}: expected a stream without a checkpoint, found one in {generation.uri}. What "
+            "it keeps would be lost: take a new stream, or remove the checkpoint by hand if the stream is to "
+            "begin anew."
         )
 
 
@@ -96,8 +102,10 @@ def _seed(context: Context, job: StreamJob) -> Seed:
         arguments["separator"],
         job.seed,
         config.state_buckets,
+        job.only,
     )
-    return Seed(spark, context.stream, rows, how, job.state_version, context.report)
+    partitions, version = config.state_partitions, job.state_version
+    return Seed(spark, context.stream, rows, how, partitions, version, context.report)
 
 
 def _begin(config: Config) -> Offsets:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 
+from spark_jobs.runtime.key_filter import KeyFilter, takes
 from spark_jobs.runtime.keyed import Kept
 from spark_jobs.runtime.lanes import bucket_of
 from spark_jobs.runtime.seed_rule import SeedRow, SeedRule
@@ -48,6 +49,7 @@ class Seeding:
         separator: Between them, if they are several.
         seed: The stream's own function; None: columns have the names of the state's fields.
         buckets: How many the stream has.
+        only: Which keys are the stream's.
     """
 
     rule: KeyRule
@@ -55,6 +57,7 @@ class Seeding:
     separator: str
     seed: SeedRule | None
     buckets: int
+    only: tuple[KeyFilter, ...] = ()
 
     def rows(self, rows: Iterable[Mapping[str, Any]]) -> list[Seeded]:
         """What becomes of rows of the table."""
@@ -66,6 +69,8 @@ class Seeding:
         if any(part is None or part == "" for part in parts):
             return Seeded(0, "", None, None, f"no key in {', '.join(self.columns)}")
         key = self.separator.join(map(str, parts))
+        if not takes(self.only, key):
+            return Seeded(0, key, None, None, "its key is another stream's")
         try:
             state = self._state(key, row)
             if state is None:

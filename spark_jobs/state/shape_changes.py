@@ -1,6 +1,6 @@
 """What decoding makes of a state or event of an older shape. Pure.
 
-What is said here of `runtime.codec` is proven with it: tests/unit/test_shape_changes.py decodes old texts
+What is said here of `runtime.codec` is proven with it: tests/unit/test_shape_*.py decode old texts
 with new types for each kind of change.
 """
 

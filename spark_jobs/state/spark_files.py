@@ -38,7 +38,7 @@ def found_by_spark(checkpoint_uri: str) -> dict[str, Any] | None:
         return None
     _, metadata, *sources = text.splitlines()
     conf = json.loads(metadata).get("conf", {})
-    operators = [_operator(f"{uri}/state/{number}") for number in _operators(uri)]
+    operators = [_operator(f"{uri}/state/{number}") for number in operator_numbers(uri)]
     names = [operator["name"] for operator in operators]
     kind = "landing" if not names else "keyed" if _KEYED in names else "native"
     spark = {
@@ -56,14 +56,20 @@ def found_by_spark(checkpoint_uri: str) -> dict[str, Any] | None:
     }
 
 
-def _operators(uri: str) -> list[int]:
+def operator_numbers(uri: str) -> list[int]:
+    """The numbers of the operators that have a state."""
     return sorted(int(name) for name in storage.list_names(f"{uri}/state") if name.isdigit())
+
+
+def operator_metadata(uri: str) -> dict[str, Any]:
+    """What Spark has written of one operator's state in its folder, of either version; empty without any."""
+    text = _newest(f"{uri}/_metadata/v2") or storage.read_text(f"{uri}/_metadata/metadata")
+    return json.loads(text.splitlines()[1]) if text else {}
 
 
 def _operator(uri: str) -> dict[str, Any]:
     """Name, time mode, variables and schemas of one operator."""
-    text = _newest(f"{uri}/_metadata/v2") or storage.read_text(f"{uri}/_metadata/metadata")
-    document = json.loads(text.splitlines()[1]) if text else {}
+    document = operator_metadata(uri)
     stores = document.get("stateStoreInfo", [])
     found: dict[str, Any] = {
         "name": document.get("operatorInfo", {}).get("operatorName", "unknown"),

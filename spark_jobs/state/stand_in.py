@@ -42,6 +42,22 @@ def stand_in(source_uri: str, checkpoint_uri: str, batch_id: int) -> None:
     _change(checkpoint_uri, f"commits/{batch_id + 1}", {_NEXT_WATERMARK: committed[_NEXT_WATERMARK]})
 
 
+def go_on_from(source_uri: str, batch_id: int, checkpoint_uri: str, own_batch: int) -> None:
+    """Let a batch of another checkpoint have the watermark and the time of one of the source.
+
+    Args:
+        source_uri: The source.
+        batch_id: Its batch.
+        checkpoint_uri: The other checkpoint.
+        own_batch: Its batch.
+    """
+    was = json.loads(_text(source_uri, f"offsets/{batch_id}").split("\n")[1])
+    committed = json.loads(_text(source_uri, f"commits/{batch_id}").split("\n")[1])
+    _change(checkpoint_uri, f"offsets/{own_batch}", {name: was[name] for name in _OF_THE_PLAN})
+    following = {_NEXT_WATERMARK: committed[_NEXT_WATERMARK]}
+    _change(checkpoint_uri, f"commits/{own_batch}", following)
+
+
 def put_offsets(checkpoint_uri: str, batch_id: int, offsets: dict[str, Any]) -> None:
     """Let a batch end at some offsets."""
     _change(checkpoint_uri, f"offsets/{batch_id}", {}, [json.dumps(offsets)])

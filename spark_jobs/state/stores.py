@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.failure import explain
+from spark_jobs.runtime.session import start_coordinator
 from spark_jobs.runtime.state_log import HEAD_NAME, LOG_NAME
 from spark_jobs.state.errors import StateError
 
@@ -134,8 +135,6 @@ def load(
         batch_id: A retained batch, or None for the newest.
         options: More for the source.
     """
-    # In a session that has run no stream the state store's coordinator does not exist until it is asked for.
-    _ = spark.streams.active
     chosen = {**store.options, **(options or {})}
     if variable is not None:
         chosen["stateVarName"] = variable
@@ -157,8 +156,7 @@ def readable(spark: SparkSession, checkpoint_uri: str) -> Iterator[None]:
 @contextmanager
 def format_of(spark: SparkSession, checkpoint_uri: str) -> Iterator[None]:
     """Give the session the format of a checkpoint, which Spark does not take from the checkpoint itself."""
-    # As in `load`; the metadata is read without it.
-    _ = spark.streams.active
+    start_coordinator(spark)
     before = spark.conf.get(_FORMAT_CONF, None)
     spark.conf.set(_FORMAT_CONF, str(format_version(checkpoint_uri)))
     try:

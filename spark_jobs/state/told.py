@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.runtime.checkpoint import PlannedBatch
-from spark_jobs.state.changes import Change
+from spark_jobs.state.changes import Change, changes
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,14 @@ class Past:
     base: int | None
     spans: tuple[tuple[int, int], ...]
     planned: Mapping[int, PlannedBatch]
+
+    def happening(
+        self, batch_id: int, store: str, key: str, *, what: str, before: Any, after: Any
+    ) -> Happening:
+        """What a batch did to the key, from what was kept before it and after; None if nothing."""
+        plan = self.planned.get(batch_id)
+        planned_ms, watermark_ms = (None, None) if plan is None else (plan.planned_ms, plan.watermark_ms)
+        return Happening(batch_id, planned_ms, watermark_ms, store, key, what, changes(before, after), after)
 
 
 @dataclass(frozen=True)

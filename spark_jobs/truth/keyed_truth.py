@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any
 
 from spark_jobs.runtime.config import Config
+from spark_jobs.runtime.key_filter import takes
 from spark_jobs.runtime.keyed import fold_all
 from spark_jobs.runtime.native_job import NativeJob
 from spark_jobs.runtime.parse import Parsed, Parser
@@ -58,8 +59,8 @@ class KeyedTruth:
         mark = record.mark
         if mark == DEAD and record.field is not None and record.field not in self._names:
             mark = EVENT
-        self._counts[_COUNT_OF[mark]] += 1
         if mark == DEAD:
+            self._counts[_COUNT_OF[mark]] += 1
             self._see_dead(record)
             return
         parsed = self._parser.parse(record.value, self._recorded_ms)
@@ -68,6 +69,9 @@ class KeyedTruth:
                 record, f"a valid record ({mark})", f"a dead letter ({parsed.reason}: {parsed.detail})"
             )
         key = self._owner(parsed.record)
+        if not takes(self._job.only, key):
+            return
+        self._counts[_COUNT_OF[mark]] += 1
         if mark == EVENT:
             self._events[key].append(event_of(self._job, parsed))
         elif mark == LATE:

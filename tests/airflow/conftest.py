@@ -73,6 +73,21 @@ class House:
         self.runs.append(run)
         return run
 
+    def store_dags(self) -> None:
+        """Store the DAGs as this installation writes them, as its DAG processor would have.
+
+        Every `dag.test()` stores what it finds changed, and the address of an asset is this
+        installation's own: two runs at once would both add it, and one would fail.
+        """
+        done = subprocess.run(
+            [sys.executable, "-m", "airflow", "dags", "reserialize"],
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+
     def run_here(self, action: str, dag_id: str = f"stream_{STREAM}") -> dict[str, str]:
         """Run the stream's DAG in this process, for runs that end by themselves."""
         from airflow.dag_processing.dagbag import DagBag

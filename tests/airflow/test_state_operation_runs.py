@@ -123,6 +123,33 @@ def test_a_stopped_stream_stays_stopped_and_is_not_watched(house: House, jobs: J
     assert house.starts() == []
 
 
+def scheduled(house: House) -> dict[str, str]:
+    """Run the DAG of savepoints on schedule in this process; returns the states of its tasks."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    dag = DagBag(str(ROOT / "dags" / "savepoints.py")).dags[f"savepoints_{STREAM}"]
+    return {task.task_id: str(task.state) for task in dag.test().get_task_instances()}
+
+
+def test_a_scheduled_savepoint_waits_for_the_stream_to_be_deployed(
+    house: House, jobs: Jobs, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Path(house.environment["STATEWARD_STREAMS"], f"{STREAM}.yaml").open("a") as text:
+        text.write('\nsavepoints: {schedule: "0 4 * * *", keep: 5, days: 2}\n')
+    found = scheduled(house)
+    assert found.pop("deployed") == "success"
+    assert set(found.values()) == {"skipped"}
+    assert jobs.ran == []
+    assert f"stream {STREAM} was never deployed" in caplog.text
+
+    house.trigger("run")
+    running(house, starts=1)
+    house.run_here("stop")
+    found = scheduled(house)
+    assert [found[task] for task in ("deployed", "drain", "operate", "outcome", "prune")] == ["success"] * 5
+    assert jobs.ran == ["savepoint", "prune"]
+
+
 def test_a_refusal_starts_the_stream_again_and_fails_the_run_with_its_words(
     supervised: House, jobs: Jobs, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from include.layout import Layout
-from include.operators.asked import field_parameter
-from include.operators.state_operation import StateOperationOperator
+from include.operators.asked import asked_of, field_parameter
+from include.operators.operation_outcome import OperationOutcomeOperator
+from include.operators.state_operation import SavepointBeforeOperator, StateOperationOperator
 from include.plugins.state_operations import StateOperationsPlugin, operations_app
 from include.state.verbs import VERBS
 from tests.airflow.conftest import ROOT, STREAM
@@ -71,6 +72,7 @@ def test_savepoints_on_schedule_are_for_streams_that_ask_for_them(
     assert bag.import_errors == {}
     [dag] = bag.dags.values()
     assert (dag.dag_id, dag.max_active_runs, dag.catchup) == (f"savepoints_{STREAM}", 1, False)
+    assert [task.task_id for task in dag.topological_sort()][:2] == ["deployed", "drain"]
     assert [task.task_id for task in dag.topological_sort()][-2:] == ["outcome", "prune"]
     assert dag.get_task("prune").given == {"keep": 5, "days": 2}
     assert dag.get_task("operate").asks["savepoint_reason"] == "scheduled, 0 4 * * *"
@@ -119,6 +121,65 @@ def test_a_refusal_fails_the_task_in_words(layout: Layout) -> None:
     [told], ti = operate("explain")
     assert told == "explain: key: expected The key, found nothing"
     assert ti.pushed == {"reason": told}
+
+
+@pytest.mark.parametrize(
+    ("verb", "way_back"), [("repartition", True), ("migrate", True), ("split", False), ("restore", False)]
+)
+def test_what_can_be_taken_back_has_a_savepoint_before_it(layout: Layout, verb: str, way_back: bool) -> None:
+    fields = {"split_into": "user_activity"} if verb == "split" else {}
+    params = {name: parameter.resolve() for name, parameter in form().items()}
+    context: Any = {
+        "params": {**params, "verb": verb, "stream": STREAM, **fields},
+        "dag_run": SimpleNamespace(dag_id="state_operations", run_id="r", start_date=datetime.now(UTC)),
+    }
+    asked = asked_of(context, None)
+    asked.check()
+    task = SavepointBeforeOperator(task_id="savepoint")
+    if way_back:
+        assert task.choose(asked)[0].name == "savepoint"
+    else:
+        with pytest.raises(AirflowSkipException):
+            task.choose(asked)
+
+
+@pytest.mark.parametrize(
+    ("restored", "watched", "words"),
+    [
+        ("success", "success", "went back to the savepoint made before, and runs"),
+        (
+            "success",
+            "failed",
+            "does not run (the keys are of version 1). If this release cannot",
+        ),
+        ("failed", "upstream_failed", "could not be brought back: look at go_back.watch"),
+        ("skipped", "skipped", ""),
+    ],
+)
+def test_the_outcome_says_where_the_way_back_has_led(
+    layout: Layout, restored: str, watched: str, words: str
+) -> None:
+    task = OperationOutcomeOperator(
+        task_id="outcome", judged=["watch"], restored_by="go_back.restore", way_back="go_back.watch"
+    )
+    states = {"watch": "failed", "go_back.restore": restored, "go_back.watch": watched}
+    reasons = {"watch": "no batch", "go_back.watch": "the keys are of version 1"}
+    params = {name: parameter.resolve() for name, parameter in form().items()}
+    context: Any = {
+        "params": {**params, "verb": "migrate", "stream": STREAM},
+        "dag_run": SimpleNamespace(dag_id="state_operations", run_id="r", start_date=datetime.now(UTC)),
+        "ti": SimpleNamespace(
+            dag_id="state_operations",
+            run_id="r",
+            get_task_states=lambda dag_id, run_ids: {"r": states},
+            xcom_pull=lambda task_ids, key: reasons.get(task_ids),
+        ),
+    }
+    with pytest.raises(AirflowFailException) as told:
+        task.execute(context)
+    assert str(told.value).startswith("watch: no batch")
+    assert words in str(told.value)
+    assert words or "savepoint" not in str(told.value)
 
 
 @pytest.fixture

@@ -41,6 +41,7 @@ def running(house: House, starts: int) -> int:
 
 
 def test_two_triggers_at_once_leave_one_driver_and_one_supervisor(house: House) -> None:
+    house.store_dags()
     first, second = house.trigger("run"), house.trigger("run")
     pid = running(house, starts=1)
     ended = wait_until(

@@ -19,10 +19,11 @@ from include.control import processes
 from include.control.observe import read_supervisor, thresholds_of
 from include.control.status import Control, Launch, control_document
 from include.control.supervisor import claim
+from include.control.thresholds import Thresholds
 from include.layout import Layout
 from include.spec import load_spec
 from include.storage import write_json
-from include.triggers.stream_progress import StreamProgressTrigger
+from include.triggers.stream_progress import StreamProgressTrigger, Watch
 
 pytestmark = pytest.mark.airflow
 
@@ -59,9 +60,9 @@ def driver(layout: Layout) -> Iterator[psutil.Popen]:
     process.wait()
 
 
-def report(layout: Layout, now: datetime, state: str = "running") -> None:
+def report(layout: Layout, now: datetime, state: str = "running", **more: Any) -> None:
     times = {"started_at": now.isoformat(), "updated_at": now.isoformat()}
-    document = {"stream": STREAM, "run_id": "r1", "state": state, "batch_id": 1, **times}
+    document = {"stream": STREAM, "run_id": "r1", "state": state, "batch_id": 1, **times, **more}
     write_json(layout.status_uri(STREAM), document)
 
 
@@ -113,6 +114,27 @@ def test_it_renews_the_heartbeat_of_its_dag_run(layout: Layout, driver: psutil.P
     found = read_supervisor(layout, STREAM)
     assert found is not None
     assert datetime.now(UTC) - found.at < timedelta(seconds=10)
+
+
+def test_a_slow_stream_is_told_once_for_each_level_and_leads_to_nothing(
+    layout: Layout, driver: psutil.Popen, caplog: pytest.LogCaptureFixture
+) -> None:
+    watch = Watch(STREAM, "dag/run", Thresholds.from_json(LIMITS), layout)
+    said = []
+    for took_ms in (1_000, 61_000, 62_000, 301_000, 1_000, 1_000):
+        caplog.clear()
+        with caplog.at_level("INFO"):
+            report(layout, datetime.now(UTC), batch_duration_ms=took_ms)
+            assert watch.look() is None
+        said.append([record.getMessage().split(" (limit")[0] for record in caplog.records])
+    assert said == [
+        [],
+        [f"stream {STREAM}: warn: the last batch took 61 s"],
+        [],
+        [f"stream {STREAM}: critical: the last batch took 5 min"],
+        [f"stream {STREAM}: all measures are within their limits again"],
+        [],
+    ]
 
 
 def test_it_fires_when_the_driver_is_gone(layout: Layout, driver: psutil.Popen) -> None:

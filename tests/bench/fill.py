@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import chain
 
 from confluent_kafka import Producer
 
+from include.platform.topics import ensure_topic
+from spark_jobs.runtime.broker import Broker, BrokerAwayError
 from tests.bench.workload import Events, Workload, end_of_topic, flush_records, records
+from tests.waiting import wait_until
 
 _FLUSH_S = 300.0
 
 
 class FillError(RuntimeError):
     """The broker did not take every record."""
+
+
+def fill_topic(bootstrap: str, workload: Workload, events: Events) -> None:
+    """Fill the topic of a workload, unless it is there already."""
+    topic = workload.topic(False)
+    ensure_topic(bootstrap, topic, workload.partitions, create=True)
+    broker = Broker(bootstrap)
+
+    def held_now() -> list[int] | None:
+        # A topic that was made a moment ago has no leaders yet.
+        with suppress(BrokerAwayError):
+            return list(broker.end_offsets(topic, workload.partitions).values())
+        return None
+
+    held = sum(wait_until(held_now, 30, f"topic {topic} has leaders") or [])
+    if held == 0:
+        fill(bootstrap, topic, workload, events)
+        return
+    wanted = workload.events + workload.partitions
+    assert held == wanted, f"topic {topic}: expected {wanted:,} records or none, found {held:,}"
 
 
 def fill(bootstrap: str, topic: str, workload: Workload, events: Events, flush_users: bool = False) -> None:

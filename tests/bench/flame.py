@@ -9,7 +9,6 @@ add up to the CPU time of a record.
 from __future__ import annotations
 
 import argparse
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -24,6 +23,7 @@ from tests.bench import flame_stacks
 from tests.bench.environments import python_of
 from tests.bench.flame_chart import draw_flames
 from tests.bench.flame_stacks import Stacks
+from tests.bench.folders import emptied
 from tests.bench.roles import BROKER, JVM, ROLES, role_of
 from tests.bench.sustained import Run, running
 from tests.bench.threads import ThreadTimes, spent, thread_times
@@ -59,8 +59,7 @@ def main(arguments: list[str]) -> int:
 
 def _record(run: Run, warm_up: int, seconds: int, py_spy: Path, folder: Path) -> Stacks:
     """CPU time in microseconds per record, by role, thread and stack."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    emptied(folder)
     wait_until(
         lambda: (run.launch.status().get("consumed") or 0) >= warm_up,
         600,

@@ -24,7 +24,8 @@ from include.settings import Settings
 from include.traffic.generate import SLICE_MS, Plan
 from include.traffic.profiles import PROFILES
 from include.traffic.records import Slice
-from tests.bench.operations import Operations, emptied
+from tests.bench.folders import emptied
+from tests.bench.operations import Operations
 from tests.bench.run import benchmark_broker
 from tests.kafka_broker import RunningBroker
 from tests.spark.driven import Driven

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import statistics
 import sys
 import time
 from datetime import UTC, datetime
 from typing import Any
 
+from include.control.launch import DRIVER_CONF, resolved_configuration
 from include.settings import Settings
+from include.spec import load_spec
+from tests.bench.folders import emptied
 from tests.bench.roles import BROKER, usage
 from tests.bench.run import benchmark_broker
 from tests.spark.launches import Launch
@@ -29,20 +31,20 @@ def main(arguments: list[str]) -> int:
     """Measure, and print a line of JSON."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.idle", description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=int, default=90, help="of silence (%(default)s)")
-    parser.add_argument("--warm-up", type=int, default=90, help="batches that do not count (%(default)s)")
+    parser.add_argument("--warm-up", type=int, default=400, help="batches that do not count (%(default)s)")
     given = parser.parse_args(arguments)
     folder = Settings().home / "bench" / "idle"
-    shutil.rmtree(folder, ignore_errors=True)
-    (folder / "run").mkdir(parents=True)
     with benchmark_broker(folder / "kafka") as broker:
         assert broker.process is not None
         broker.create_topic(_TOPIC, 3)
-        launch = Launch(folder / "run", broker, _TOPIC, driver_memory="1g", buckets=64)
+        launch = Launch(
+            emptied(folder / "run"), broker, _TOPIC, driver_memory="1g", buckets=64, driver_conf=DRIVER_CONF
+        )
         launch.send(_event(number, f"u{number}") for number in range(_SESSIONS))
-        driver = launch.start(trigger_interval_ms=1000, tick={"mode": "auto", "interval_ms": 5000})
+        driver = launch.start(**_settings(launch))
         try:
             launch.wait_for("the sessions are open", consumed=_SESSIONS)
-            # The JVM compiles for a while after the first batches; a stream that is idle has run for long.
+            # The JVM compiles for minutes after the first batches; a stream that is idle has run for long.
             _trickle(launch, _SESSIONS, given.warm_up)
             result = _silence(launch, given.seconds, driver.pid, broker.process.pid)
             durations = _trickle(launch, _SESSIONS + given.warm_up, _RECORDS)
@@ -55,6 +57,15 @@ def main(arguments: list[str]) -> int:
         results.write(json.dumps(result) + "\n")
     print(json.dumps(result), flush=True)
     return 0
+
+
+def _settings(launch: Launch) -> dict[str, Any]:
+    """Whatever makes an idle driver work, as the stream's YAML has it."""
+    document = resolved_configuration(load_spec(launch.stream.name), Settings(), "bench")
+    return {
+        **{name: document[name] for name in ("trigger_interval_ms", "tick")},
+        "lease": {**document["lease"], "uri": launch.uri("leases")},
+    }
 
 
 def _event(number: int, user: str) -> tuple[bytes, bytes]:

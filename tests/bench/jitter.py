@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from include.control.launch import DRIVER_CONF
 from include.settings import Settings
 from tests.bench.run import benchmark_broker
 from tests.kafka_broker import RunningBroker
@@ -57,7 +58,9 @@ def _expire(
     """Create the keys and let them expire; of each batch with rows its duration (ms) and their number."""
     topic = f"jitter-{folder.name}"
     broker.create_topic(topic, _PARTITIONS)
-    launch = Launch(folder, broker, topic, _PARTITIONS, driver_memory="1g", buckets=64)
+    launch = Launch(
+        folder, broker, topic, _PARTITIONS, driver_memory="1g", buckets=64, driver_conf=DRIVER_CONF
+    )
     launch.start(
         max_records_per_batch=2 * keys,
         trigger_interval_ms=1000,

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
+from include.control.launch import DRIVER_CONF
 from include.settings import Settings
 from tests.bench.run import benchmark_broker
 from tests.kafka_broker import RunningBroker
@@ -58,7 +59,9 @@ def main(arguments: list[str]) -> int:
 
 def _run(broker: RunningBroker, folder: Path, emission: str, given: argparse.Namespace) -> float:
     """Drive one stream; returns from when on events count."""
-    launch = Launch(folder, broker, _TOPIC, _PARTITIONS, driver_memory="1g", buckets=64)
+    launch = Launch(
+        folder, broker, _TOPIC, _PARTITIONS, driver_memory="1g", buckets=64, driver_conf=DRIVER_CONF
+    )
     launch.start(
         emission=emission,
         max_records_per_batch=100_000,

@@ -24,9 +24,10 @@ from typing import Any
 import psutil
 
 from include.settings import CHECKOUT, Settings
-from tests.bench.fill import fill
+from tests.bench.fill import fill_topic
+from tests.bench.folders import emptied
 from tests.bench.measure import task_of
-from tests.bench.operations import Done, Operations, emptied
+from tests.bench.operations import Done, Operations
 from tests.bench.oracle import answer_of, expected
 from tests.bench.peers.task import Task
 from tests.bench.run import benchmark_broker
@@ -61,8 +62,7 @@ def main(arguments: list[str]) -> int:
         "workload": workload.as_json(),
     }
     with benchmark_broker(cache / "kafka") as broker:
-        topic = broker.create_topic(workload.topic(False), workload.partitions)
-        fill(broker.bootstrap, topic, workload, events)
+        fill_topic(broker.bootstrap, workload, events)
         variant = f"batch_{workload.events // _BATCHES}"
         task = task_of(workload, end_ms(events), folder, broker.bootstrap, variant)
         drill = Drill(Stateward(), replace(task, parallelism=_FIRST), workload)
@@ -104,8 +104,7 @@ class Drill:
     def _to_half(self, launch: Launch) -> dict[str, Any]:
         """Drain at half of the topic; returns the last status."""
         _tell("reading half of the topic")
-        driver = self.contestant.start(self.task)
-        launch.drivers.append(driver)
+        driver = self.contestant.start_in(launch, self.task)
         half = self.workload.events // 2
         wait_until(
             lambda: (_status(launch, driver).get("consumed") or 0) >= half, 900, "half of the topic is read"
@@ -132,8 +131,7 @@ class Drill:
         """Go on, to the last row; returns how long it took from the start of the driver."""
         _tell("going on")
         begun = time.time()
-        driver = self.contestant.start(self.task)
-        launch.drivers.append(driver)
+        driver = self.contestant.start_in(launch, self.task)
 
         def has(**more: int) -> bool:
             status = _status(launch, driver)

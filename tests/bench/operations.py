@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from include import batch_job
@@ -110,10 +108,3 @@ class Operations:
             "folder_uri": launch.uri("operations", operation),
             "state_limits": spec.state.limits.model_dump(),
         }
-
-
-def emptied(folder: Path) -> Path:
-    """The folder, with nothing in it."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from include.settings import Settings
-from tests.bench.measure import task_of
 from tests.bench.oracle import answer_of, expected
-from tests.bench.run import benchmark_broker
-from tests.bench.stateward import Stateward, launch_of
-from tests.bench.sustained import fill_topic, live_keys
-from tests.bench.workload import GAP_MS, Workload, end_ms, generate
+from tests.bench.stateward import Stateward
+from tests.bench.sustained import live_keys, running
+from tests.bench.workload import GAP_MS, Workload
 from tests.spark.launches import Launch
 from tests.waiting import wait_until
+
+_BATCH = 100_000
 
 
 def main(arguments: list[str]) -> int:
@@ -35,26 +35,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--keys", type=int, default=1_200_000, help="(%(default)s)")
     given = parser.parse_args(arguments)
     workload = Workload(given.events, keys=given.keys)
-    events = generate(workload)
     cache = Settings().home / "bench"
-    folder = cache / "recovery"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    contestant = Stateward()
-    with benchmark_broker(cache / "kafka") as broker:
-        fill_topic(broker.bootstrap, workload, events)
-        task = task_of(workload, end_ms(events), folder, broker.bootstrap, "batch_100000")
-        launch = launch_of(task, contestant.stream)
-        try:
-            driver = contestant.start(task)
-            launch.drivers.append(driver)
-            result = _kill_twice(launch, contestant, task, workload.events)
-            wait_until(
-                lambda: contestant.committed_at(task, launch.drivers[-1]), 600, "the last rows are committed"
-            )
-        finally:
-            launch.kill_all()
-        result["correct"] = answer_of(contestant.rows(task)) == expected(events, GAP_MS)
+    with running("stateward", workload, cache, variant=f"batch_{_BATCH}") as run:
+        launch, contestant, task = run.launch, run.contestant, run.task
+        result = _kill_twice(launch, contestant, task, workload.events)
+        wait_until(
+            lambda: contestant.committed_at(task, launch.drivers[-1]), 600, "the last rows are committed"
+        )
+    result["correct"] = answer_of(contestant.rows(task)) == expected(run.events, GAP_MS)
     result["workload"] = workload.as_json()
     with (cache / "recovery.jsonl").open("a") as results:
         results.write(json.dumps(result) + "\n")
@@ -77,7 +65,7 @@ def _kill_twice(launch: Launch, contestant: Stateward, task: Any, events: int) -
         if name == "without copies":
             shutil.rmtree(copies)
         killed_at = time.time()
-        launch.drivers.append(contestant.start(task))
+        contestant.start_in(launch, task)
         wait_until(partial(_is_running, launch, before["epoch"]), 300, "the driver runs again", 0.05)
         result[f"running again, {name}, s"] = round(time.time() - killed_at, 1)
         _read(launch, before["consumed"] + 1)

@@ -11,11 +11,12 @@ from typing import Any, cast
 
 from deltalake import DeltaTable
 
+from include.control.launch import DRIVER_CONF
 from tests.bench.contestants import RunError
 from tests.bench.oracle import Row
 from tests.bench.peers.task import Task
 from tests.kafka_broker import RunningBroker
-from tests.spark.launches import USER_SESSIONS, Launch, Stream
+from tests.spark.launches import FOR_SECONDS, USER_SESSIONS, Launch, Stream
 
 _RUN_ID = "bench"
 _BATCH = 200_000
@@ -23,12 +24,15 @@ _TRIGGER_MS = 1_000
 _BUCKETS = 64
 _DRIVER_MEMORY = "1g"
 
+# The JVM's first compiler only, which a driver has to be launched with.
+_C1 = "c1"
 _STORE = "spark.sql.streaming.stateStore"
 _PROVIDERS = "org.apache.spark.sql.execution.streaming"
 
 # Settings of Spark that docs/tuning.md compares.
 VARIANTS: dict[str, dict[str, str]] = {
     "": {},
+    _C1: {},
     "snapshots": {f"{_STORE}.rocksdb.changelogCheckpointing.enabled": "false"},
     "format_2": {f"{_STORE}.checkpointFormatVersion": "2"},
     "unsafe_rows": {f"{_STORE}.encodingFormat": "unsaferow"},
@@ -52,9 +56,20 @@ class Stateward:
         """Nothing: it runs in the project's own environment."""
         return []
 
-    def start(self, task: Task, conf: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-        """Start the driver; a variant is `batch_<records>`, or one of `VARIANTS`; ``conf`` is for Spark."""
-        launch = launch_of(task, self.stream)
+    def start(self, task: Task) -> subprocess.Popen[bytes]:
+        """Start the driver; whoever measures it ends its process."""
+        return self.start_in(launch_of(task, self.stream), task)
+
+    def start_in(
+        self, launch: Launch, task: Task, conf: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start the driver as one of those that the launch ends.
+
+        Args:
+            launch: Of the task.
+            task: Its variant is `batch_<records>`, or one of `VARIANTS`.
+            conf: For Spark.
+        """
         is_size = task.variant.startswith("batch_")
         return launch.start(
             _RUN_ID,
@@ -104,7 +119,15 @@ class _Address:
 def launch_of(task: Task, stream: Stream) -> Launch:
     """The installation of a run."""
     broker = cast(RunningBroker, _Address(task.bootstrap_servers))
-    return Launch(Path(task.folder), broker, task.topic, task.partitions, _DRIVER_MEMORY, stream)
+    return Launch(
+        Path(task.folder),
+        broker,
+        task.topic,
+        task.partitions,
+        _DRIVER_MEMORY,
+        stream,
+        driver_conf=FOR_SECONDS if task.variant == _C1 else DRIVER_CONF,
+    )
 
 
 def _ms(text: str | None) -> int:

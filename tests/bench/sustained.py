@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -25,7 +24,8 @@ import lmdb
 import psutil
 
 from include.settings import Settings
-from tests.bench.fill import fill
+from tests.bench.fill import fill_topic
+from tests.bench.folders import emptied
 from tests.bench.fraud import FraudWatch, fraud_answer
 from tests.bench.measure import task_of
 from tests.bench.oracle import answer_of, expected
@@ -50,20 +50,21 @@ class Run:
         contestant: The stream.
         task: What it reads, and where it writes.
         workload: What is in the topic.
+        events: The same, event by event.
+        launch: The installation, which ends the driver.
         process: The driver.
         broker_pid: The broker's process.
+        load_before: The machine's load average before the driver was started.
     """
 
     contestant: Stateward
     task: Task
     workload: Workload
+    events: Events
+    launch: Launch
     process: subprocess.Popen[bytes]
     broker_pid: int
-
-    @property
-    def launch(self) -> Launch:
-        """The installation."""
-        return launch_of(self.task, self.contestant.stream)
+    load_before: float
 
 
 @dataclass(frozen=True)
@@ -104,12 +105,7 @@ def main(arguments: list[str]) -> int:
     """Measure, check the answer, and print a line of JSON; returns 0 unless the answer was wrong."""
     given = parse(arguments)
     workload = Workload(given.events, given.size, given.keys)
-    events = generate(workload)
     cache = Settings().home / "bench"
-    folder = cache / "sustained"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    contestant = FraudWatch() if given.stream == "fraud_watch" else Stateward()
     conf = dict(setting.split("=", 1) for setting in given.conf)
     result = {
         "label": given.label,
@@ -119,14 +115,14 @@ def main(arguments: list[str]) -> int:
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "workload": workload.as_json(),
     }
-    with _broker(given.bootstrap, cache / "kafka") as (bootstrap, broker_pid):
-        fill_topic(bootstrap, workload, events)
-        result["load_before"] = round(psutil.getloadavg()[0], 2)
-        task = task_of(workload, end_ms(events), folder, bootstrap, given.variant)
-        run = Run(contestant, task, workload, contestant.start(task, conf), broker_pid)
+    with running(
+        given.stream, workload, cache, bootstrap=given.bootstrap, variant=given.variant, conf=conf
+    ) as run:
+        result["load_before"] = run.load_before
         result.update(_measure(run, given.warm_up))
-        answer = answer_of(contestant.rows(task))
-    right = fraud_answer(events) if given.stream == "fraud_watch" else expected(events, GAP_MS)
+    answer = answer_of(run.contestant.rows(run.task))
+    is_fraud = given.stream == "fraud_watch"
+    right = fraud_answer(run.events) if is_fraud else expected(run.events, GAP_MS)
     result["correct"] = answer == right
     with (cache / _RESULTS).open("a") as results:
         results.write(json.dumps(result) + "\n")
@@ -135,21 +131,37 @@ def main(arguments: list[str]) -> int:
 
 
 @contextmanager
-def running(stream: str, workload: Workload, cache: Path) -> Iterator[Run]:
-    """A driver that reads a topic that is full, on a broker of its own; both end with the block."""
+def running(
+    stream: str,
+    workload: Workload,
+    cache: Path,
+    *,
+    bootstrap: str | None = None,
+    variant: str = "",
+    conf: Mapping[str, str] | None = None,
+) -> Iterator[Run]:
+    """A driver that reads a topic that is full; it ends with the block.
+
+    Args:
+        stream: ``stateward`` or ``fraud_watch``.
+        workload: What is in the topic.
+        cache: For its folder, which is emptied first.
+        bootstrap: A broker that may hold the topic already; None for one of its own, which ends with the
+            block too.
+        variant: As in `Stateward.start_in`.
+        conf: For Spark.
+    """
     events = generate(workload)
-    folder = cache / "sustained"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder = emptied(cache / "sustained")
     contestant = FraudWatch() if stream == "fraud_watch" else Stateward()
-    with _broker(None, cache / "kafka") as (bootstrap, broker_pid):
-        fill_topic(bootstrap, workload, events)
-        task = task_of(workload, end_ms(events), folder, bootstrap, "")
-        run = Run(contestant, task, workload, contestant.start(task), broker_pid)
-        launch = run.launch
-        launch.drivers.append(run.process)
+    with _broker(bootstrap, cache / "kafka") as (address, broker_pid):
+        fill_topic(address, workload, events)
+        load_before = round(psutil.getloadavg()[0], 2)
+        task = task_of(workload, end_ms(events), folder, address, variant)
+        launch = launch_of(task, contestant.stream)
         try:
-            yield run
+            process = contestant.start_in(launch, task, conf)
+            yield Run(contestant, task, workload, events, launch, process, broker_pid, load_before)
         finally:
             launch.kill_all()
 
@@ -168,49 +180,19 @@ def _broker(bootstrap: str | None, folder: Path) -> Iterator[tuple[str, int]]:
     yield bootstrap, listeners[0].pid
 
 
-def fill_topic(bootstrap: str, workload: Workload, events: Events) -> None:
-    """Fill the topic of a workload, unless it is there already."""
-    from include.platform.topics import ensure_topic
-    from spark_jobs.runtime.broker import Broker, BrokerAwayError
-
-    topic = workload.topic(False)
-    ensure_topic(bootstrap, topic, workload.partitions, create=True)
-    broker = Broker(bootstrap)
-
-    def held_now() -> list[int] | None:
-        # A topic that was made a moment ago has no leaders yet.
-        with suppress(BrokerAwayError):
-            return list(broker.end_offsets(topic, workload.partitions).values())
-        return None
-
-    held = sum(wait_until(held_now, 30, f"topic {topic} has leaders") or [])
-    if held == 0:
-        fill(bootstrap, topic, workload, events)
-        return
-    wanted = workload.events + workload.partitions
-    assert held == wanted, f"topic {topic}: expected {wanted:,} records or none, found {held:,}"
-
-
 def _measure(run: Run, warm_up_s: float) -> dict[str, Any]:
-    """Follow the driver to the end of the topic, and end it."""
+    """Follow the driver to the end of the topic."""
     from rich.progress import Progress
 
-    launch = run.launch
-    launch.drivers.append(run.process)
     moments: list[Moment] = []
     live = 0
-    try:
-        with Progress() as progress:
-            bar = progress.add_task("reading", total=run.workload.events)
-            for moment in _batches(run):
-                moments.append(moment)
-                progress.update(bar, completed=moment.consumed)
-                live = max(live, live_keys(Path(run.task.folder) / "cache"))
-        wait_until(
-            lambda: run.contestant.committed_at(run.task, run.process), 300, "the last rows are committed"
-        )
-    finally:
-        launch.kill_all()
+    with Progress() as progress:
+        bar = progress.add_task("reading", total=run.workload.events)
+        for moment in _batches(run):
+            moments.append(moment)
+            progress.update(bar, completed=moment.consumed)
+            live = max(live, live_keys(Path(run.task.folder) / "cache"))
+    wait_until(lambda: run.contestant.committed_at(run.task, run.process), 300, "the last rows are committed")
     counted = [moment for moment in moments if moment.at - moments[0].at >= warm_up_s]
     assert len(counted) > 1, "nothing is left after the warm-up: use more events"
     return {"live_keys": live, **_figures(counted[0], counted[-1], _commits(Path(run.task.folder)))}

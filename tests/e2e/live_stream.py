@@ -67,7 +67,7 @@ class LiveStream:
         with self.airflow() as api:
             return api.run_state(self.dag, run)
 
-    def wait_running(self, timeout_s: float = 60) -> None:
+    def wait_running(self, timeout_s: float = 90) -> None:
         """Wait until its driver runs."""
         wait_until(self.is_running, timeout_s, lambda: f"{self.name} runs; found {self.describe()}")
 

@@ -73,10 +73,29 @@ def test_the_report_opens_from_its_task(stream: LiveStream, page: Page) -> None:
     keep(page, "data-docs")
 
 
+def test_the_operators_page_is_in_airflows_navigation(stream: LiveStream, page: Page) -> None:
+    """Inside of Airflow's frame, in Airflow's theme, fresh without being asked, and with a way out."""
+    page.goto(stream.installation.settings.airflow_url)
+    page.get_by_role("link", name="Streams").click()
+    frame = page.frame_locator("iframe[title='Streams']")
+    card = frame.locator(f"article#{stream.name}")
+    card.locator(".badge.good").wait_for()
+    card.locator("svg .line").first.wait_for(state="attached")
+    said = frame.locator(".at").inner_text()
+    page.evaluate("localStorage.setItem('theme', 'dark')")
+    frame.locator(":root[data-theme='dark']").wait_for(state="attached")
+    keep(page, "streams-in-airflow")
+    frame.get_by_text(said, exact=True).wait_for(state="detached")
+    page.evaluate("localStorage.removeItem('theme')")
+    card.get_by_role("link", name="DAG").click()
+    page.wait_for_url(f"**/dags/{stream.dag}")
+    page.get_by_text("supervise").first.wait_for()
+
+
 def test_a_stranger_sees_no_report(stream: LiveStream) -> None:
     import httpx
 
-    answer = httpx.get(
-        f"{stream.installation.settings.airflow_url}/stateward/data-docs/index.html", trust_env=False
-    )
-    assert answer.status_code in (302, 303, 307, 401), answer.status_code
+    for page in ("data-docs", "streams"):
+        url = f"{stream.installation.settings.airflow_url}/stateward/{page}/index.html"
+        answer = httpx.get(url, trust_env=False)
+        assert answer.status_code in (302, 303, 307, 401), answer.status_code

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
-from spark_jobs.runtime.lanes import LANE_DATA_TICK, LANE_DEAD, LANE_TICK
+from spark_jobs.runtime.lanes import LANE_DATA_TICK, LANE_DEAD, LANE_OTHER, LANE_TICK
 from spark_jobs.runtime.rows import decode_rows
 from spark_jobs.user_sessions.declaration import JOB, SESSIONS
 from spark_jobs.user_sessions.logic import SessionLogic
@@ -120,6 +120,8 @@ def test_dead_letters_and_ticks_pass_without_state(bench: Bench) -> None:
     assert json.loads(dead[1]["data"])["dead"] == 2
     assert json.loads(ticks[0]["data"])["tick_records"] == 3
     assert bench.tester.test((LANE_TICK, 0), [Row(records=1, payload=None)]) == []
+    others = bench.tester.test((LANE_OTHER, 1), [Row(records=4, payload=None)])
+    assert json.loads(others[0]["data"])["others"] == 4
 
 
 def test_eager_emission_closes_on_arrival(tmp_path: Path) -> None:

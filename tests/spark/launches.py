@@ -107,6 +107,10 @@ DEVICE_LIFECYCLE = Stream(
 RAW_EVENTS = Stream("raw_events", ("raw_events",), {})
 
 
+# The optimising compiler pays after minutes, and most drivers of tests do not live that long.
+FOR_SECONDS = {**DRIVER_CONF, "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+
+
 @dataclass
 class Launch:
     """One installation of one stream in a folder of its own."""
@@ -118,6 +122,7 @@ class Launch:
     driver_memory: str = "768m"
     stream: Stream = USER_SESSIONS
     buckets: int = 16
+    driver_conf: Mapping[str, str] = field(default_factory=lambda: FOR_SECONDS)
     drivers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -185,7 +190,7 @@ class Launch:
             "--driver-memory",
             self.driver_memory,
         ]
-        settings = {**DRIVER_CONF, **local_files_conf(JARS.parent, "local[2]", {})}
+        settings = {**self.driver_conf, **local_files_conf(JARS.parent, "local[2]", {})}
         command += [part for conf in settings.items() for part in ("--conf", "=".join(conf))]
         command += ["--jars", ",".join(str(jar) for jar in sorted(JARS.glob("*.jar")))]
         command += [str(self.stream.script), f"file://{config}"]

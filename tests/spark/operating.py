@@ -23,13 +23,17 @@ def new_launch(tmp_path: Path, broker: RunningBroker, name: str) -> Launch:
     return launch
 
 
-def operate(launch: Launch, verb: str, *, dry_run: bool = False, **arguments: Any) -> Answer:
+def operate(
+    launch: Launch, verb: str, *, dry_run: bool = False, other: Launch | None = None, **arguments: Any
+) -> Answer:
     """A state operation on what the launch has left."""
-    return perform(request_of(launch, verb, dry_run=dry_run, **arguments))
+    return perform(request_of(launch, verb, dry_run=dry_run, other=other, **arguments))
 
 
-def request_of(launch: Launch, verb: str, *, dry_run: bool = False, **arguments: Any) -> Request:
-    """The request of one."""
+def request_of(
+    launch: Launch, verb: str, *, dry_run: bool = False, other: Launch | None = None, **arguments: Any
+) -> Request:
+    """The request of one; ``other`` is the stream that it is about, too."""
     operation = f"20261122T02450{len(list(launch.folder.glob('op-*')))}Z-{verb}"
     folder = launch.folder / f"op-{operation}"
     folder.mkdir()
@@ -49,4 +53,5 @@ def request_of(launch: Launch, verb: str, *, dry_run: bool = False, **arguments:
         raw_uri=launch.uri("tables", "raw_events"),
         folder_uri=f"file://{folder}",
         state_limits={},
+        other=None if other is None else parse_config(other.document(operation), "test"),
     )

@@ -48,6 +48,10 @@ def test_killed_and_refused_and_drained_the_answer_is_exact(launch: Launch) -> N
     status = launch.status()
     assert (status["state"], status["epoch"], status["pid"]) == ("running", 1, first.pid)
     assert balance(status) == status["consumed"]
+    # The JVM alone takes more; and Spark says these of every batch with state.
+    assert status["memory_bytes"] > 200_000_000
+    measured = ("state_commit_ms", "state_removal_ms", "state_file_bytes")
+    assert all(status[name] is not None for name in measured), status
 
     second = launch.start("run-2")
     assert second.wait(60) == 3
@@ -67,6 +71,9 @@ def test_killed_and_refused_and_drained_the_answer_is_exact(launch: Launch) -> N
     assert third.wait(60) == 0
     assert (launch.status()["state"], launch.status()["message"]) == ("stopped", "drained: SIGTERM")
     assert Checkpoint(launch.checkpoint).is_clean()
+    lines = [json.loads(line) for line in (launch.folder / "status.history.jsonl").read_text().splitlines()]
+    assert {line["run_id"] for line in lines} == {"run-1", "run-3"}, "the refused driver has written history"
+    assert (lines[-1]["state"], lines[-1]["consumed"]) == ("stopped", 10_000)
     sessions = launch.rows("sessions")
     assert (len(sessions), sum(row["event_count"] for row in sessions)) == (3052, 10_000)
     assert len({row["session_id"] for row in sessions}) == 3052
@@ -130,7 +137,8 @@ def test_a_missing_topic_that_may_not_be_made_is_a_clear_error(launch: Launch) -
     driver = launch.start("run-1", create_topics=False)
 
     assert driver.wait(90) == 1
-    message = launch.status()["message"]
+    message, cause = (launch.status()[name] for name in ("message", "cause"))
+    assert cause == {"kind": "topic", "lasting": True}
     assert f"expected topic '{launch.topic}'" in message
     assert "Create it" in message
 

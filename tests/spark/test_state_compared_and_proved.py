@@ -13,12 +13,13 @@ import pytest
 
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.state import repartition as verb
+from spark_jobs.state.building import UNFINISHED
 from spark_jobs.state.compare import KEYS, compare
 from spark_jobs.state.comparing import State
 from spark_jobs.state.copying import CopyError, checksums_of
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.inspect import inspect
-from spark_jobs.state.repartition import UNFINISHED, ProofError, RepartitionFailedError, repartition
+from spark_jobs.state.repartition import ProofError, RepartitionFailedError, repartition
 from spark_jobs.state.soundness import UnsoundCheckpointError
 from spark_jobs.state.stores import StateReadError
 from tests.kafka_broker import RunningBroker

@@ -18,6 +18,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from spark_jobs.state.copying import checksums_of
+from spark_jobs.state.lineage import missing_files
 from spark_jobs.state.repartition import RepartitionRefusedError, repartition
 from spark_jobs.state.soundness import examine
 from tests.spark.foreign import QUERIES, Build, Runner, pairs, parts
@@ -124,6 +125,7 @@ def test_moved_the_state_is_the_same_and_the_query_goes_on(
     done = repartition(spark, first, second, after, lambda step, state: None)
 
     assert checksums_of(first) == files, "the source has changed"
+    assert [missing_files(uri) for uri in (first, second)] == [[], []]
     assert (done.partitions_before, done.partitions_after) == case.move
     kept = {name.rpartition(", ")[2]: digest.entries for name, digest in done.digests.items()}
     assert kept.keys() == query.kinds
@@ -166,6 +168,7 @@ def test_what_cannot_be_proved_is_refused_before_anything_is_written(
     conf = {f"{_STORE}.encodingFormat": UNSAFE, **case.conf}
     Runner(tmp_path, spark, case.build, conf, case.mode).run(parts()[0], source)
     files = checksums_of(source)
+    assert missing_files(source) == []
     with pytest.raises(RepartitionRefusedError, match=rf"found operator 0 \({case.operator}\): it cannot be"):
         repartition(spark, source, f"file://{tmp_path}/target", 5, lambda step, state: None)
     assert not (tmp_path / "target").exists()

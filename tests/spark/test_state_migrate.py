@@ -13,6 +13,7 @@ import pytest
 from spark_jobs.runtime import generations
 from spark_jobs.runtime.config import Config, parse_config
 from spark_jobs.runtime.key_step import KeyStep
+from spark_jobs.state.building import UNFINISHED
 from spark_jobs.state.context import Context
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.start import StateRefusedError, require_start
@@ -116,7 +117,7 @@ def refused_and_left_alone(launch: Launch, release: Any) -> None:
     with pytest.raises(StateError, match=r"each as it was computed, found other keys or states in bucket"):
         operate(launch, "migrate")
     half_made = Path(launch.uri("checkpoint", "g0002").removeprefix("file://"))
-    assert (half_made / "_migrate.json").exists()
+    assert (half_made / UNFINISHED).exists()
     assert generations.current(launch.uri("checkpoint")).number == 1
 
 

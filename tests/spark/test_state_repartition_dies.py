@@ -6,10 +6,6 @@ The state is always the old one or the new one, and in the end the stream's answ
 from __future__ import annotations
 
 import os
-import pickle
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,17 +13,16 @@ import pytest
 
 from spark_jobs.runtime import generations
 from spark_jobs.runtime.generations import Generation
+from spark_jobs.state.building import UNFINISHED
 from spark_jobs.state.compare import compare
 from spark_jobs.state.comparing import State
 from spark_jobs.state.copying import checksums_of
-from spark_jobs.state.repartition import UNFINISHED
 from spark_jobs.state.soundness import examine
 from tests.kafka_broker import RunningBroker
-from tests.spark.launches import CHECKOUT, JARS, Launch
+from tests.spark.dying import MADE_CURRENT, PLANNED, killed_at
 from tests.spark.operating import new_launch, operate, request_of
 from tests.spark.oracle import difference, expected_rows, found_rows
 from tests.spark.payments import QUIET, payments
-from tests.spark.repartition_child import MADE_CURRENT, PLANNED
 from tests.spark.running import running
 
 if TYPE_CHECKING:
@@ -57,7 +52,7 @@ def test_killed_at_each_step_the_state_is_the_old_or_the_new(
     files = checksums_of(old.uri)
 
     for step in STEPS:
-        killed_at(step, launch)
+        killed_at(step, launch, request_of(launch, "repartition", partitions=5))
         assert checksums_of(old.uri) == files
         if step != MADE_CURRENT:
             assert generations.current(root) == old
@@ -74,28 +69,6 @@ def test_killed_at_each_step_the_state_is_the_old_or_the_new(
         query.tick(sent.last + QUIET)
         query.drain()
     assert difference(found_rows(launch), expected_rows(launch, sent.events)) == {}
-
-
-def killed_at(step: str, launch: Launch) -> None:
-    """Let a process of its own do it until there."""
-    request = launch.folder / f"{step}.request"
-    request.write_bytes(pickle.dumps(request_of(launch, "repartition", partitions=5)))
-    log = launch.folder / f"{step}.log"
-    with log.open("wb") as output:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "tests.spark.repartition_child", str(request), step],
-            cwd=CHECKOUT,
-            env={**os.environ, "STATEWARD_JARS": str(JARS), "PYTHONPATH": str(CHECKOUT)},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            assert child.wait(300) == -signal.SIGKILL, log.read_text()[-2000:]
-        finally:
-            if child.poll() is None:
-                os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
 
 
 def check_left(step: str, old: Generation) -> None:

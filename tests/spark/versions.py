@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from spark_jobs.runtime.key_filter import KeyFilter
+from spark_jobs.runtime.key_step import KeyStep
 from spark_jobs.runtime.stream_job import Output, StreamJob
 from spark_jobs.runtime.validation import EVENT_TIME, Field
 from tests.orders import (
@@ -91,8 +93,22 @@ class Released(Stream):
         return self.release
 
 
-def stream_of(release: StreamJob) -> Released:
-    return Released("orders", ("orders",), {"max_held_events": 10_000}, release)
+def stream_of(release: StreamJob, name: str = "orders") -> Released:
+    return Released(name, (name,), {"max_held_events": 10_000}, release)
+
+
+def _is_odd(key: str) -> bool:
+    return int(key) % 2 == 1
+
+
+_ODD = KeyFilter("odd customers", _is_odd)
+_APART = KeyStep(1, "odd customers have a stream of their own")
+ODD_ORDERS = "odd_orders"
+# The release in which the stream is two.
+EVEN_RELEASE = replace(RELEASES["a field split"], only=(_ODD.others(),), key_version=2, key_steps=(_APART,))
+ODD_RELEASE = replace(
+    EVEN_RELEASE, only=(_ODD,), outputs=(Output(OrdersRow, replace(ORDERS, name=ODD_ORDERS)),)
+)
 
 
 @dataclass(frozen=True)

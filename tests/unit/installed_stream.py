@@ -100,7 +100,11 @@ class Installed:
         operator = {
             "operatorInfo": {"operatorName": "transformWithStateInPySparkExec"},
             "stateStoreInfo": [
-                {"storeName": "default", "stateSchemaFilePaths": [f"file:{folder}/{SCHEMA_FILE}"]}
+                {
+                    "storeName": "default",
+                    "numPartitions": 2,
+                    "stateSchemaFilePaths": [f"file:{folder}/{SCHEMA_FILE}"],
+                }
             ],
         }
         self.put(folder / OPERATOR, f"v2\n{json.dumps(operator)}")
@@ -139,7 +143,8 @@ class Installed:
         counts = dict.fromkeys(COUNT_NAMES, 0) | {"accepted": 11, "dead": 1, "late": 1}
         ledger = Ledger(self.config.tables["batch_counts"], stream, query_id, self.checkpoint.earlier())
         ledger.append(BatchCounts(batch, counts, 2, 1000), 1, "run-1")
-        self.put(self.path / f"state/0/0/{batch + 1}.changelog", f"state after {batch}")
+        for partition in (0, 1):
+            self.put(self.path / f"state/0/{partition}/{batch + 1}.changelog", f"state after {batch}")
         self.put(self.path / "commits" / str(batch), 'v1\n{"nextBatchWatermarkMs":1}')
 
     def others_write(self) -> None:

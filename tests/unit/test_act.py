@@ -25,7 +25,8 @@ from include.control.settle import NOTHING_DUE, REACHED, settle
 from include.control.status import Control
 from include.layout import Layout
 from include.settings import CHECKOUT, Settings
-from include.spec import Health, Restart, StreamSpec, load_spec
+from include.spec import StreamSpec, load_spec
+from include.spec_health import Health, Restart
 from include.storage import write_json
 from tests.waiting import wait_until
 
@@ -247,6 +248,27 @@ def test_a_driver_that_always_fails_is_given_up_and_a_new_wish_starts_afresh(
     run(controller)
     # What counts against the attempts is forgotten; what has failed is not.
     assert (len(control_of(controller).restarts), control_of(controller).failures) == (1, 3)
+
+
+def test_what_no_restart_cures_is_tried_once_and_again_when_a_person_asks(
+    make: Callable[..., Controller],
+) -> None:
+    controller = make()
+    fail = controller.settings.home / "fail"
+    fail.write_text("topic")
+    controller.request("run", "test")
+    given_up = reach(controller, GiveUp)
+    assert "asked to fail. A restart does not cure that: create the topic" in given_up.reason
+    assert len(starts(controller)) == 1
+    for attempts in (2, 3):
+        controller.start_afresh("test")
+        if attempts == 3:
+            fail.unlink()
+            run(controller)
+        else:
+            reach(controller, GiveUp)
+        assert len(starts(controller)) == attempts
+    assert (control_of(controller).failures, control_of(controller).reason) == (0, "asked to run")
 
 
 def test_what_a_killed_driver_leaves_behind_is_ended_before_the_next_start(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import marshal
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -20,6 +22,7 @@ from spark_jobs.device_lifecycle.declaration import JOB as DEVICES
 from spark_jobs.device_lifecycle.model import DeviceStatus
 from spark_jobs.payment_auth_join.declaration import JOB as PAYMENTS
 from spark_jobs.runtime.config import parse_config
+from spark_jobs.runtime.key_filter import KeyFilter
 from spark_jobs.runtime.keyed import fold_all
 from spark_jobs.runtime.rows import KIND_COUNTS, decode_rows
 from spark_jobs.runtime.validation import TICK_KEY, Bounds
@@ -57,6 +60,22 @@ def reading(since_ms: int | None = None, until_ms: int = 1 << 50) -> Reading:
     config = parse_config({**CONFIG, "logic": logic}, "test")
     bounds = Bounds(not_before_ms=0, max_ahead_ms=MINUTE_MS, max_record_bytes=1000)
     return Reading(SESSIONS.owner, SESSIONS.fields(config), bounds, SESSIONS.event, 4, since_ms, until_ms)
+
+
+def test_keys_of_another_stream_are_left_out() -> None:
+    rule = KeyFilter("users before b", lambda key: key < "b")
+    records = batch(*(value(f"e{number}", user, 1) for number, user in enumerate("aabcd")))
+    for only, own in (((rule,), {"a"}), ((rule.others(),), {"b", "c", "d"}), ((), set("abcd"))):
+        payloads = packed(replace(reading(), only=only), records)
+        counts = json.loads(payloads.pop(COUNTS_BUCKET)["payload"][0].as_py())
+        events = [
+            event
+            for one in payloads.values()
+            for text in one["payload"]
+            for event in marshal.loads(text.as_py())
+        ]
+        assert {event[0] for event in events} == own
+        assert len(events) + counts["others"] == 5
 
 
 def batch(*values: bytes | None, key: bytes = b"k") -> pa.RecordBatch:

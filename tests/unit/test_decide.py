@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from include.control.cause import Cause
 from include.control.decide import (
     Action,
     Done,
@@ -21,12 +23,13 @@ from include.control.decide import (
     Launch,
     Observed,
     Presence,
-    Thresholds,
     Wait,
     decide,
 )
+from include.control.health import Limit
 from include.control.status import Control, DriverState, Hold, Status
 from include.control.status import Launch as Launched
+from include.control.thresholds import Thresholds
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
@@ -35,15 +38,16 @@ LIMITS = Thresholds(
     start_deadline=timedelta(seconds=120),
     stop_deadline=timedelta(seconds=45),
     max_commit_age=timedelta(seconds=600),
-    max_lag=1000,
     backoff=timedelta(seconds=5),
     max_backoff=timedelta(seconds=60),
     max_attempts=3,
     window=timedelta(seconds=900),
     kill_grace=timedelta(seconds=10),
+    measures={"lag": Limit(warn=1000), "batch_duration": Limit(warn=60, critical=300)},
 )
 
 ALIVE, GONE, ELSEWHERE = Presence.ALIVE, Presence.GONE, Presence.ELSEWHERE
+LASTING, PASSING = Cause("state", lasting=True), Cause("lease", lasting=False)
 HOLD = Hold("state_operations/manual", "repartition", NOW)
 
 
@@ -100,6 +104,19 @@ CASES = [
     ("died before a word", Observed(control(), None, GONE), Launch),
     ("failed", Observed(control(), status("failed"), GONE), Launch),
     ("refused", Observed(control(), status("refused"), GONE), Launch),
+    ("refused for good", Observed(control(), status("refused", cause=LASTING), GONE), GiveUp),
+    ("failed for good", Observed(control(), status("failed", cause=LASTING), GONE), GiveUp),
+    ("failed for good, elsewhere", Observed(control(), status("failed", cause=LASTING), ELSEWHERE), GiveUp),
+    ("failed for good, not yet gone", Observed(control(), status("failed", cause=LASTING), ALIVE), Wait),
+    ("refused for a lease", Observed(control(), status("refused", cause=PASSING), GONE), Launch),
+    ("killed after a cause had passed", Observed(control(), status(cause=LASTING), GONE), Launch),
+    ("failed for good, asked anew", Observed(control(run_id="r2"), status(cause=LASTING), GONE), Launch),
+    ("failed for good, held", Observed(control(hold=HOLD), status("failed", cause=LASTING), GONE), Held),
+    (
+        "an earlier run failed",
+        Observed(control(), status("failed", run_id="r0", cause=LASTING), GONE),
+        Launch,
+    ),
     ("drained from outside", Observed(control(), status("stopped"), GONE), Launch),
     ("hangs", Observed(control(), status(updated_at=ago(16)), ALIVE), Kill),
     ("hangs while waiting", Observed(control(), status("waiting", updated_at=ago(16)), ALIVE), Kill),
@@ -165,6 +182,24 @@ def test_giving_up_says_what_happened_and_how_often() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "next_step"),
+    [
+        ("state", "take one of the ways out that it names (docs/state-compatibility.md)"),
+        ("topic", "create the topic, or correct its name in the stream's YAML"),
+        ("of a newer release", "mend the cause"),
+    ],
+)
+def test_what_no_restart_cures_is_given_up_with_its_cause_and_the_next_step(
+    kind: str, next_step: str
+) -> None:
+    ended = status("refused", message="the state is incompatible.", cause=Cause(kind, lasting=True))
+    assert decide(LIMITS, Observed(control(), ended, GONE), NOW).reason == (
+        "driver refused: the state is incompatible. A restart does not cure that: "
+        f"{next_step}, then trigger stream_s with the action run."
+    )
+
+
 def test_backoff_doubles_up_to_its_maximum() -> None:
     def wait(count: int) -> float:
         seen = Observed(control(restarts=(NOW,) * count), status(), GONE)
@@ -179,12 +214,27 @@ def test_backoff_doubles_up_to_its_maximum() -> None:
 def test_lag_warns_and_never_restarts() -> None:
     action = decide(LIMITS, Observed(control(), status(lag_records=1001), ALIVE), NOW)
     assert isinstance(action, Healthy)
-    assert action.warnings == ("1001 records behind, more than health.max_lag 1000",)
+    assert [(warning.level, warning.measure) for warning in action.warnings] == [("warn", "lag")]
+
+
+def test_a_slow_driver_is_reported_and_left_alone_until_it_stands_still() -> None:
+    slow = status(batch_duration_ms=400_000, lag_records=5000, lag_change_per_s=50.0)
+    action = decide(LIMITS, Observed(control(), slow, ALIVE, stalled_since=ago(599)), NOW)
+    assert isinstance(action, Healthy)
+    assert [(one.level, one.measure) for one in action.warnings] == [
+        ("critical", "batch_duration"),
+        ("warn", "lag"),
+    ]
+    assert isinstance(decide(LIMITS, Observed(control(), slow, ALIVE, stalled_since=ago(601)), NOW), Kill)
 
 
 def test_thresholds_survive_the_way_through_a_trigger() -> None:
-    assert Thresholds.from_json(LIMITS.to_json()) == LIMITS
-    assert Thresholds.from_json(replace(LIMITS, max_lag=None).to_json()).max_lag is None
+    assert Thresholds.from_json(json.loads(json.dumps(LIMITS.to_json()))) == LIMITS
+
+
+def test_a_trigger_of_an_earlier_release_is_read_without_limits_of_health() -> None:
+    stored = {name: value for name, value in LIMITS.to_json().items() if name != "measures"}
+    assert Thresholds.from_json({**stored, "max_lag": None}) == replace(LIMITS, measures={})
 
 
 times = st.floats(0, 5000).map(ago)

@@ -1,54 +1,12 @@
-"""Which records are valid, why the others are not, and that the shortcut never gives another verdict."""
+"""Which records are valid, and why the others are not."""
 
 from __future__ import annotations
 
-import json
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
-from typing import Any
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from spark_jobs.runtime.instants import Instants
 from spark_jobs.runtime.parse import Parsed, Parser, Rejection
 from spark_jobs.runtime.validation import EVENT_TIME, MAX_TEXT_LENGTH, Bounds, Field, Reason
-
-FIELDS = (
-    Field("event_id", "text"),
-    Field("user_id", "text"),
-    Field("event_type", "text"),
-    EVENT_TIME,
-    Field("is_last", "flag", required=False),
-    Field("timeout_s", "number", required=False, minimum=0.001, maximum=86_400.0),
-    Field("amount", "number", required=False),
-)
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def milliseconds(text: str) -> int:
-    return (datetime.fromisoformat(text) - EPOCH) // timedelta(milliseconds=1)
-
-
-NOT_BEFORE = milliseconds("2000-01-01T00:00:00Z")
-RECORD = milliseconds("2026-01-01T00:00:00Z")
-PARSER = Parser(FIELDS, Bounds(NOT_BEFORE, 3_600_000, max_record_bytes=20_000))
-
-
-def event(**changes: Any) -> dict[str, Any]:
-    fields = {
-        "event_id": "e1",
-        "user_id": "u",
-        "event_type": "view",
-        "event_time": "2024-01-01T00:00:00Z",
-        **changes,
-    }
-    return {name: value for name, value in fields.items() if value is not ...}
-
-
-def encoded(**changes: Any) -> bytes:
-    return json.dumps(event(**changes)).encode()
+from tests.unit.parsed_events import NOT_BEFORE, PARSER, RECORD, UNPARSABLE, encoded, milliseconds
 
 
 def with_member(member: bytes) -> bytes:
@@ -142,35 +100,7 @@ REJECTED: dict[Reason, list[bytes | None]] = {
         encoded(user_id="u" * (MAX_TEXT_LENGTH + 1)),
         encoded(user_id="🎈" * (MAX_TEXT_LENGTH + 1)),
     ],
-    Reason.EVENT_TIME_UNPARSABLE: [
-        encoded(event_time=text)
-        for text in (
-            "",
-            "yesterday",
-            "10:00",
-            "2024-01-01T00:00:00",
-            "2024-01-01T00:00Z",
-            "2024-01-01t00:00:00z",
-            "2024-01-01_00:00:00Z",
-            "2024-01-01T00:00:00 Z",
-            "2024-01-01T00:00:00Z ",
-            "2024-01-01T00:00:00Z\n",
-            " 2024-01-01T00:00:00Z",
-            "2024-01-01T00:00:00.Z",
-            "2024-01-01T00:00:00,5Z",
-            "2024-01-01T00:00:00.1234567890Z",
-            "2024-01-01T00:00:00+02",
-            "2024-01-01T00:00:00+18:01",
-            "2024-01-01T00:00:00+17:60",
-            "2024-01-01T24:00:00Z",
-            "2024-01-01T23:59:60Z",
-            "2024-02-30T00:00:00Z",
-            "2023-02-29T00:00:00Z",
-            "20240-01-01T00:00:00Z",
-            "٢024-01-01T00:00:00Z",
-            "x" * 5000,
-        )
-    ],
+    Reason.EVENT_TIME_UNPARSABLE: [encoded(event_time=text) for text in UNPARSABLE],
     Reason.EVENT_TIME_TOO_OLD: [
         encoded(event_time="1970-01-01T00:00:00Z"),
         encoded(event_time="1999-12-31T23:59:59.9999Z"),
@@ -287,108 +217,3 @@ def test_a_stream_without_texts_or_with_one_is_parsed() -> None:
 def test_a_stream_needs_an_event_time() -> None:
     with pytest.raises(ValueError, match="event_time"):
         Parser((Field("user_id", "text"),), Bounds(0, 0, 1000))
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1970-01-01T00:00:00Z", 0),
-        ("1970-01-01 00:00:01Z", 1000),
-        ("1970-01-01T00:00:00.1Z", 100),
-        ("1970-01-01T00:00:00.9999999Z", 999),
-        ("1970-01-01T00:00:00.001999999Z", 1),
-        ("1969-12-31T23:59:59.9999Z", -1),
-        ("1969-12-31T23:59:59.999999999Z", -1),
-        ("1969-12-31T23:59:59.0001Z", -1000),
-        ("1970-01-01T02:00:00+02:00", 0),
-        ("1970-01-01T00:00:00-0230", 9_000_000),
-        ("1970-01-01T00:00:00+1800", -64_800_000),
-        ("1970-01-01T00:00:00-00:00", 0),
-        ("1900-01-01T00:00:00.0005Z", -2_208_988_800_000),
-        ("9999-12-31T23:59:59-10:00", 253_402_336_799_000),
-    ],
-)
-def test_an_instant_is_rounded_down_to_milliseconds(text: str, expected: int) -> None:
-    instants = Instants()
-
-    assert instants.milliseconds(text) == expected
-    assert instants.milliseconds(text) == expected, "looked up"
-
-
-@given(
-    at=st.datetimes(timezones=st.just(UTC)),
-    decimals=st.text("0123456789", max_size=9),
-    offset=st.integers(-18 * 60, 18 * 60),
-)
-def test_an_instant_is_exact(at: datetime, decimals: str, offset: int) -> None:
-    zone = f"{'-' if offset < 0 else '+'}{abs(offset) // 60:02}:{abs(offset) % 60:02}"
-    text = f"{at.replace(tzinfo=None).isoformat()[:19]}{'.' if decimals else ''}{decimals}{zone}"
-    whole = at.replace(microsecond=0) - EPOCH
-    seconds = whole.days * 86_400 + whole.seconds - offset * 60 + Decimal(f"0.{decimals}0")
-
-    assert Instants().milliseconds(text) == int((seconds * 1000).to_integral_value("ROUND_FLOOR"))
-
-
-TIMES = st.one_of(
-    st.sampled_from(
-        [json.loads(v)["event_time"] for v in REJECTED[Reason.EVENT_TIME_UNPARSABLE] if v is not None]
-    ),
-    st.datetimes(datetime(1999, 1, 1), datetime(2027, 1, 1)).map(lambda at: f"{at.isoformat()}Z"),  # noqa: DTZ001
-)
-ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(-1e30, 1e30) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=5,
-)
-TEXTS = st.text(max_size=4) | st.sampled_from(["", " ", "   ", "u" * 1024, "u" * 1025, "🎈"])
-NUMBERS = st.floats(0, 90_000) | st.integers(-1, 90_000) | st.floats() | st.integers()
-MEMBERS = st.fixed_dictionaries(
-    {},
-    optional={
-        "event_id": TEXTS | ANYTHING,
-        "user_id": TEXTS | ANYTHING,
-        "event_time": TIMES | ANYTHING,
-        "is_last": st.booleans() | ANYTHING,
-        "timeout_s": NUMBERS | ANYTHING,
-        "amount": NUMBERS | ANYTHING,
-        "other": ANYTHING,
-    },
-)
-MANGLING = st.lists(
-    st.tuples(
-        st.floats(0, 1),
-        st.integers(0, 3),
-        st.binary(max_size=3)
-        | st.sampled_from(
-            [b"\\ud800", b"\\u0020", b"\\ude00", b'"', b",", b"1e400", b"\xc3\xbc", b"\n", b"}"]
-        ),
-    ),
-    max_size=2,
-)
-
-
-@st.composite
-def records(draw: st.DrawFn) -> bytes:
-    """Good records, records with bad members, and either with a few bytes changed."""
-    value = json.dumps({**event(), **draw(MEMBERS)}, ensure_ascii=draw(st.booleans())).encode(
-        errors="surrogatepass"
-    )
-    for place, length, inserted in draw(MANGLING):
-        at = int(place * len(value))
-        value = value[:at] + inserted + value[at + length :]
-    return value
-
-
-@settings(max_examples=1000)
-@given(value=records())
-def test_the_shortcut_gives_the_verdict_of_the_long_way(value: bytes) -> None:
-    short, long = PARSER.parse(memoryview(value), RECORD), PARSER.explain(value, RECORD)
-
-    assert type(short) is type(long)
-    assert short == long
-    if isinstance(short, Parsed):
-        names = [field.name for field in FIELDS]
-        assert [type(getattr(short.record, name)) for name in names] == [
-            type(getattr(long.record, name))  # type: ignore[union-attr]
-            for name in names
-        ]

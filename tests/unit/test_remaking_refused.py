@@ -11,12 +11,14 @@ import pytest
 
 from spark_jobs.device_lifecycle.declaration import JOB
 from spark_jobs.runtime.key_step import KeyStep
+from spark_jobs.runtime.lease import utc_now
 from spark_jobs.state import job
 from spark_jobs.state.context import Context
 from spark_jobs.state.descriptor import describe, write_descriptor
 from spark_jobs.state.function_text import function_text
+from spark_jobs.state.journal import Journal
 from tests.unit.installed_stream import Installed, Stage, two_batches_and_one_after_a_savepoint
-from tests.unit.test_state_operations import perform
+from tests.unit.test_state_operations import operation, perform
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,21 @@ def test_a_state_that_is_as_the_code_wants_it_is_left_alone(
         assert (code, result["data"]) == (0, {"changed": False})
         assert result["lines"][0].endswith("of the code already. Nothing was changed.")
     assert installed.generation.number == 1
+
+
+def test_a_try_after_one_that_has_migrated_and_died_says_what_was_changed(installed: Installed) -> None:
+    """Else the run would not know that there is something to take back when the stream does not come back."""
+    asked = operation(installed, "migrate")
+    journal = Journal(f"{asked.folder_uri}/journal.json", utc_now)
+    write_descriptor(installed.generation.uri, describe(JOB, installed.config))
+    journal.decide({"generation": 2, "reasons": ["64 buckets become 12"]})
+    assert job.main([asked.request_uri]) == 0
+    assert (asked.result() or {})["data"] == {"changed": False}, "it died before its last act"
+    journal.decide({"generation": installed.generation.number, "reasons": ["64 buckets become 12"]})
+    assert job.main([asked.request_uri]) == 0
+    result = asked.result() or {}
+    assert result["data"] == {"changed": True, "generation": 1}
+    assert "64 buckets become 12" in result["lines"][0]
 
 
 @pytest.mark.parametrize(

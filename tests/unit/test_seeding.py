@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from spark_jobs.runtime.admission import Limits
+from spark_jobs.runtime.key_filter import KeyFilter
 from spark_jobs.runtime.lanes import bucket_of
 from spark_jobs.state.key_rule import KeyRule
 from spark_jobs.state.seeding import Seeded, Seeding, missing_columns, plain
@@ -42,6 +43,13 @@ def test_columns_with_the_names_of_the_state_become_a_state() -> None:
         "state": {"first_ms": AT_MS, "last_ms": AT_MS, "orders": 2, "units": 7, "cents": 5, "coupons": 0}
     }
     assert (made.wrong, made.skipped) == (None, False)
+
+
+def test_a_key_of_another_stream_has_no_state_here() -> None:
+    below = KeyFilter("customers below 20", lambda key: int(key) < 20)
+    assert seeded(ROW, only=(below,)).state is not None
+    made = seeded(ROW, only=(below.others(),))
+    assert (made.state, made.wrong) == (None, "its key is another stream's")
 
 
 def test_a_function_of_the_stream_takes_a_table_of_any_shape() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from spark_jobs.device_lifecycle.declaration import JOB
 from spark_jobs.runtime import driver as drivers
+from spark_jobs.runtime.ending import EXIT_REFUSED
 from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.lease import Lease
 from spark_jobs.runtime.status import StatusFile
@@ -44,9 +45,10 @@ def test_a_driver_refuses_a_state_that_is_not_for_it(tmp_path: Path, monkeypatch
 
     code = drivers.Driver(JOB, config, lease, status).run()
 
-    assert code == drivers.EXIT_REFUSED
+    assert code == EXIT_REFUSED
     written = json.loads((tmp_path / "status.json").read_text())
     assert written["state"] == "refused"
+    assert written["cause"] == {"kind": "state", "lasting": True}
     assert written["message"].startswith(
         "stream device_lifecycle: the state is incompatible: the clock: was event, is processing; "
         "states have times of events, and the wall clock would end them all at once (ways out: put it back"

@@ -87,13 +87,26 @@ def test_a_damaged_file_of_the_state_is_named_and_no_savepoint_is_good(
     assert good == [stamp(NOW), stamp(LATER)]
 
 
+@pytest.mark.parametrize("missing", ["state/0/1/2.changelog", "state/0/0/3.changelog"])
+def test_a_state_with_a_file_missing_is_no_savepoint(missing: str, installed: Installed) -> None:
+    (installed.path / missing).unlink()
+    before = files(installed)
+    with pytest.raises(StateError, match=rf"{STREAM}: expected the whole state .* no {missing} or"):
+        installed.savepoint(LATER)
+    assert files(installed) == before
+    assert installed.shelf.ids() == [stamp(NOW)]
+
+
 def test_an_operators_metadata_is_checked_before_it_is_relocated(installed: Installed) -> None:
     path = installed.path / "state/0/_metadata/v2/0"
     (path.parent / ".0.crc").write_bytes(hadoop_checksum(path.read_bytes()))
     installed.savepoint(LATER)
-    path.write_text(path.read_text().replace("Python", "Pithon").replace("PySpark", "PiSpark"))
-    with pytest.raises(DamagedFileError, match=r"_metadata/v2/0: expected what \.0\.crc"):
-        installed.savepoint(LATER + timedelta(seconds=1))
+    text = path.read_text()
+    damage = (text.replace("Python", "Pithon").replace("PySpark", "PiSpark"), text[:40], "")
+    for seconds, damaged in enumerate(damage, 1):
+        path.write_text(damaged)
+        with pytest.raises(DamagedFileError, match=r"_metadata/v2/0: expected what \.0\.crc"):
+            installed.savepoint(LATER + timedelta(seconds=seconds))
 
 
 def test_a_checksum_is_that_of_the_whole_whatever_the_chunks() -> None:

@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from spark_jobs.device_lifecycle.model import DeviceState
+from spark_jobs.runtime.key_filter import KeyFilter
 from spark_jobs.runtime.key_step import KeyStep
 from spark_jobs.runtime.lanes import bucket_of
 from spark_jobs.runtime.state_step import StateStep
 from spark_jobs.runtime.validation import Field
 from spark_jobs.state.descriptor import Descriptor, describe
 from spark_jobs.state.findings import Level
+from spark_jobs.state.function_text import function_text
 from spark_jobs.state.verdict import judge
 from tests.unit.test_descriptor import config_of, job_of
 
@@ -58,6 +60,16 @@ STEP = StateStep(1, "runtime_ms is called running_ms", state=lambda key, state: 
 KEY_STEP = KeyStep(1, "a key says what it is", key=lambda key: f"device-{key}")
 NO_KEY_STEP = KeyStep(1, "the field has another name, and the same texts")
 KEYS = "the version of the keys"
+TAKEN = "which keys are the stream's"
+NO_MOVE = {"key_version": 2, "key_steps": (NO_KEY_STEP,)}
+
+
+def _even(key: str) -> bool:
+    return int(key) % 2 == 0
+
+
+EVEN = KeyFilter("even devices", _even)
+SAID_OTHERWISE = KeyFilter("every other device", _even)
 
 
 def _serial(record: Any) -> str:
@@ -95,6 +107,12 @@ def drop(*path: str) -> Callable[[Descriptor], Any]:
         del descriptor[path[-1]]
 
     return change
+
+
+def halved(rule: KeyFilter) -> Callable[[Descriptor], Any]:
+    """A checkpoint of a stream that has some of the keys."""
+    described = {"says": str(rule), "names": function_text(rule.names), "rest": rule.rest}
+    return put("key", "only", value=[described])
 
 
 TTL = ("spark", "variables", "log", "ttl")
@@ -141,6 +159,12 @@ PAIRS = [
     Pair("key retyped without its step", MIGRATE, KEYS, {"key_version": 2}),
     Pair("keys stay by a step", EVOLVES, KEYS, {"key_version": 2, "key_steps": (NO_KEY_STEP,)}),
     Pair("key by another rule", MIGRATE, "the rule of the key", {"key_of": _serial}),
+    Pair("keys for another stream", MIGRATE, TAKEN, {"only": (EVEN,), **NO_MOVE}),
+    Pair("keys for another stream, no version", MIGRATE, TAKEN, {"only": (EVEN,)}),
+    Pair("all keys again", MIGRATE, TAKEN, before=halved(EVEN)),
+    Pair("the other half", MIGRATE, TAKEN, {"only": (EVEN,)}, before=halved(EVEN.others())),
+    Pair("the same half", SAME, "", {"only": (EVEN,)}, before=halved(EVEN)),
+    Pair("the same half, said otherwise", SAME, "", {"only": (EVEN,)}, before=halved(SAID_OTHERWISE)),
     Pair("key set back", NEVER, KEYS, before=put("key", "version", value=2)),
     Pair("key not described", SAME, "", before=drop("key", "version")),
     Pair("buckets", MIGRATE, "the number of state buckets", config={"state_buckets": 32}),

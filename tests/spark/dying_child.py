@@ -1,4 +1,4 @@
-"""The verb ``repartition`` as its job does it, in a process that kills itself with its JVM at a step.
+"""A verb as its job does it, in a process that kills itself with its JVM at a step.
 
 Arguments: a file with the pickled request, and the step: one that the verb reports; ``planned``, when Spark
 has written the plan of its batch and no commit; ``made current``, when the new generation counts and no
@@ -18,7 +18,7 @@ from typing import Any
 
 from spark_jobs.runtime import generations
 from spark_jobs.runtime.checkpoint import Checkpoint
-from spark_jobs.state import job, moving_calls
+from spark_jobs.state import job
 from spark_jobs.state.request import Request
 from tests.waiting import wait_until
 
@@ -44,7 +44,7 @@ def die_once_planned(request: Request) -> None:
 
 def main(file: str, step: str) -> None:
     request: Request = pickle.loads(Path(file).read_bytes())
-    make_current: Callable[..., None] = moving_calls.generations.make_current
+    make_current: Callable[..., None] = generations.make_current
 
     def say(part: str, what: str) -> None:
         # In the middle of the copy.
@@ -59,7 +59,7 @@ def main(file: str, step: str) -> None:
     if step == PLANNED:
         die_once_planned(request)
     if step == MADE_CURRENT:
-        moving_calls.generations.make_current = then_die
+        generations.make_current = then_die
     job.perform(request)
 
 

@@ -1,0 +1,117 @@
+"""Where the marks of a chart over time go, in its own coordinates: 100 wide, 40 high, 0 at the top. Pure.
+
+Text stays out of the drawings, so that it keeps its size on a phone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from include.web.stream_history import Series
+
+WIDTH, HEIGHT = 100.0, 40.0
+_MARGIN = 2.0
+_SLOTS = 120
+_APART = timedelta(minutes=3)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A line over time.
+
+    Attributes:
+        line: The path of the line, broken where samples are missing.
+        area: The path of what is below it.
+        gaps: Where samples are missing: left edge and width.
+        limit_y: Height of the limit, if it is within the drawing.
+    """
+
+    line: str
+    area: str
+    gaps: tuple[tuple[float, float], ...]
+    limit_y: float | None
+
+
+def across(at: datetime, begin: datetime, end: datetime) -> float:
+    """How far to the right a time is."""
+    return round(WIDTH * ((at - begin) / (end - begin)), 2)
+
+
+def draw(series: Series, begin: datetime, end: datetime, limit: float | None = None) -> Drawing | None:
+    """Draw a series; None when none of it is in the time that is shown.
+
+    Args:
+        series: The oldest first. Of several values that share a place the highest is drawn, so that
+            a short peak is still there in a day.
+        begin: The left edge.
+        end: The right edge.
+        limit: A value not to be exceeded; drawn when the values come near it.
+    """
+    shown = [(at, value) for at, value in series if begin <= at <= end]
+    if not shown:
+        return None
+    top = max(value for _, value in shown)
+    is_near = limit is not None and limit <= 2 * top
+    scale = max([top, limit] if limit is not None and is_near else [top]) or 1.0
+    slot = (end - begin) / _SLOTS
+    drawn = [
+        [(across(at, begin, end), _down(value, scale)) for at, value in _thinned(stretch, slot)]
+        for stretch in _stretches(shown)
+    ]
+    return Drawing(
+        line=" ".join(_path(points) for points in drawn),
+        area=" ".join(_area(points) for points in drawn),
+        gaps=_gaps(drawn, end - begin),
+        limit_y=_down(limit, scale) if limit is not None and is_near else None,
+    )
+
+
+def _stretches(points: Sequence[tuple[datetime, float]]) -> list[list[tuple[datetime, float]]]:
+    stretches: list[list[tuple[datetime, float]]] = []
+    for point in points:
+        if stretches and point[0] - stretches[-1][-1][0] <= _APART:
+            stretches[-1].append(point)
+        else:
+            stretches.append([point])
+    return stretches
+
+
+def _thinned(points: Sequence[tuple[datetime, float]], slot: timedelta) -> Series:
+    """The highest of each slot; the ends stay, for what is missing beyond them begins there."""
+    first, last = points[0], points[-1]
+    highest: dict[int, tuple[datetime, float]] = {}
+    for at, value in points[1:-1]:
+        number = (at - first[0]) // slot
+        if number not in highest or value >= highest[number][1]:
+            highest[number] = (at, value)
+    inner = (highest[number] for number in sorted(highest))
+    return (first, *inner, last) if len(points) > 1 else (first,)
+
+
+def _down(value: float, scale: float) -> float:
+    room = HEIGHT - 2 * _MARGIN
+    return round(HEIGHT - _MARGIN - room * max(0.0, value) / scale, 2)
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    # A line of no length with round ends is a dot.
+    points = points if len(points) > 1 else [points[0], points[0]]
+    return "M" + " L".join(f"{x:g} {y:g}" for x, y in points)
+
+
+def _area(points: Sequence[tuple[float, float]]) -> str:
+    return f"{_path(points)} L{points[-1][0]:g} {HEIGHT:g} L{points[0][0]:g} {HEIGHT:g} Z"
+
+
+def _gaps(
+    drawn: Sequence[Sequence[tuple[float, float]]], shown: timedelta
+) -> tuple[tuple[float, float], ...]:
+    """Between two stretches, and after the last one; before the first one nothing was missing."""
+    edges = [(left[-1][0], right[0][0]) for left, right in pairwise(drawn)]
+    last = drawn[-1][-1][0]
+    if (WIDTH - last) / WIDTH * shown > _APART:
+        edges.append((last, WIDTH))
+    return tuple((left, round(right - left, 2)) for left, right in edges)

@@ -1,0 +1,55 @@
+"""What every application of the plugins has in common: built late, and only for people who are logged in."""
+
+# No `from __future__ import annotations`: FastAPI could not resolve the types that are imported late.
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+SAFE_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "private, no-cache",
+}
+
+_Scope = MutableMapping[str, Any]
+_Channel = Callable[..., Awaitable[Any]]
+
+
+class LateApp:
+    """An application that is built at the first request: plugins are imported by every part of Airflow."""
+
+    def __init__(self, create: Callable[[], "FastAPI"]) -> None:
+        self._create = create
+
+    @cached_property
+    def _app(self) -> "FastAPI":
+        return self._create()
+
+    async def __call__(self, scope: _Scope, receive: _Channel, send: _Channel) -> None:
+        """Answer one request (ASGI)."""
+        await self._app(scope, receive, send)
+
+
+def logged_in_app(title: str) -> "FastAPI":
+    """Return an application whose routes are for people who are logged in to Airflow."""
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.core_api.security import get_user
+    from fastapi import Depends, FastAPI, HTTPException, Request
+    from fastapi.responses import JSONResponse, RedirectResponse, Response
+
+    app = FastAPI(title=title, openapi_url=None, dependencies=[Depends(get_user)])
+
+    @app.exception_handler(HTTPException)
+    async def refuse(request: Request, error: HTTPException) -> Response:
+        # A person who follows the link is asked to log in; a program gets the status.
+        if error.status_code == 401 and "text/html" in request.headers.get("accept", ""):
+            return RedirectResponse(
+                get_auth_manager().get_url_login(next_url=str(request.url)), status_code=303
+            )
+        return JSONResponse({"detail": error.detail}, status_code=error.status_code)
+
+    return app

@@ -1,0 +1,125 @@
+"""Reads what the page shows: small documents only, so that a page that is looked at all day costs little."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from itertools import groupby
+from pathlib import Path
+from urllib.parse import quote
+
+from upath import UPath
+
+from include.control.observe import observe, read_supervisor, thresholds_of
+from include.control.status import DocumentError
+from include.layout import Layout
+from include.settings import Settings
+from include.spec import StreamSpec, load_specs
+from include.spec_problems import Problem
+from include.storage import CorruptDocumentError, read_json
+from include.web.stream_history import Sample, samples_of
+from include.web.stream_view import Documents, Link
+
+_LOG = logging.getLogger(__name__)
+
+
+def read_streams(settings: Settings) -> list[Documents]:
+    """Read the documents of every stream that has a YAML file. One bad file never hides the others.
+
+    Args:
+        settings: Where everything is.
+    """
+    layout = Layout.of(settings)
+    specs, problems = _specs(settings.streams)
+    found = [_documents(layout, spec.stream, spec, ()) for spec in specs]
+    for file, of_file in groupby(problems, key=lambda problem: problem.file):
+        found.append(_documents(layout, Path(file).stem, None, tuple(str(problem) for problem in of_file)))
+    return found
+
+
+def _specs(folder: Path) -> tuple[list[StreamSpec], list[Problem]]:
+    # Reading YAML takes longer than everything else together.
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    return _specs_of(
+        folder, tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+    )
+
+
+@functools.lru_cache(maxsize=2)
+def _specs_of(
+    folder: Path, files: tuple[tuple[str, int, int], ...]
+) -> tuple[list[StreamSpec], list[Problem]]:
+    return load_specs(folder)
+
+
+def _documents(layout: Layout, stream: str, spec: StreamSpec | None, problems: tuple[str, ...]) -> Documents:
+    told = Documents(
+        stream=stream,
+        description=spec.description if spec else "",
+        limits=thresholds_of(spec) if spec else None,
+        links=_links(layout, stream, spec),
+        samples=_history(layout, stream),
+        problems=problems,
+    )
+    try:
+        return Documents(
+            **{
+                **vars(told),
+                "seen": observe(layout, stream),
+                "supervisor": read_supervisor(layout, stream),
+                "status": _status(layout, stream),
+            }
+        )
+    except (DocumentError, OSError) as error:
+        return Documents(**{**vars(told), "problems": (*problems, str(error))})
+
+
+def _status(layout: Layout, stream: str) -> dict[str, object] | None:
+    try:
+        return read_json(layout.status_uri(stream))
+    except CorruptDocumentError:
+        return None
+
+
+def _history(layout: Layout, stream: str) -> tuple[Sample, ...]:
+    try:
+        return samples_of(UPath(layout.history_uri(stream)).read_text(encoding="utf-8", errors="replace"))
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        # The rest of the page is worth more than its charts.
+        _LOG.warning("stream %s: its history cannot be read: %s", stream, error)
+        return ()
+
+
+def _links(layout: Layout, stream: str, spec: StreamSpec | None) -> tuple[Link, ...]:
+    """Where to read on, relative to the page, so that it works below any base path."""
+    dag = Link("DAG", f"../../dags/{quote(f'stream_{stream}', safe='')}", f"stream_{stream}", outer=True)
+    try:
+        more = [_newest_operation(layout, stream), _newest_validation(layout, spec)]
+    except OSError as error:
+        _LOG.warning("stream %s: its reports cannot be listed: %s", stream, error)
+        more = []
+    return (dag, *(link for link in more if link))
+
+
+def _newest_operation(layout: Layout, stream: str) -> Link | None:
+    folder = UPath(layout.operation_uri(stream, ""))
+    names = sorted((entry.name for entry in folder.iterdir()), reverse=True) if folder.is_dir() else []
+    for name in names:
+        if (folder / name / "index.html").exists():
+            return Link("State report", f"../operations/{quote(stream)}/{quote(name)}/index.html", name)
+    return None
+
+
+def _newest_validation(layout: Layout, spec: StreamSpec | None) -> Link | None:
+    if spec is None or spec.quality is None:
+        return None
+    docs = UPath(layout.data_docs_uri)
+    # validations/<suite>/<run>/<time>/<batch>.html
+    runs = (docs / "validations" / spec.quality.suite).glob("*/*/*.html")
+    newest = max(runs, key=lambda page: page.parent.name, default=None)
+    if newest is None:
+        return None
+    path = "/".join(newest.parts[-5:])
+    return Link("Data Docs", f"../data-docs/{quote(path)}", spec.quality.suite)

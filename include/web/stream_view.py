@@ -1,0 +1,184 @@
+"""What the page shows of one stream, made of its documents. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from include.control.decide import Action, Observed, decide
+from include.control.status import Status, Supervisor
+from include.control.thresholds import Thresholds
+from include.web import figures, stream_history
+from include.web.condition import Condition, condition
+from include.web.findings import Finding, findings_of, supervision
+from include.web.incidents import CRASH, Repeated, incidents, repeated
+from include.web.stream_charts import Chart, charts
+from include.web.stream_history import Sample
+
+_ORDER = {"bad": 0, "warn": 1, "good": 2, "calm": 2}
+_COUNTERS = ("consumed", "accepted", "dead", "late", "duplicates", "rows_out")
+
+
+@dataclass(frozen=True)
+class Link:
+    """Where to read on. `outer` is a page of Airflow's own, which must not open inside of this one."""
+
+    text: str
+    href: str
+    note: str = ""
+    outer: bool = False
+
+
+@dataclass(frozen=True)
+class Documents:
+    """What was read about one stream. What is not there is None or empty.
+
+    Attributes:
+        stream: Its name.
+        description: What it is for; of its YAML.
+        limits: Its thresholds; None when its YAML cannot be used.
+        seen: Its documents and its process; None when they cannot be read.
+        supervisor: Who watches it.
+        status: The whole status document, which has more than `seen`.
+        samples: The history, the oldest first.
+        links: Where to read on.
+        problems: What could not be read, and why.
+    """
+
+    stream: str
+    description: str = ""
+    limits: Thresholds | None = None
+    seen: Observed | None = None
+    supervisor: Supervisor | None = None
+    status: Mapping[str, Any] | None = None
+    samples: tuple[Sample, ...] = ()
+    links: tuple[Link, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StreamView:
+    """Everything the page shows of one stream."""
+
+    stream: str
+    description: str
+    condition: Condition
+    desired: str
+    wish: str
+    hold: str
+    findings: tuple[Finding, ...]
+    charts: tuple[Chart, ...]
+    facts: tuple[tuple[str, str], ...]
+    incidents: tuple[Repeated, ...]
+    links: tuple[Link, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def level(self) -> str:
+        """How bad it is, with everything that was found: good, calm, warn or bad."""
+        if self.problems or any(finding.level == "critical" for finding in self.findings):
+            return "bad"
+        return "warn" if self.findings and self.condition.level != "bad" else self.condition.level
+
+
+def stream_view(read: Documents, now: datetime, shown: timedelta, stale_after_s: float) -> StreamView:
+    """Make the view of one stream.
+
+    Args:
+        read: What was read.
+        now: The time, aware.
+        shown: How far back the charts go.
+        stale_after_s: Age of the supervisor's heartbeat from which on it counts for nothing, seconds.
+    """
+    control = read.seen.control if read.seen else None
+    known = _known(read, stream_history.sample_of_status(read.status or {}))
+    action = None
+    if read.limits and read.seen:
+        seen = replace(read.seen, stalled_since=stream_history.stalled_since(known))
+        action = decide(read.limits, seen, now)
+    happened = incidents(known, control)
+    found = _condition(read, action)
+    return StreamView(
+        stream=read.stream,
+        description=read.description,
+        condition=found,
+        desired=control.desired if control else "",
+        wish=_wish(read.seen, now),
+        hold=str(control.hold) if control and control.hold and found.state != "held" else "",
+        findings=_findings(read, action, now, stale_after_s),
+        charts=charts(known, happened, now, shown, _max_lag(read)),
+        facts=_facts(read, now),
+        incidents=repeated(happened),
+        links=read.links,
+        problems=read.problems,
+    )
+
+
+def in_order(views: list[StreamView]) -> list[StreamView]:
+    """What somebody has to look at first, then by name."""
+    return sorted(views, key=lambda view: (_ORDER[view.level], view.stream))
+
+
+def _condition(read: Documents, action: Action | None) -> Condition:
+    if read.seen is not None and action is not None:
+        return condition(read.seen, action)
+    status = read.seen.own_status if read.seen else None
+    if status is None:
+        return Condition("unknown", "bad", "")
+    return Condition(status.state, "warn", f"by its driver's own account: {status.message or 'no message'}")
+
+
+def _max_lag(read: Documents) -> float | None:
+    limit = read.limits.measures.get("lag") if read.limits else None
+    return limit.warn if limit else None
+
+
+def _findings(
+    read: Documents, action: Action | None, now: datetime, stale_after_s: float
+) -> tuple[Finding, ...]:
+    if read.seen is None or action is None:
+        return ()
+    return (*findings_of(action), *supervision(read.seen, read.supervisor, now, stale_after_s))
+
+
+def _wish(seen: Observed | None, now: datetime) -> str:
+    """Why it is to be as it is to be, and who wants it so."""
+    control = seen.control if seen else None
+    if control is None:
+        return ""
+    by = f" by {control.requested_by}" if control.requested_by else ""
+    # After a crash it is the reason of the last launch, which is among the incidents.
+    is_wish = control.reason and not control.reason.startswith(CRASH)
+    reason = f": {control.reason}" if is_wish else ""
+    return f"asked at {figures.moment(control.requested_at, now)}{by}{reason}"
+
+
+def _facts(read: Documents, now: datetime) -> tuple[tuple[str, str], ...]:
+    status: Status | None = read.seen.status if read.seen else None
+    if status is None:
+        return ()
+    document = read.status or {}
+    duration = document.get("batch_duration_ms")
+    facts = [
+        ("batch", "–" if status.batch_id is None else str(status.batch_id)),
+        ("committed", figures.ago(status.last_batch_at, now)),
+        ("took", figures.span(duration / 1000) if isinstance(duration, int) else figures.NOTHING),
+        ("driver since", figures.moment(status.started_at, now)),
+        *((name.replace("_", " "), _number(document.get(name))) for name in _COUNTERS),
+        ("state rows", _number(document.get("state_rows"))),
+    ]
+    return tuple((name, value) for name, value in facts if value != figures.NOTHING)
+
+
+def _number(value: object) -> str:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return f"{value:,}" if whole else figures.NOTHING
+
+
+def _known(read: Documents, latest: Sample | None) -> tuple[Sample, ...]:
+    """The history, and the present behind it."""
+    if latest is None or (read.samples and latest.at <= read.samples[-1].at):
+        return read.samples
+    return (*read.samples, latest)

@@ -1,0 +1,56 @@
+"""How a driver ends: its exit code, and what its status says last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from spark_jobs.runtime.cause import LEASE, Cause, cause_of
+from spark_jobs.runtime.failure import explain
+from spark_jobs.runtime.lease import LeaseLostError
+from spark_jobs.state.start import StateRefusedError
+
+EXIT_DRAINED, EXIT_FAILED, EXIT_REFUSED, EXIT_LEASE_LOST = 0, 1, 3, 4
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The last words.
+
+    Attributes:
+        code: Exit code.
+        state: ``stopped``, ``refused`` or ``failed``.
+        message: Why.
+        cause: What kind of cause; None of a driver that was drained.
+    """
+
+    code: int
+    state: str
+    message: str
+    cause: Cause | None = None
+
+    @property
+    def status_fields(self) -> dict[str, Any]:
+        """What goes into the status."""
+        cause = self.cause.to_json() if self.cause else None
+        return {"state": self.state, "message": self.message, "cause": cause}
+
+
+def drained(reason: str) -> Ending:
+    """The end that was asked for."""
+    return Ending(EXIT_DRAINED, "stopped", reason)
+
+
+def ending_of(error: Exception, lost: LeaseLostError | None) -> Ending:
+    """The end by a failure.
+
+    Args:
+        error: The failure.
+        lost: Set if the lease was lost as well: then whatever fails may come of that.
+    """
+    if isinstance(error, StateRefusedError):
+        return Ending(EXIT_REFUSED, "refused", str(error), cause_of(error))
+    lost = error if isinstance(error, LeaseLostError) else lost
+    if lost is not None:
+        return Ending(EXIT_LEASE_LOST, "failed", str(lost), LEASE)
+    return Ending(EXIT_FAILED, "failed", explain(error), cause_of(error))

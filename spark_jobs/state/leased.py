@@ -1,0 +1,41 @@
+"""A stream's lease, held for as long as an operation takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from spark_jobs.runtime.config import Config
+from spark_jobs.runtime.identity import driver_process
+from spark_jobs.runtime.lease import Lease, utc_now
+from spark_jobs.runtime.lease_keeper import LeaseKeeper
+
+
+def lease_of(config: Config, operation: str) -> Lease:
+    """The lease of a stream, for an operation of this process; not acquired."""
+    return Lease(
+        config.lease.uri,
+        stream=config.stream,
+        run_id=operation,
+        holder=driver_process(),
+        ttl_ms=config.lease.ttl_ms,
+    )
+
+
+@contextmanager
+def leased(config: Config, operation: str) -> Iterator[Callable[[], object]]:
+    """Hold the lease; gives what raises when it is lost.
+
+    Raises:
+        LeaseHeldError: The stream runs, or another operation on it does.
+    """
+    lease = lease_of(config, operation)
+    lease.acquire()
+    keeper = LeaseKeeper(lease, config.lease.renew_ms, utc_now)
+    keeper.start()
+    try:
+        yield keeper.check
+    finally:
+        keeper.stop()
+        if keeper.lost is None:
+            lease.release()

@@ -1,0 +1,201 @@
+"""Every state operation as a person does it: the form in a real browser, the run, the page of its result.
+
+A quarter of an hour, so `make pages` runs it and not `make test`. Screenshots go to SCREENSHOTS when that
+names a folder; those in docs/images were taken so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from include.settings import CHECKOUT
+from tests.e2e.browsing import CHROMIUM, keep, logged_in
+from tests.e2e.event_files import as_line, shifted, web_events, write_lines
+from tests.e2e.installation import Installation
+from tests.e2e.live_stream import LiveStream
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine to look at the pages with"),
+    pytest.mark.skipif("STATE_PAGES" not in os.environ, reason="a quarter of an hour: make pages"),
+]
+
+DAG = "state_operations"
+ENDED = ("success", "failed")
+# What comes while the operations go on, so that a stream which runs again commits something.
+RATE, EVENTS = 5, 10_000
+VISITOR = "visitor-1"
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """A platform whose YAML may be changed."""
+    home = tmp_path_factory.mktemp("platform") / "home"
+    streams = shutil.copytree(CHECKOUT / "include" / "streams", home.parent / "streams")
+    installation = Installation.in_folder(home, streams=streams, start_timeout_s=400.0)
+    try:
+        installation.must_run("up", timeout_s=900)
+        yield installation
+    finally:
+        installation.must_run("down")
+
+
+@pytest.fixture(scope="module")
+def stream(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStream]:
+    """The stream, supervised, with something in its state, and more to come."""
+    stream = LiveStream("user_sessions", installation)
+    stream.trigger("run")
+    stream.wait_running(150)
+    events = [as_line(event) for event in shifted(web_events(), 0, "pages")]
+    folder = tmp_path_factory.mktemp("events")
+    assert stream.replay(write_lines(folder / "first.jsonl", events[:2000])).wait(timeout=120) == 0
+    wait_until(lambda: stream.counted() >= 2000, 90, stream.describe)
+    more = stream.replay(write_lines(folder / "more.jsonl", events[2000:]), "--rate", str(RATE))
+    try:
+        yield stream
+    finally:
+        more.terminate()
+        more.wait(30)
+
+
+@pytest.fixture(scope="module")
+def page(installation: Installation) -> Iterator[Page]:
+    with logged_in(installation) as page:
+        yield page
+
+
+def filled(page: Page, url: str, stream: str, verb: str, fields: dict[str, str], *, dry_run: bool) -> Locator:
+    """Open the form and fill it in as a person does; returns the dialog."""
+    page.goto(url)
+    page.get_by_role("button", name="Trigger").first.click()
+    dialog = page.get_by_role("dialog")
+    for field, value in (("verb", f"{verb}: "), ("stream", stream)):
+        dialog.locator(f"#element_{field}").click()
+        page.keyboard.type(value)
+        page.keyboard.press("Enter")
+    if dry_run:
+        dialog.locator("[id='switch:element_dry_run']").click()
+    if fields:
+        dialog.get_by_role("button", name=re.compile(f"^{verb}: ")).click()
+    for field, value in fields.items():
+        dialog.locator(f"input[name='element_{verb}_{field}']").fill(value)
+    return dialog
+
+
+def operate(
+    stream: LiveStream, page: Page, verb: str, *, dry_run: bool = False, state: str = "success", **fields: str
+) -> str:
+    """Trigger an operation by its form, and end on the page of its result; returns the page's text."""
+    shot = f"state-{verb}{'-dry-run' if dry_run else ''}"
+    url = stream.installation.settings.airflow_url
+    with stream.airflow() as api:
+        wait_until(lambda: api.has_dag(DAG), 90, f"DAG {DAG} is parsed", poll_s=1)
+        known = set(api.runs(DAG))
+        dialog = filled(page, f"{url}/dags/{DAG}", stream.name, verb, fields, dry_run=dry_run)
+        keep(page, f"{shot}-form")
+        dialog.get_by_role("button", name="Trigger").last.click()
+        run = wait_until(lambda: next(iter(set(api.runs(DAG)) - known), ""), 60, "a run has begun")
+        page.goto("about:blank")  # what moves on a page takes a third of a core without a graphics card
+        wait_until(
+            lambda: api.run_state(DAG, run) in ENDED,
+            600,
+            lambda: f"{verb} ends; found {api.task_states(DAG, run)}; {stream.describe()}",
+            poll_s=1,
+        )
+        tasks = api.task_states(DAG, run)
+        assert api.run_state(DAG, run) == state, f"{verb}: {tasks}"
+        link = api.task_links(DAG, run, "operate").get("Result page")
+    assert link, f"{verb}: the task has no page; {tasks}"
+    page.goto(urljoin(url, link))
+    page.wait_for_load_state("networkidle")
+    keep(page, f"{shot}-result")
+    return page.locator("body").inner_text()
+
+
+def test_back_to_a_savepoint(stream: LiveStream, page: Page) -> None:
+    """A savepoint is made, looked at, compared with, and gone back to, while records come."""
+    assert "nothing was changed" in operate(stream, page, "savepoint", dry_run=True)
+    (driver,) = stream.drivers()
+    made = operate(stream, page, "savepoint", reason="before a test")
+    found = re.search(r"Savepoint (\d{8}T\d{6}Z)", made)
+    assert found, made
+    savepoint = found[1]
+    assert stream.drivers() != [driver]
+    assert "before a test" in operate(stream, page, "savepoints")
+    assert savepoint in operate(stream, page, "verify", savepoint=savepoint)
+    assert "nothing was changed" in operate(stream, page, "prune", dry_run=True)
+    operate(stream, page, "compare", left=savepoint, right=savepoint)
+    assert "nothing was changed" in operate(stream, page, "restore", dry_run=True, savepoint=savepoint)
+    before = stream.counted()
+    assert savepoint in operate(stream, page, "restore", savepoint=savepoint)
+    wait_until(lambda: stream.counted() >= before, 90, stream.describe)
+
+
+def test_a_repartition_by_one_click(stream: LiveStream, page: Page) -> None:
+    (driver,) = stream.drivers()
+    dry = operate(stream, page, "repartition", dry_run=True, partitions="3")
+    assert re.search(r"would go from 2 to 3 partitions", dry), dry
+    assert stream.drivers() == [driver]
+    done = operate(stream, page, "repartition", partitions="3")
+    assert "has 3 partitions and had 2" in done, done
+    assert stream.drivers() != [driver]
+
+
+def test_looks_at_the_state(stream: LiveStream, page: Page) -> None:
+    """They leave the stream alone."""
+    (driver,) = stream.drivers()
+    keys = stream.rows("sessions", ["user_id"])
+    assert "Young" in operate(stream, page, "inspect")
+    assert "partitions" in operate(stream, page, "advise")
+    assert "compatible" in operate(stream, page, "verdict")
+    key = keys[0]["user_id"] if keys else VISITOR
+    assert key in operate(stream, page, "explain", key=key)
+    assert stream.drivers() == [driver]
+
+
+def test_a_migration_to_other_buckets(stream: LiveStream, page: Page) -> None:
+    yaml = stream.installation.settings.streams / "user_sessions.yaml"
+    text = yaml.read_text()
+    changed = re.sub(r"buckets: \d+", "buckets: 48", text)
+    assert changed != text
+    yaml.write_text(changed)
+    assert "nothing was changed" in operate(stream, page, "migrate", dry_run=True)
+    operate(stream, page, "migrate")
+    stream.wait_running()
+
+
+def test_a_new_stream_begins_with_a_table(stream: LiveStream, page: Page) -> None:
+    """Of devices that are known already."""
+    devices = LiveStream("device_lifecycle", stream.installation)
+    now = 1_700_000_000_000
+    table = f"file://{stream.installation.settings.home}/devices"
+    rows = [
+        {
+            "device_id": f"pump-{number}",
+            "mode": "running",
+            "said": "running",
+            "first_ms": now,
+            "last_ms": now,
+            "last_event_id": f"e{number}",
+            "changed_ms": now,
+        }
+        for number in range(200)
+    ]
+    write_deltalake(table, pa.Table.from_pylist(rows))
+    dry = operate(devices, page, "seed", dry_run=True, table=table, key="device_id")
+    assert "200 keys" in dry, dry
+    done = operate(devices, page, "seed", table=table, key="device_id")
+    assert "begins with 200 keys" in done, done

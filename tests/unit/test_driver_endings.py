@@ -1,0 +1,289 @@
+"""How drivers end: what lasts and what passes, what is said of it, and a disk that is full for a while."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaError
+
+from spark_jobs.device_lifecycle.declaration import JOB
+from spark_jobs.runtime import driver as drivers
+from spark_jobs.runtime.broker import Broker, BrokerAwayError, TopicMissingError
+from spark_jobs.runtime.cause import DISK_FULL, LEASE, OTHER, Cause, cause_of
+from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.runtime.config import ConfigError
+from spark_jobs.runtime.ending import EXIT_FAILED, EXIT_LEASE_LOST, ending_of
+from spark_jobs.runtime.failure import explain, is_transient
+from spark_jobs.runtime.generations import PendingOperationError
+from spark_jobs.runtime.identity import driver_process
+from spark_jobs.runtime.lease import Lease, LeaseLostError
+from spark_jobs.runtime.ledger import Ledger
+from spark_jobs.runtime.offsets import DataLossError
+from spark_jobs.runtime.retries import Retries
+from spark_jobs.runtime.rows import SchemaError
+from spark_jobs.runtime.state_step import MissingStepError
+from spark_jobs.runtime.status import StatusFile
+from spark_jobs.runtime.tables import BATCH_COUNTS
+from spark_jobs.runtime.upgrade import UpgradeError
+from tests.small_disk import small_disk
+from tests.unit.test_descriptor import config_of
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+IN_A_WORKER = """[STREAM_FAILED] Query [id = 1-2, runId = 3-4] terminated with exception: Job aborted due \
+to stage failure: Task 0 in stage 3.0 failed 4 times, most recent failure: Lost task 0.3 (TID 5) \
+(h executor driver): org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/spark_jobs/runtime/kafka_reader.py", line 120, in _is_wanted
+    raise _refusal(error, topic, partition)
+{error}
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:1)
+
+Driver stacktrace: SQLSTATE: XXKST
+=== Streaming Query ===
+Identifier: user_sessions [id = 1-2, runId = 3-4]
+Logical Plan:
+WriteToMicroBatchDataSource ForeachBatchSink, ValueError: a column of the plan"""
+
+
+def in_a_worker(error: str) -> Exception:
+    return RuntimeError(IN_A_WORKER.format(error=error))
+
+
+def with_jvm_stack(stack: str) -> Exception:
+    """As PySpark hands on what the JVM has thrown."""
+    error = RuntimeError(
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Writing failed"
+    )
+    error._stackTrace = stack  # type: ignore[attr-defined]
+    return error
+
+
+def chained(inner: Exception) -> Exception:
+    error = RuntimeError("the batch is not committed")
+    error.__cause__ = inner
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (TopicMissingError("x"), Cause("topic", lasting=True)),
+        (PendingOperationError("x"), Cause("operation", lasting=True)),
+        (ConfigError("x"), Cause("configuration", lasting=True)),
+        (SchemaError("x"), Cause("schema", lasting=True)),
+        (DataLossError("x"), Cause("data_loss", lasting=True)),
+        (MissingStepError("x"), Cause("state", lasting=True)),
+        (UpgradeError("x"), Cause("state", lasting=True)),
+        (in_a_worker("spark_jobs.runtime.offsets.DataLossError: gone"), Cause("data_loss", lasting=True)),
+        (in_a_worker("_internal.SchemaMismatchError: Cannot cast"), Cause("schema", lasting=True)),
+        (
+            with_jvm_stack("Caused by: x: [STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema"),
+            Cause("state", lasting=True),
+        ),
+        (chained(DataLossError("x")), Cause("data_loss", lasting=True)),
+        (LeaseLostError("x"), LEASE),
+        (FULL, DISK_FULL),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), DISK_FULL),
+        (with_jvm_stack("Caused by: java.io.IOException: No space left on device"), DISK_FULL),
+        (chained(FULL), DISK_FULL),
+        (in_a_worker("OSError: [Errno 28] No space left on device: '/cache/0'"), DISK_FULL),
+        (RuntimeError("Python worker exited unexpectedly (crashed)"), OTHER),
+        (RuntimeError("java.lang.OutOfMemoryError: Java heap space"), OTHER),
+        # To read a checksum wrongly may be the disk's fault for once.
+        (RuntimeError("[STATE_STORE_ROW_CHECKSUM_VERIFICATION_FAILED] Row checksum"), OTHER),
+    ],
+    ids=lambda value: value.kind if isinstance(value, Cause) else str(value)[-40:].replace("\n", " "),
+)
+def test_only_what_is_known_to_last_is_called_lasting(error: Exception, cause: Cause) -> None:
+    assert cause_of(error) == cause
+
+
+@pytest.mark.parametrize(
+    ("code", "raised"),
+    [
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, TopicMissingError),
+        (KafkaError.LEADER_NOT_AVAILABLE, BrokerAwayError),
+    ],
+)
+def test_a_topic_without_a_leader_yet_is_waited_for_and_is_not_missing(
+    code: int, raised: type[Exception]
+) -> None:
+    class Admin:
+        """A STAND-IN for the client, which needs a server: one that reports the topic with an error."""
+
+        def list_topics(self, timeout: float) -> SimpleNamespace:
+            return SimpleNamespace(topics={"t": SimpleNamespace(error=KafkaError(code), partitions={})})
+
+    broker = Broker("localhost:1")
+    broker._admin = cast(Any, Admin())
+    with pytest.raises(raised):
+        broker.ensure_topic("t", 3, create=False, stream="s")
+
+
+def test_a_full_disk_may_pass_and_lost_records_do_not_whatever_else_failed_with_them() -> None:
+    assert is_transient(with_jvm_stack("Caused by: java.io.IOException: No space left on device"))
+    assert is_transient(chained(FULL))
+    both = in_a_worker("spark_jobs.runtime.offsets.DataLossError: gone\nPython worker exited unexpectedly")
+    assert not is_transient(both)
+    assert not is_transient(OSError(errno.EACCES, "Permission denied"))
+
+
+def test_the_reason_is_the_errors_own_message_and_neither_code_nor_plan() -> None:
+    said = explain(in_a_worker("spark_jobs.runtime.offsets.DataLossError: topic t: the records are gone"))
+    assert said.startswith(
+        "spark_jobs.runtime.offsets.DataLossError: topic t: the records are gone (in RuntimeErr"
+    )
+    assert "ValueError: a column" not in said
+    assert "STREAM_FAILED" not in said
+
+
+def test_a_condition_of_spark_without_a_class_is_said_without_the_plan() -> None:
+    text = (
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [STATE_STORE_INVALID_PROVIDER]"
+        " The given provider is none. SQLSTATE: 42K06 SQLSTATE: XXKST\n"
+        "=== Streaming Query ===\nIdentifier: s [id = 1]"
+    )
+    assert explain(RuntimeError(text)) == (
+        "RuntimeError: [STATE_STORE_INVALID_PROVIDER] The given provider is none."
+    )
+
+
+def test_whatever_fails_after_the_lease_was_lost_may_come_of_that() -> None:
+    lost = LeaseLostError("run r2 has it")
+    ending = ending_of(TopicMissingError("x"), lost)
+    assert (ending.code, ending.message, ending.cause) == (EXIT_LEASE_LOST, "run r2 has it", LEASE)
+    assert ending_of(lost, None) == ending
+    assert ending_of(TopicMissingError("x"), None).code == EXIT_FAILED
+
+
+def test_retries_are_counted_between_commits_and_a_full_disk_has_more_of_them() -> None:
+    retries = Retries()
+    delays = []
+    for _ in range(6):
+        retries.note(7)
+        delays.append(retries.delay_s)
+    assert delays == [1, 2, 4, 8, 15, 15]
+    assert retries.are_used_up(OTHER)
+    assert not retries.are_used_up(DISK_FULL)
+    for _ in range(60):
+        retries.note(7)
+    assert retries.are_used_up(DISK_FULL)
+    retries.note(8)
+    assert (retries.failures, retries.are_used_up(OTHER), retries.delay_s) == (1, False, 1)
+
+
+def test_a_configuration_that_a_driver_cannot_use_is_said_in_the_status_it_names(tmp_path: Path) -> None:
+    file, status = tmp_path / "config.json", tmp_path / "status.json"
+    named = {"stream": "s", "run_id": "r1", "status_uri": f"file://{status}"}
+    file.write_text(json.dumps({"version": 99, **named}))
+
+    assert drivers.run(JOB, [f"file://{file}"]) == EXIT_FAILED
+
+    written = json.loads(status.read_text())
+    assert (written["run_id"], written["state"]) == ("r1", "failed")
+    assert written["cause"] == {"kind": "configuration", "lasting": True}
+    assert "expected version 1, found 99: start the driver with the same release" in written["message"]
+    status.unlink()
+    file.write_text("{half a docum")
+    assert drivers.run(JOB, [f"file://{file}"]) == EXIT_FAILED
+    assert not status.exists()
+
+
+def status_at(uri: str) -> StatusFile:
+    return StatusFile(uri, stream="s", run_id="r1", process=driver_process(), python_pid=1, clock=lambda: NOW)
+
+
+def test_a_status_that_cannot_be_written_is_written_once_there_is_room(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 8 * 4096) as disk:
+        status = status_at(f"file://{disk}/status.json")
+        status.update(state="running")
+        filler = disk / "filler"
+        with pytest.raises(OSError, match="No space left"), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(b"\0" * 4096)
+        status.update(batch_id=4)
+        assert json.loads((disk / "status.json").read_text())["batch_id"] is None
+        filler.unlink()
+        status.update()
+        assert json.loads((disk / "status.json").read_text())["batch_id"] == 4
+        assert [path.name for path in disk.iterdir()] == ["status.json"]
+
+
+class StandInQuery:
+    """A STAND-IN for Spark's query, which needs a JVM: it is there, and does nothing."""
+
+    id = "g1"
+    lastProgress = None
+
+    def __init__(self) -> None:
+        self.isActive = True
+
+    def stop(self) -> None:
+        self.isActive = False
+
+
+class QueryOnAFullDisk:
+    """A STAND-IN for `StreamQuery`: its first starts find no room."""
+
+    def __init__(self, folder: Path, failures: int, then: Any) -> None:
+        self.checkpoint = Checkpoint(f"file://{folder}/checkpoint")
+        self._uri = f"file://{folder}/batch_counts"
+        BATCH_COUNTS.create(self._uri)
+        self._starts = self._outcomes(failures)
+        self._then = then
+
+    def _outcomes(self, failures: int) -> Iterator[bool]:
+        yield from [False] * failures
+        yield True
+
+    def start(self, *, once: bool = False) -> StandInQuery:
+        if not next(self._starts):
+            raise OSError(errno.ENOSPC, "No space left on device", "/cache/rounds")
+        self._then()
+        return StandInQuery()
+
+    def ensure_ledger(self, generation: str) -> Ledger:
+        return Ledger(self._uri, "device_lifecycle", generation)
+
+
+@pytest.mark.parametrize(("failures", "comes_back"), [(12, True), (43, False)])
+def test_a_driver_waits_until_a_full_disk_has_room_again_but_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int, comes_back: bool
+) -> None:
+    monkeypatch.setattr(Retries, "delay_s", 0)
+    monkeypatch.setattr(drivers.Driver, "_broker_is_away", lambda self: False)
+    config = replace(config_of("device_lifecycle", tmp_path), status_uri=f"file://{tmp_path}/status.json")
+    process = driver_process()
+    lease = Lease(f"file://{tmp_path}/l", stream="s", run_id="r1", holder=process, ttl_ms=20_000)
+    said: list[tuple[str, Any]] = []
+
+    class Told(StatusFile):
+        def update(self, **fields: Any) -> None:
+            super().update(**fields)
+            if "state" in fields:
+                said.append((fields["state"], fields.get("cause")))
+
+    status = Told(
+        config.status_uri, stream="s", run_id="r1", process=process, python_pid=1, clock=lambda: NOW
+    )
+    driver = drivers.Driver(JOB, config, lease, status)
+    query: Any = QueryOnAFullDisk(tmp_path, failures, lambda: driver._ask("seen enough"))
+
+    if comes_back:
+        driver._run_queries(query)
+        waits = ("waiting", {"kind": "disk_full", "lasting": False})
+        assert said[:failures] == [waits] * failures
+        assert said[failures] == ("running", None)
+    else:
+        with pytest.raises(OSError, match="No space left on device"):
+            driver._run_queries(query)
