@@ -131,6 +131,7 @@ class StreamSpec(Part):
     stream: Name
     description: Annotated[str, Field(min_length=1)]
     owner: Annotated[str, Field(min_length=1)]
+    desired: Literal["running", "suspended", "stopped"] = "running"
     source: Source
     event_time: EventTime
     clock: Literal["event", "processing"] = "event"

@@ -21,7 +21,9 @@ MAX_ACTIVE_RUNS = 16
 ACTIONS = {
     "run": "run: start the stream, unless it runs already",
     "restart": "restart: drain the driver and start a new one",
-    "stop": "stop: drain the driver and leave the stream stopped",
+    "stop": "stop: drain the driver and leave the stream stopped until the next run",
+    "suspend": "suspend: drain the driver and keep the stream at rest until it is resumed",
+    "resume": "resume: start a stream that is suspended, or that its YAML declares at rest",
 }
 
 
@@ -51,6 +53,14 @@ def _stream_dag(stream: str, documentation: str, owner: str, tags: list[str]) ->
         description="What is to happen to the stream.",
         values_display=ACTIONS,
     )
+    reason = Param(
+        None,
+        type=["null", "string"],
+        maxLength=500,
+        title="Reason",
+        description="Why, for those who look at the stream later. Needed to suspend it, and to resume it"
+        " against its YAML.",
+    )
     with DAG(
         dag_id=f"stream_{stream}",
         description=f"Deploy and supervise the stream {stream}",
@@ -59,7 +69,7 @@ def _stream_dag(stream: str, documentation: str, owner: str, tags: list[str]) ->
         catchup=False,
         max_active_runs=MAX_ACTIVE_RUNS,
         is_paused_upon_creation=False,
-        params={"action": action},
+        params={"action": action, "reason": reason},
         tags=tags,
         default_args={"owner": owner},
     ) as dag:
@@ -89,9 +99,9 @@ Reads {topics}, writes the tables {tables}. Configured in
 `include/streams/{spec.stream}.yaml`, explained in `docs/streams/{spec.stream}.md`; when something is wrong,
 `docs/runbook.md`.
 
-**Trigger** this DAG with the action `run`, `restart` or `stop`. The task *deploy* brings it about;
-*supervise* then watches, deferred, and restarts the driver after a crash. Whatever happens to these tasks,
-the driver goes on: only the action `stop` ends it.
+**Trigger** this DAG with the action `run`, `restart`, `stop`, `suspend` or `resume`. The task *deploy*
+brings it about; *supervise* then watches, deferred, and restarts the driver after a crash. Whatever happens
+to these tasks, the driver goes on: only the actions `stop` and `suspend` end it.
 """
 
 

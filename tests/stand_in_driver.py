@@ -59,7 +59,9 @@ def serve(config: dict[str, Any]) -> int:
         if not (HOME / "mute").exists():
             report(config, "running", batch, "")
         control = read_json(config["control_uri"]) or {}
-        leave = control.get("desired") == "stopped" or control.get("run_id") != config["run_id"]
+        leave = (
+            control.get("desired") in ("stopped", "suspended") or control.get("run_id") != config["run_id"]
+        )
         if (leave or asked) and not deaf:
             report(config, "draining", batch, "asked to leave")
             report(config, "stopped", batch, "")

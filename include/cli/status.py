@@ -46,6 +46,8 @@ def run(*, as_json: bool) -> None:
     if (health := health_table(streams)) is not None:
         console.print(health)
     for stream in streams:
+        if stream.override:
+            console.print(f"{stream.stream}: {stream.override}", highlight=False)
         if stream.message:
             console.print(f"{stream.stream}: {stream.message}", highlight=False)
 

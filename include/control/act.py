@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 import filelock
 
@@ -30,14 +30,13 @@ from include.control.decide import Launch as LaunchAction
 from include.control.observe import observe, read_control, thresholds_of
 from include.control.status import Control, Launch, control_document
 from include.control.thresholds import Thresholds
+from include.control.wish import Wish, declare, first, wanted
 from include.layout import Layout
 from include.settings import Settings
 from include.spec import StreamSpec
 from include.storage import write_json
 
 log = logging.getLogger(__name__)
-
-Wish = Literal["run", "restart", "stop"]
 
 _LOCK_TIMEOUT_S = 120.0
 _KILL_TIMEOUT_S = 10.0
@@ -72,23 +71,24 @@ class Controller:
         """The stream's thresholds."""
         return thresholds_of(self.spec)
 
-    def request(self, wish: Wish, by: str) -> None:
+    def request(self, wish: Wish) -> None:
         """Write down what someone wants; `reconcile` brings it about.
-
-        Args:
-            wish: `run` leaves a driver that is there alone, `restart` replaces it, `stop` drains it. A
-                `restart` also ends the hold of a state operation, whose run may be gone.
-            by: Who asks. A `restart` asked for twice by the same DAG run is one restart, so that
-                a task which Airflow runs again does not restart the stream again.
 
         Raises:
             DocumentError: The control document cannot be read.
+            WishError: A reason is missing.
         """
-        with locked(self.layout, self.spec.stream):
-            control = read_control(self.layout, self.spec.stream)
-            wanted = _wanted(self.spec.stream, control, wish, by)
-            if wanted is not None:
-                self._write(wanted)
+        stream, declared = self.spec.stream, self.spec.desired
+        with locked(self.layout, stream):
+            known = read_control(self.layout, stream)
+            if known is None and declared == "running" and wish.action == "stop":
+                return
+            run_id = new_run_id(wish.at)
+            before = known or first(stream, declared, wish, run_id)
+            control = declare(before, declared, run_id, wish.at) or before
+            control = wanted(control, wish, run_id) or control
+            if control != known:
+                self._write(control)
 
     def reconcile(self, stalled_since: datetime | None = None) -> Action:
         """Observe, decide and act once.
@@ -104,12 +104,23 @@ class Controller:
             LaunchError: A driver could not be submitted.
         """
         with locked(self.layout, self.spec.stream):
-            seen = observe(self.layout, self.spec.stream, stalled_since)
             now = datetime.now(UTC)
+            seen = self._declared(observe(self.layout, self.spec.stream, stalled_since), now)
             action = decide(self.limits, seen, now)
             if seen.control is not None:
                 self._act(action, seen, seen.control, now)
             return action
+
+    def _declared(self, seen: Observed, now: datetime) -> Observed:
+        """Bring what the YAML declares into what should be, before anything is decided by it."""
+        if seen.control is None:
+            return seen
+        told = declare(seen.control, self.spec.desired, new_run_id(now), now)
+        if told is None:
+            return seen
+        log.info("stream %s: its YAML declares it %s", self.spec.stream, self.spec.desired)
+        self._write(told)
+        return replace(seen, control=told)
 
     def start_afresh(self, by: str) -> None:
         """Forget earlier failures, so that a person's new attempt is not refused for them."""
@@ -177,34 +188,6 @@ class Controller:
 
     def _write(self, control: Control) -> None:
         write_json(self.layout.control_uri(self.spec.stream), control_document(control))
-
-
-def _wanted(stream: str, control: Control | None, wish: Wish, by: str) -> Control | None:
-    """Return the control document that a wish leads to, or None when nothing changes."""
-    now = datetime.now(UTC)
-    if control is None:
-        control = Control(stream, "stopped", new_run_id(now), now, by, "first deployment")
-        if wish == "stop":
-            return None
-    if wish == "stop":
-        if control.desired == "stopped":
-            return None
-        return replace(control, desired="stopped", requested_at=now, requested_by=by, reason="asked to stop")
-    if wish == "run" and control.desired == "running":
-        return None
-    if wish == "restart" and control.desired == "running" and control.requested_by == by:
-        return None
-    return replace(
-        control,
-        desired="running",
-        # A driver that drains for an earlier stop keeps draining, and the new one has its own name.
-        run_id=new_run_id(now),
-        requested_at=now,
-        requested_by=by,
-        reason=f"asked to {wish}",
-        restarts=(),
-        hold=None if wish == "restart" else control.hold,
-    )
 
 
 def new_run_id(now: datetime) -> str:

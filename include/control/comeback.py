@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from include.control.decide import Action, Done, GiveUp, Held, Observed
+from include.control.decide import Action, Done, GiveUp, Held, Observed, Suspended
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def comeback(seen: Observed, action: Action, since: datetime, until: datetime, n
         now: The time of the look.
     """
     status = seen.own_status
-    if isinstance(action, Done | Held):
+    if isinstance(action, Done | Held | Suspended):
         return Comeback("left", action.reason)
     if isinstance(action, GiveUp):
         return Comeback("failed", action.reason)

@@ -6,7 +6,7 @@ a row in a table of tests. `observe` gathers the input, `act` carries the answer
 What should be is the control document; a driver is told apart by the `run_id` of its launch:
 
 - no launch under the document's `run_id` yet: the driver of the launch before it drains, then Launch;
-- desired stopped: the driver drains, then Done;
+- desired stopped: the driver drains, then Done; desired suspended: it drains, then Suspended;
 - held by a state operation: the driver drains, then Held, and nothing starts;
 - a driver that has ended, or never came, while it should run: Launch, later and later, then GiveUp; GiveUp
   at once where the next one would end in the same way;
@@ -91,6 +91,11 @@ class Held(Wait):
 
 
 @dataclass(frozen=True)
+class Suspended(Wait):
+    """The stream is to be at rest until someone resumes it, and is."""
+
+
+@dataclass(frozen=True)
 class Drain(Action):
     """The driver has been asked to leave and still may; look again."""
 
@@ -134,9 +139,10 @@ def decide(limits: Thresholds, seen: Observed, now: datetime) -> Action:
     if control is None:
         return Done("the stream was never deployed")
     present = _is_present(limits, seen, now)
-    if present and (control.desired == "stopped" or control.launch_pending):
+    rests = control.desired != "running"
+    if present and (rests or control.launch_pending):
         return _drain(limits, seen, control, now)
-    if control.desired == "stopped" or (control.hold is not None and not present):
+    if rests or (control.hold is not None and not present):
         return _at_rest(control)
     if control.launch_pending:
         return Launch(control.reason or "asked to run")
@@ -146,8 +152,13 @@ def decide(limits: Thresholds, seen: Observed, now: datetime) -> Action:
 
 
 def _at_rest(control: Control) -> Action:
+    resume = f"trigger stream_{control.stream} with the action resume to start it"
+    if control.desired == "suspended":
+        return Suspended(f"{control.override or 'suspended, as its YAML declares'}; {resume}")
+    if control.desired == "stopped" and control.declared == "stopped":
+        return Done(f"stopped, as its YAML declares; {resume}")
     if control.desired == "stopped":
-        return Done(f"stopped, as {control.requested_by} has asked")
+        return Done(str(control.override or f"stopped, as {control.requested_by} has asked"))
     return Held(f"the stream is {control.hold}, and starts again when that has ended")
 
 

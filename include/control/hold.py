@@ -45,7 +45,7 @@ def hold(layout: Layout, stream: str, by: str, why: str, now: datetime) -> Hold 
 
 
 def _held(control: Control, mark: Hold) -> Control:
-    if control.desired == "stopped":
+    if control.desired != "running":
         return replace(control, hold=mark)
     # A driver drains when the run is no longer its own; the new one is launched when the hold has ended.
     return replace(

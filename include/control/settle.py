@@ -7,11 +7,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
-from include.control.decide import Action, Done, Drain, GiveUp, Healthy, Held, Wait
+from include.control.decide import Action, Done, Drain, GiveUp, Healthy, Held, Suspended, Wait
 
 log = logging.getLogger(__name__)
 
-REACHED: tuple[type[Action], ...] = (Healthy, Done, GiveUp, Held)
+REACHED: tuple[type[Action], ...] = (Healthy, Done, GiveUp, Held, Suspended)
 """Nothing will change by itself, or not soon: for who waits for the outcome."""
 
 NOTHING_DUE: tuple[type[Action], ...] = (*REACHED, Wait, Drain)

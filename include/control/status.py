@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, cast, get_args
 
 from include.control.cause import Cause
 
-Desired = Literal["running", "stopped"]
+Desired = Literal["running", "suspended", "stopped"]
 DriverState = Literal["starting", "running", "waiting", "draining", "stopped", "refused", "failed"]
+
+DESIRED: tuple[str, ...] = get_args(Desired)
 
 ENDED: frozenset[DriverState] = frozenset({"stopped", "refused", "failed"})
 """States after which a driver's process leaves by itself."""
@@ -68,11 +70,33 @@ class Hold:
 
 
 @dataclass(frozen=True)
+class Override:
+    """What a person has asked for in place of what the stream's YAML declares.
+
+    Attributes:
+        desired: What they want.
+        author: Who.
+        reason: Why, in their words; may be empty of a stop.
+        at: Since when.
+    """
+
+    desired: Desired
+    author: str
+    reason: str
+    at: datetime
+
+    def __str__(self) -> str:
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.desired} by {self.author} since {self.at:%Y-%m-%d %H:%M:%S} UTC{why}"
+
+
+@dataclass(frozen=True)
 class Control:
     """What should be. See `control/<stream>.json`.
 
     `restarts` are the recent relaunches after a failure, which are forgotten when a person starts anew;
-    `failures` counts all of them since `failures_since`.
+    `failures` counts all of them since `failures_since`. `declared` is what the stream's YAML wanted when it
+    was last looked at, and `override` what a person wants instead.
     """
 
     stream: str
@@ -86,6 +110,8 @@ class Control:
     failures: int = 0
     failures_since: datetime | None = None
     hold: Hold | None = None
+    declared: Desired = "running"
+    override: Override | None = None
 
     @property
     def launch_pending(self) -> bool:
@@ -173,7 +199,7 @@ def control_from(document: Mapping[str, Any]) -> Control:
     try:
         return Control(
             stream=str(document["stream"]),
-            desired=cast(Desired, _one_of(document, "desired", get_args(Desired))),
+            desired=cast(Desired, _one_of(document, "desired", DESIRED)),
             run_id=str(document["run_id"]),
             requested_at=parse_time(document["requested_at"]),
             requested_by=str(document.get("requested_by", "")),
@@ -183,6 +209,8 @@ def control_from(document: Mapping[str, Any]) -> Control:
             failures=int(document.get("failures", 0)),
             failures_since=_time_or_none(document.get("failures_since")),
             hold=_hold_from(document.get("hold")),
+            declared=cast(Desired, _one_of({"declared": "running"} | dict(document), "declared", DESIRED)),
+            override=_override_from(document.get("override")),
         )
     except (KeyError, TypeError) as error:
         raise DocumentError(f"control document: missing or wrong field {error}") from error
@@ -190,7 +218,7 @@ def control_from(document: Mapping[str, Any]) -> Control:
 
 def control_document(control: Control) -> dict[str, Any]:
     """Write a control document; `control_from` reads it back."""
-    launch, hold = control.launch, control.hold
+    launch, hold, override = control.launch, control.hold, control.override
     return {
         "version": 1,
         "stream": control.stream,
@@ -213,6 +241,8 @@ def control_document(control: Control) -> dict[str, Any]:
         "failures": control.failures,
         "failures_since": None if control.failures_since is None else format_time(control.failures_since),
         "hold": hold and {"by": hold.by, "why": hold.why, "at": format_time(hold.at)},
+        "declared": control.declared,
+        "override": override and asdict(override) | {"at": format_time(override.at)},
     }
 
 
@@ -220,6 +250,13 @@ def _hold_from(document: Mapping[str, Any] | None) -> Hold | None:
     if document is None:
         return None
     return Hold(str(document["by"]), str(document["why"]), parse_time(document["at"]))
+
+
+def _override_from(document: Mapping[str, Any] | None) -> Override | None:
+    if document is None:
+        return None
+    desired = cast(Desired, _one_of(document, "desired", DESIRED))
+    return Override(desired, str(document["author"]), str(document["reason"]), parse_time(document["at"]))
 
 
 def _launch_from(document: Mapping[str, Any]) -> Launch:

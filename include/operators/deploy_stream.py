@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, cast
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from include.control.act import Controller, Wish, log_tail
+from include.control.act import Controller, log_tail
 from include.control.decide import GiveUp
 from include.control.launch import LaunchError, SparkLauncher
 from include.control.observe import read_control
 from include.control.settle import REACHED, settle
 from include.control.status import DocumentError
+from include.control.wish import Wish, WishError
 from include.settings import Settings
 from include.spec import SpecError, load_spec
 
@@ -38,8 +40,21 @@ def dag_run_of(context: Context) -> str:
     return f"{run.dag_id}/{run.run_id}"
 
 
+def author_of(context: Context) -> str:
+    """Name the person who has triggered a DAG run; the run itself where Airflow does not know them."""
+    # Not in the type that tasks see, though the API server sends it.
+    return getattr(context["dag_run"], "triggering_user_name", None) or dag_run_of(context)
+
+
+def wish_of(context: Context, now: datetime) -> Wish:
+    """Read the form of a stream's DAG."""
+    params = context["params"]
+    reason = (params.get("reason") or "").strip()
+    return Wish(params["action"], dag_run_of(context), author_of(context), reason, now)
+
+
 class DeployStreamOperator(BaseOperator):
-    """Carries out the parameter `action`: `run`, `restart` or `stop`.
+    """Carries out the parameter `action`; see `include.control.wish.Wish`.
 
     It ends when the stream runs, or is drained. `run` returns at once when a healthy driver is
     there. The driver is started detached: the end of this task, however it comes, is not its end.
@@ -64,15 +79,14 @@ class DeployStreamOperator(BaseOperator):
             AirflowFailException: The YAML is invalid, the driver cannot be submitted, or it keeps
                 failing; the message holds the end of its log.
         """
-        wish = cast(Wish, context["params"]["action"])
-        by = dag_run_of(context)
+        wish = wish_of(context, datetime.now(UTC))
         try:
             controller = controller_of(self.stream)
-            if wish == "run":
-                controller.start_afresh(by)
-            controller.request(wish, by)
+            if wish.action in ("run", "resume"):
+                controller.start_afresh(wish.by)
+            controller.request(wish)
             reached = settle(controller, pause=lambda: time.sleep(self.poll_s), until=REACHED)
-        except (SpecError, LaunchError, DocumentError) as error:
+        except (SpecError, LaunchError, DocumentError, WishError) as error:
             # Airflow's retries would meet the same error again.
             raise AirflowFailException(str(error)) from error
         control = read_control(controller.layout, self.stream)

@@ -41,8 +41,8 @@ class SuperviseStreamOperator(BaseOperator):
 
     def execute(self, context: Context) -> str:
         """Become the supervisor, and go on as in `resume`."""
-        if context["params"]["action"] == "stop":
-            raise AirflowSkipException(f"stream {self.stream} was stopped; there is nothing to supervise")
+        if context["params"]["action"] in ("stop", "suspend"):
+            raise AirflowSkipException(f"stream {self.stream} is at rest; there is nothing to supervise")
         return self._supervise(context, stalled_since=None)
 
     def resume(self, context: Context, event: dict[str, Any]) -> str:

@@ -58,6 +58,7 @@ class StreamReport:
     counters: dict[str, int | None]
     bounds: dict[str, int | None] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    override: str = ""
 
 
 def part_reports(settings: Settings, now: datetime) -> list[PartReport]:
@@ -117,6 +118,7 @@ def _stream_report(layout: Layout, stream: str, limits: Mapping[str, Limit], now
         counters={name: status.get(name) for name in COUNTERS},
         bounds={name: (status.get("bounds") or {}).get(name) for name in BOUNDS},
         findings=_findings(limits, status, now),
+        override=_override(control.get("override")),
     )
 
 
@@ -134,6 +136,13 @@ def _held(stream: str, hold: dict[str, Any]) -> str:
         f"held by {hold.get('by')} ({hold.get('why')}) since {hold.get('at')}; if that run is gone, trigger"
         f" stream_{stream} with the action restart"
     )
+
+
+def _override(override: dict[str, Any] | None) -> str:
+    if not override:
+        return ""
+    reason = f": {override.get('reason')}" if override.get("reason") else ""
+    return f"{override.get('desired')} by {override.get('author')} since {override.get('at')}{reason}"
 
 
 def _read(uri: str) -> tuple[dict[str, Any], str]:

@@ -11,7 +11,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from include.control.comeback import comeback
-from include.control.decide import Drain, Healthy, Held, Wait, decide
+from include.control.decide import Drain, Healthy, Held, Suspended, Wait, decide
 from include.control.observe import observe
 from include.control.status import DocumentError, parse_time
 from include.control.thresholds import Thresholds
@@ -72,7 +72,7 @@ class StreamDrainedTrigger(_StreamTrigger):
 
     def _due(self, layout: Layout, now: datetime) -> str | None:
         action = decide(Thresholds.from_json(self.limits), observe(layout, self.stream), now)
-        waits = isinstance(action, Drain | Wait) and not isinstance(action, Held)
+        waits = isinstance(action, Drain | Wait) and not isinstance(action, Held | Suspended)
         return None if waits else action.reason
 
 

@@ -15,6 +15,7 @@ from include.control.decide import (
     Kill,
     Launch,
     Observed,
+    Suspended,
     Wait,
 )
 from include.control.status import ENDED
@@ -25,6 +26,7 @@ _PLAIN: dict[type[Action], tuple[str, Level]] = {
     GiveUp: ("failed", "bad"),
     Kill: ("hanging", "bad"),
     Held: ("held", "calm"),
+    Suspended: ("suspended", "calm"),
     Done: ("stopped", "calm"),
     Drain: ("draining", "calm"),
 }
@@ -35,7 +37,8 @@ class Condition:
     """How a stream is.
 
     Attributes:
-        state: The word: running, waiting, starting, draining, held, stopped, failed, hanging, never started.
+        state: The word: running, waiting, starting, draining, held, suspended, stopped, failed, hanging,
+            never started.
         level: `calm` is what somebody wanted so; `bad` wants somebody to look.
         says: Why, in a sentence.
     """
@@ -75,5 +78,5 @@ def _between(seen: Observed, action: Action) -> Condition:
 
 def _leaves(seen: Observed) -> bool:
     control, status = seen.control, seen.own_status
-    asked = control is not None and (control.desired == "stopped" or control.launch_pending)
+    asked = control is not None and (control.desired != "running" or control.launch_pending)
     return asked or (status is not None and (status.state == "draining" or status.state in ENDED))

@@ -148,6 +148,10 @@ def _wish(seen: Observed | None, now: datetime) -> str:
     control = seen.control if seen else None
     if control is None:
         return ""
+    if control.override is not None:
+        why = f": {control.override.reason}" if control.override.reason else ""
+        at = figures.moment(control.override.at, now)
+        return f"asked at {at} by {control.override.author}, over its YAML's {control.declared}{why}"
     by = f" by {control.requested_by}" if control.requested_by else ""
     # After a crash it is the reason of the last launch, which is among the incidents.
     is_wish = control.reason and not control.reason.startswith(CRASH)

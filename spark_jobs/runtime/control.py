@@ -23,8 +23,9 @@ def reason_to_leave(uri: str, run_id: str) -> str | None:
     document = _read(uri)
     if document is None:
         return None
-    if document.get("desired") == "stopped":
-        return f"asked to stop by {document.get('requested_by') or 'the control plane'}"
+    asked = {"stopped": "stop", "suspended": "suspend"}.get(str(document.get("desired")))
+    if asked:
+        return f"asked to {asked} by {document.get('requested_by') or 'the control plane'}"
     wanted = document.get("run_id")
     if wanted and wanted != run_id:
         return f"run {wanted} is to take over"

@@ -54,16 +54,19 @@ class House:
     environment: dict[str, str]
     runs: list[subprocess.Popen[str]] = field(default_factory=list)
 
-    def trigger(self, action: str, dag_id: str = f"stream_{STREAM}") -> subprocess.Popen[str]:
+    def trigger(
+        self, action: str, dag_id: str = f"stream_{STREAM}", reason: str | None = None
+    ) -> subprocess.Popen[str]:
         """Start a run of the stream's DAG: its real tasks and its real trigger, in one process."""
         program = (
-            "import sys; from airflow.dag_processing.dagbag import DagBag\n"
+            "import json, sys; from airflow.dag_processing.dagbag import DagBag\n"
             "dag = DagBag(sys.argv[1], safe_mode=True).dags[sys.argv[2]]\n"
-            "run = dag.test(run_conf={'action': sys.argv[3]})\n"
+            "run = dag.test(run_conf=json.loads(sys.argv[3]))\n"
             "for task in run.get_task_instances(): print('RESULT', task.task_id, task.state)\n"
         )
+        conf = json.dumps({"action": action, "reason": reason})
         run = subprocess.Popen(
-            [sys.executable, "-c", program, str(ROOT / "dags" / "streams.py"), dag_id, action],
+            [sys.executable, "-c", program, str(ROOT / "dags" / "streams.py"), dag_id, conf],
             env={**os.environ, **self.environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -88,12 +91,14 @@ class House:
         )
         assert done.returncode == 0, done.stderr
 
-    def run_here(self, action: str, dag_id: str = f"stream_{STREAM}") -> dict[str, str]:
+    def run_here(
+        self, action: str, dag_id: str = f"stream_{STREAM}", reason: str | None = None
+    ) -> dict[str, str]:
         """Run the stream's DAG in this process, for runs that end by themselves."""
         from airflow.dag_processing.dagbag import DagBag
 
         dag = DagBag(str(ROOT / "dags" / "streams.py")).dags[dag_id]
-        run = dag.test(run_conf={"action": action})
+        run = dag.test(run_conf={"action": action, "reason": reason})
         return {task.task_id: str(task.state) for task in run.get_task_instances()}
 
     def failed_output(self) -> str:

@@ -41,10 +41,10 @@ def test_each_yaml_is_a_dag_that_deploys_then_supervises(
     assert "user_events" in (dag.doc_md or "")
 
 
-def test_the_action_is_a_choice_of_three(monkeypatch: pytest.MonkeyPatch, streams: Path) -> None:
+def test_the_action_is_a_choice(monkeypatch: pytest.MonkeyPatch, streams: Path) -> None:
     action = load(monkeypatch, streams).dags[f"stream_{STREAM}"].params.get_param("action")
     assert action.value == "run"
-    assert action.schema["enum"] == ["run", "restart", "stop"]
+    assert action.schema["enum"] == ["run", "restart", "stop", "suspend", "resume"]
     assert action.schema["title"]
     for value in action.schema["enum"]:
         assert action.resolve(value) == value

@@ -129,3 +129,34 @@ def test_a_missing_connection_is_named_with_its_remedy(
     assert "expected the Airflow connection 'spark_default'" in output
     assert "AIRFLOW_CONN_SPARK_DEFAULT" in output
     assert house.starts() == []
+
+
+def test_a_suspended_stream_stays_at_rest_until_it_is_resumed(house: House) -> None:
+    watched = house.trigger("run")
+    pid = running(house, starts=1)
+    # A reason is asked for, before anything happens.
+    assert house.run_here("suspend")["deploy"] == "failed"
+    assert processes.started_at(pid) is not None
+
+    at_rest = {"deploy": "success", "supervise": "skipped"}
+    assert house.run_here("suspend", reason="payments are being migrated") == at_rest
+    assert processes.started_at(pid) is None
+    control = read_control(layout_of(house), STREAM)
+    assert control is not None
+    assert control.override is not None
+    assert (control.override.author, control.override.reason) == ("dag_test", "payments are being migrated")
+
+    # Neither another run nor a restart wakes it, and its supervisor goes on watching.
+    for action in ("run", "restart"):
+        states, output = results(house.trigger(action))
+        assert states == {"deploy": "success", "supervise": "success"}, output
+        assert "suspended by dag_test" in output
+    assert watched.poll() is None
+    assert processes.marked(house.home, STREAM) == []
+    assert len(house.starts()) == 1
+
+    states, output = results(house.trigger("resume"))
+    assert states == {"deploy": "success", "supervise": "success"}, output
+    assert running(house, starts=2) != pid
+    assert house.run_here("stop") == at_rest
+    assert results(watched)[0] == {"deploy": "success", "supervise": "success"}

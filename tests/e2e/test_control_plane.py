@@ -23,6 +23,7 @@ from include.settings import Settings
 from include.spec import load_spec
 from tests.kafka_broker import RunningBroker
 from tests.waiting import wait_until
+from tests.wishing import wish
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark]
 
@@ -59,7 +60,7 @@ def held(controller: Controller) -> Lease:
 
 
 def test_a_driver_is_launched_killed_launched_again_and_drained(controller: Controller) -> None:
-    controller.request("run", "test")
+    controller.request(wish("run", "test"))
     reach(controller, Healthy)
     first, epoch = status_of(controller), held(controller).epoch
     control = read_control(controller.layout, STREAM)
@@ -79,7 +80,7 @@ def test_a_driver_is_launched_killed_launched_again_and_drained(controller: Cont
     assert second.run_id != first.run_id
     assert held(controller).epoch == epoch + 1
 
-    controller.request("stop", "test")
+    controller.request(wish("stop", "test"))
     reach(controller, Done)
     assert status_of(controller).state == "stopped"
     assert held(controller).released

@@ -29,6 +29,7 @@ from include.spec import StreamSpec, load_spec
 from include.spec_health import Health, Restart
 from include.storage import write_json
 from tests.waiting import wait_until
+from tests.wishing import wish
 
 STREAM = "user_sessions"
 
@@ -113,7 +114,7 @@ def starts(controller: Controller) -> list[str]:
 
 
 def run(controller: Controller) -> psutil.Process:
-    controller.request("run", "test")
+    controller.request(wish("run", "test"))
     reach(controller, Healthy)
     return driver_of(controller)
 
@@ -161,7 +162,7 @@ def test_two_at_once_start_one_driver(make: Callable[..., Controller]) -> None:
 def test_a_restart_drains_the_old_driver_before_the_new_one_starts(make: Callable[..., Controller]) -> None:
     controller = make()
     old = run(controller)
-    controller.request("restart", "someone else")
+    controller.request(wish("restart", "someone else"))
     reach(controller, Healthy)
     assert driver_of(controller) != old
     assert not old.is_running() or old.status() == psutil.STATUS_ZOMBIE
@@ -174,7 +175,7 @@ def test_a_restart_asked_for_twice_by_one_dag_run_is_one_restart(make: Callable[
     controller = make()
     run(controller)
     for _ in range(2):
-        controller.request("restart", "dag run 1")
+        controller.request(wish("restart", "dag run 1"))
         reach(controller, Healthy)
     assert len(starts(controller)) == 2
 
@@ -182,7 +183,7 @@ def test_a_restart_asked_for_twice_by_one_dag_run_is_one_restart(make: Callable[
 def test_stopping_drains_and_stays_stopped(make: Callable[..., Controller]) -> None:
     controller = make()
     driver = run(controller)
-    controller.request("stop", "someone")
+    controller.request(wish("stop", "someone"))
     assert "someone" in reach(controller, Done).reason
     assert processes.started_at(driver.pid) is None
     status = read_status(controller.layout, STREAM)
@@ -196,7 +197,7 @@ def test_a_driver_that_does_not_drain_is_killed(make: Callable[..., Controller])
     controller = make(stop_deadline=timedelta(milliseconds=300), kill_grace=timedelta(milliseconds=500))
     driver = run(controller)
     (controller.settings.home / "deaf").touch()
-    controller.request("stop", "test")
+    controller.request(wish("stop", "test"))
     seen = []
     wait_until(
         lambda: seen.append(controller.reconcile()) or isinstance(seen[-1], Done),
@@ -235,7 +236,7 @@ def test_a_driver_that_always_fails_is_given_up_and_a_new_wish_starts_afresh(
     controller = make()
     fail = controller.settings.home / "fail"
     fail.touch()
-    controller.request("run", "test")
+    controller.request(wish("run", "test"))
     given_up = reach(controller, GiveUp)
     assert "asked to fail" in given_up.reason
     assert "ValueError: the reason is in the log" in log_tail(control_of(controller))
@@ -256,7 +257,7 @@ def test_what_no_restart_cures_is_tried_once_and_again_when_a_person_asks(
     controller = make()
     fail = controller.settings.home / "fail"
     fail.write_text("topic")
-    controller.request("run", "test")
+    controller.request(wish("run", "test"))
     given_up = reach(controller, GiveUp)
     assert "asked to fail. A restart does not cure that: create the topic" in given_up.reason
     assert len(starts(controller)) == 1
@@ -303,7 +304,7 @@ def test_the_lock_names_its_file_when_someone_keeps_it(
     controller = make()
     monkeypatch.setattr("include.control.act._LOCK_TIMEOUT_S", 0.1)
     with locked(controller.layout, STREAM), pytest.raises(TimeoutError, match=f"{STREAM}.lock"):
-        controller.request("run", "test")
+        controller.request(wish("run", "test"))
 
 
 def test_only_the_newest_logs_are_kept(settings: Settings) -> None:

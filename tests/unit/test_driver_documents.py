@@ -102,11 +102,12 @@ def test_a_missing_configuration_is_named(tmp_path: Path) -> None:
     [
         ('{"desired": "running", "run_id": "r1"}', None),
         ('{"desired": "stopped", "run_id": "r1", "requested_by": "dag run x"}', "asked to stop by dag run x"),
+        ('{"desired": "suspended", "run_id": "r1", "requested_by": "run y"}', "asked to suspend by run y"),
         ('{"desired": "running", "run_id": "r2"}', "run r2 is to take over"),
         ("{half a docum", None),
         (None, None),
     ],
-    ids=["go on", "stop", "other run", "unreadable", "absent"],
+    ids=["go on", "stop", "suspend", "other run", "unreadable", "absent"],
 )
 def test_control_says_when_to_leave(tmp_path: Path, document: str | None, expected: str | None) -> None:
     if document is not None:

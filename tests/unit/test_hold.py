@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from include.control.act import Controller, Wish
+from include.control.act import Controller
 from include.control.comeback import comeback
 from include.control.decide import Action, Done, GiveUp, Healthy, Held, Launch, Observed, Presence, Wait
 from include.control.hold import give_free, held_by, hold
@@ -16,11 +16,13 @@ from include.control.launch import SparkLauncher
 from include.control.observe import read_control
 from include.control.status import Control, Status, control_document
 from include.control.status import Launch as Launched
+from include.control.wish import WishAction
 from include.layout import Layout
 from include.platform.report import stream_reports
 from include.settings import Settings
 from include.spec import load_spec
 from include.storage import write_json
+from tests.wishing import wish
 
 NOW = datetime(2026, 11, 22, 2, 45, tzinfo=UTC)
 STREAM = "user_sessions"
@@ -83,16 +85,21 @@ def test_one_operation_at_a_time_and_nothing_to_hold_before_the_first_deployment
 
 
 @pytest.mark.parametrize(
-    ("wish", "desired", "is_held"),
-    [("run", "running", True), ("stop", "stopped", True), ("restart", "running", False)],
+    ("action", "desired", "is_held"),
+    [
+        ("run", "running", True),
+        ("stop", "stopped", True),
+        ("suspend", "suspended", True),
+        ("restart", "running", False),
+    ],
 )
 def test_a_person_may_change_their_mind_meanwhile(
-    layout: Layout, settings: Settings, wish: Wish, desired: str, is_held: bool
+    layout: Layout, settings: Settings, action: WishAction, desired: str, is_held: bool
 ) -> None:
     deployed(layout)
     hold(layout, STREAM, US, "savepoint", NOW)
     spec = load_spec(STREAM)
-    Controller(spec, settings, SparkLauncher(spec, settings)).request(wish, "someone")
+    Controller(spec, settings, SparkLauncher(spec, settings)).request(wish(action, "someone", "we wait"))
     control = found(layout)
     assert (control.desired, control.hold is not None) == (desired, is_held)
 

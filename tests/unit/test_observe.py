@@ -124,7 +124,9 @@ def test_an_unreadable_status_counts_as_silence_and_an_unreadable_control_stops_
     write_json(layout.status_uri("s"), {"stream": "s", "state": "dancing"})
     assert observe(layout, "s").status is None
     write_json(layout.control_uri("s"), {"stream": "s", "desired": "maybe", "run_id": "r"})
-    with pytest.raises(DocumentError, match="desired: expected one of running, stopped, found 'maybe'"):
+    with pytest.raises(
+        DocumentError, match="desired: expected one of running, suspended, stopped, found 'maybe'"
+    ):
         read_control(layout, "s")
 
 
