@@ -39,8 +39,8 @@ def savepoints_dag(spec: StreamSpec, savepoints: Savepoints) -> DAG:
         deployed = ShortCircuitOperator(
             task_id="deployed", python_callable=was_deployed, op_args=[spec.stream]
         )
-        drain, outcome = operation_tasks({**asks, "savepoint_reason": reason})
-        deployed >> drain
+        first, outcome = operation_tasks({**asks, "savepoint_reason": reason})
+        deployed >> first
         outcome >> StateOperationOperator(
             task_id="prune",
             asks=asks,

@@ -32,9 +32,9 @@ class JobError(RuntimeError):
     """The job failed; the text is its own, or the end of its log."""
 
 
-def python_command(job: str, request_uri: str) -> list[str]:
+def python_command(job: str, request_uri: str, settings: Settings) -> list[str]:
     """Return the command of a job that needs no Spark; `job` is its folder in `spark_jobs`."""
-    return [sys.executable, str(_script(job)), request_uri]
+    return [sys.executable, str(_script(job, settings)), request_uri]
 
 
 def spark_command(
@@ -63,13 +63,13 @@ def spark_command(
         *("--driver-memory", spec.spark.driver_memory),
         *("--jars", ",".join(jars)),
         *(part for setting in conf.items() for part in ("--conf", "=".join(setting))),
-        str(_script(job)),
+        str(_script(job, settings)),
         request_uri,
     ]
 
 
-def _script(job: str) -> Path:
-    return CHECKOUT / "spark_jobs" / job / "job.py"
+def _script(job: str, settings: Settings) -> Path:
+    return settings.jobs / job / "job.py"
 
 
 def environment(settings: Settings, stream: str, operation: str = "") -> dict[str, str]:

@@ -104,6 +104,11 @@ class Layout:
         """Return the folder with one log file per launch of the stream's driver."""
         return self.home / "drivers" / stream
 
+    @property
+    def releases_dir(self) -> Path:
+        """Folder with the code and the YAML of drivers that were started."""
+        return self.home / "releases"
+
     def backfill_dir(self, stream: str) -> Path:
         """Return the folder with what a recomputation of the stream writes: tables, report and log."""
         return self.home / "backfill" / stream

@@ -48,6 +48,7 @@ class Settings(BaseSettings):
         description="URI under which tables, checkpoints, leases and status live",
     )
     jars: Path = Field(default=CHECKOUT / "jars", description="folder with spark/ and kafka/ JARs")
+    jobs: Path = Field(default=CHECKOUT / "spark_jobs", description="folder with the code of the drivers")
     streams: Path = Field(
         default=CHECKOUT / "include" / "streams", description="folder with one YAML per stream"
     )
@@ -83,7 +84,7 @@ class Settings(BaseSettings):
         default=45.0, gt=0, description="between SIGTERM and SIGKILL of a driver, seconds"
     )
 
-    @field_validator("home", "jars", "streams")
+    @field_validator("home", "jars", "jobs", "streams")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
         # Parts run in other working directories than the shell the setting was typed in.

@@ -12,6 +12,7 @@ from airflow.sdk import DAG, Param
 
 from include.operators.deploy_stream import DeployStreamOperator
 from include.operators.supervise_stream import SuperviseStreamOperator
+from include.operators.upgrade_stream import UpgradeStreamOperator
 from include.spec import StreamSpec, load_specs
 from include.spec_problems import Problem
 
@@ -23,6 +24,7 @@ ACTIONS = {
     "restart": "restart: drain the driver and start a new one",
     "stop": "stop: drain the driver and leave the stream stopped until the next run",
     "suspend": "suspend: drain the driver and keep the stream at rest until it is resumed",
+    "upgrade": "upgrade: savepoint, start the code and YAML of now, watch, and go back if need be",
     "resume": "resume: start a stream that is suspended, or that its YAML declares at rest",
 }
 
@@ -61,6 +63,13 @@ def _stream_dag(stream: str, documentation: str, owner: str, tags: list[str]) ->
         description="Why, for those who look at the stream later. Needed to suspend it, and to resume it"
         " against its YAML.",
     )
+    watch_s = Param(
+        300,
+        type="integer",
+        minimum=10,
+        title="Watch for, in seconds",
+        description="How long what an upgrade has started has to do well.",
+    )
     with DAG(
         dag_id=f"stream_{stream}",
         description=f"Deploy and supervise the stream {stream}",
@@ -69,22 +78,28 @@ def _stream_dag(stream: str, documentation: str, owner: str, tags: list[str]) ->
         catchup=False,
         max_active_runs=MAX_ACTIVE_RUNS,
         is_paused_upon_creation=False,
-        params={"action": action, "reason": reason},
+        params={"action": action, "reason": reason, "watch_s": watch_s},
         tags=tags,
         default_args={"owner": owner},
     ) as dag:
         # Nothing here has an execution_timeout: a stream is meant to run for ever.
+        upgrade = UpgradeStreamOperator(task_id="upgrade", stream=stream)
         deploy = DeployStreamOperator(
-            task_id="deploy", stream=stream, retries=2, retry_delay=timedelta(seconds=5)
+            task_id="deploy",
+            stream=stream,
+            retries=2,
+            retry_delay=timedelta(seconds=5),
+            trigger_rule="none_failed",
         )
         supervise = SuperviseStreamOperator(
             task_id="supervise",
             stream=stream,
+            trigger_rule="none_failed",
             # A task whose worker was killed costs one; what cannot be mended fails without a retry.
             retries=1000,
             retry_delay=timedelta(seconds=5),
         )
-        deploy >> supervise
+        upgrade >> deploy >> supervise
     return dag
 
 
@@ -99,9 +114,10 @@ Reads {topics}, writes the tables {tables}. Configured in
 `include/streams/{spec.stream}.yaml`, explained in `docs/streams/{spec.stream}.md`; when something is wrong,
 `docs/runbook.md`.
 
-**Trigger** this DAG with the action `run`, `restart`, `stop`, `suspend` or `resume`. The task *deploy*
-brings it about; *supervise* then watches, deferred, and restarts the driver after a crash. Whatever happens
-to these tasks, the driver goes on: only the actions `stop` and `suspend` end it.
+**Trigger** this DAG with the action `run`, `restart`, `stop`, `suspend`, `resume` or `upgrade`. The task
+*deploy* brings it about, *upgrade* by a run of `state_operations`; *supervise* then watches, deferred, and
+restarts the driver after a crash. Whatever happens to these tasks, the driver goes on: only the actions
+`stop` and `suspend` end it.
 """
 
 

@@ -43,11 +43,24 @@ _KILL_TIMEOUT_S = 10.0
 _TAIL_BYTES = 64 * 1024
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """What is about to be launched.
+
+    Attributes:
+        log: The driver's log file.
+        release: The release that it is.
+    """
+
+    log: Path
+    release: str
+
+
 class Launcher(Protocol):
     """Starts a driver: the one thing that needs Airflow, so that all else is tested without."""
 
-    def prepare(self, run_id: str, now: datetime) -> Path:
-        """Get everything ready for a launch, and return the driver's log file."""
+    def prepare(self, run_id: str, now: datetime, release: str | None) -> Prepared:
+        """Get everything ready for a launch of a release; None: the code and YAML of now."""
 
     def start(self, run_id: str, log_file: Path) -> int:
         """Start the driver detached, and return its process id."""
@@ -133,9 +146,10 @@ class Controller:
                 # Only another launch can tell whether the cause has been mended.
                 now = datetime.now(UTC)
                 afresh = replace(control, run_id=new_run_id(now), requested_at=now, reason="asked to run")
-                self._write(replace(afresh, restarts=(), requested_by=by))
+                # What a person has mended meanwhile may be the code.
+                self._write(replace(afresh, restarts=(), requested_by=by, release=None))
             elif control.restarts and seen.driver is Presence.GONE:
-                self._write(replace(control, restarts=(), requested_by=by))
+                self._write(replace(control, restarts=(), requested_by=by, release=None))
 
     def _act(self, action: Action, seen: Observed, control: Control, now: datetime) -> None:
         if isinstance(action, LaunchAction):
@@ -152,8 +166,8 @@ class Controller:
         if left:
             log.error("stream %s: processes %s cannot be killed", self.spec.stream, [p.pid for p in left])
         run_id = control.run_id if control.launch_pending else new_run_id(now)
-        log_file = self.launcher.prepare(run_id, now)
-        launch = Launch(run_id=run_id, at=now, host=processes.host_identity(), log=str(log_file))
+        ready = self.launcher.prepare(run_id, now, control.release)
+        launch = Launch(run_id=run_id, at=now, host=processes.host_identity(), log=str(ready.log))
         restarts = (*control.restarts, now) if action.after_failure else control.restarts
         recent = tuple(at for at in restarts if now - at <= self.limits.window)
         intended = replace(
@@ -164,13 +178,19 @@ class Controller:
             restarts=recent,
             failures=control.failures + action.after_failure,
             failures_since=control.failures_since or now,
+            release=ready.release,
         )
         self._write(intended)
-        pid = self.launcher.start(run_id, log_file)
+        pid = self.launcher.start(run_id, ready.log)
         started = replace(launch, pid=pid, pid_started=processes.started_at(pid))
         self._write(replace(intended, launch=started))
         log.info(
-            "stream %s: driver %s started as process %d, log %s", self.spec.stream, run_id, pid, log_file
+            "stream %s: driver %s of release %s started as process %d, log %s",
+            self.spec.stream,
+            run_id,
+            ready.release,
+            pid,
+            ready.log,
         )
 
     def _end(self, action: Kill, seen: Observed, launch: Launch) -> None:

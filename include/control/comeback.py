@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from include.control.decide import Action, Done, GiveUp, Held, Observed, Suspended
+from include.control.decide import Action, Done, GiveUp, Held, Kill, Launch, Observed, Suspended
+from include.control.status import Status
 
 
 @dataclass(frozen=True)
@@ -27,28 +28,63 @@ class Comeback:
     reason: str
 
 
-def comeback(seen: Observed, action: Action, since: datetime, until: datetime, now: datetime) -> Comeback:
+@dataclass(frozen=True)
+class Watch:
+    """How long a stream is watched, and for what.
+
+    Attributes:
+        since: When it was started again.
+        until: When it has to be back, if there is something to read.
+        whole: It has to do well up to `until`, not only to commit a batch: a driver that ends has failed,
+            even if the next one would go on.
+    """
+
+    since: datetime
+    until: datetime
+    whole: bool = False
+
+
+def comeback(seen: Observed, action: Action, watch: Watch, now: datetime) -> Comeback:
     """Judge one look at a stream.
 
     Args:
         seen: What was found.
         action: What `decide` says about it.
-        since: When it was started again.
-        until: When it has to be back, if there is something to read.
+        watch: Since when, until when, and for what.
         now: The time of the look.
     """
-    status = seen.own_status
     if isinstance(action, Done | Held | Suspended):
         return Comeback("left", action.reason)
-    if isinstance(action, GiveUp):
-        return Comeback("failed", action.reason)
+    ended = action.reason if isinstance(action, GiveUp) else ""
+    if ended or (watch.whole and (ended := _ended(seen, action, watch.since))):
+        return Comeback("failed", ended)
+    return _progress(seen.own_status, action, watch, now)
+
+
+def _progress(status: Status | None, action: Action, watch: Watch, now: datetime) -> Comeback:
+    """Judge a stream that has neither been stopped nor failed."""
+    since, until = watch.since, watch.until
     # The driver before it has drained, so one that runs is a new one.
-    runs = status is not None and status.state == "running"
-    if runs and status is not None and status.last_batch_at is not None and status.last_batch_at >= since:
-        return Comeback("back", f"batch {status.batch_id} is committed")
+    running = status if status is not None and status.state == "running" else None
+    if running and (now >= until or not watch.whole) and _committed(running, since):
+        return Comeback("back", f"batch {running.batch_id} is committed")
     if now < until:
         return Comeback("open", action.reason)
-    if runs and status is not None and status.caught_up:
+    if running and running.caught_up:
         return Comeback("quiet", f"it runs, and there was nothing to read since {since:%H:%M:%S} UTC")
     waited = f"{(until - since).total_seconds():.0f} s"
     return Comeback("failed", f"no batch was committed within {waited} of its start ({action.reason})")
+
+
+def _committed(status: Status, since: datetime) -> bool:
+    return status.last_batch_at is not None and status.last_batch_at >= since
+
+
+def _ended(seen: Observed, action: Action, since: datetime) -> str:
+    """Why a driver that was to be watched to the end has not lasted; empty while it has."""
+    if isinstance(action, Kill) or (isinstance(action, Launch) and action.after_failure):
+        return action.reason
+    again = [at for at in seen.control.restarts if at >= since] if seen.control else []
+    if again:
+        return f"its driver did not last: {seen.control.reason if seen.control else ''}"
+    return ""

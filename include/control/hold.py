@@ -69,8 +69,14 @@ def held_by(layout: Layout, stream: str) -> Hold | None:
     return control.hold if control else None
 
 
-def give_free(layout: Layout, stream: str, by: str) -> bool:
+def give_free(layout: Layout, stream: str, by: str, release: str | None = None) -> bool:
     """End the hold of `by`; what is desired counts again.
+
+    Args:
+        layout: Where its documents lie.
+        stream: The stream.
+        by: The DAG run, `<dag id>/<run id>`.
+        release: What to start it with (`include.control.release`); None: the code and YAML of now.
 
     Returns:
         Whether there was one.
@@ -82,8 +88,18 @@ def give_free(layout: Layout, stream: str, by: str) -> bool:
         control = read_control(layout, stream)
         if control is None or control.hold is None or control.hold.by != by:
             return False
-        _write(layout, replace(control, hold=None))
+        _write(layout, replace(control, hold=None, release=release))
         return True
+
+
+def launched_release(layout: Layout, stream: str) -> str | None:
+    """Return the release of the newest launch; None when nobody has noted it.
+
+    Raises:
+        DocumentError: The control document cannot be read.
+    """
+    control = read_control(layout, stream)
+    return control.release if control else None
 
 
 def _write(layout: Layout, control: Control) -> None:

@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from include.control import detach, processes
+from include.control import release as releases
+from include.control.act import Prepared
 from include.durations import to_ms
 from include.layout import Layout
 from include.local_files import local_files_conf
 from include.settings import CHECKOUT, Settings
-from include.spec import StreamSpec
+from include.spec import SpecError, StreamSpec, load_spec
 from include.storage import write_json
 
 KEPT_LOGS = 10
@@ -97,7 +99,7 @@ def _state_cache(spec: StreamSpec, settings: Settings, layout: Layout) -> str | 
 
 
 def driver_environment(
-    inherited: Mapping[str, str], settings: Settings, stream: str, run_id: str
+    inherited: Mapping[str, str], settings: Settings, stream: str, run_id: str, code: Path | None = None
 ) -> dict[str, str]:
     """Return a driver's environment.
 
@@ -108,6 +110,7 @@ def driver_environment(
         settings: Passed on as `STATEWARD_*`.
         stream: The stream's name, a mark on every process of the driver.
         run_id: This launch, a mark too.
+        code: The folder of the package `spark_jobs`; that of the settings without it.
     """
     kept = {name: value for name, value in inherited.items() if "AIRFLOW" not in name.upper()}
     binaries = str(Path(sys.executable).parent)
@@ -115,7 +118,7 @@ def driver_environment(
         **kept,
         **settings.environment(),
         "PATH": os.pathsep.join([binaries, inherited.get("PATH", os.defpath)]),
-        "PYTHONPATH": str(CHECKOUT),
+        "PYTHONPATH": str(code or settings.jobs.parent),
         "PYTHONUNBUFFERED": "1",
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -134,8 +137,14 @@ def _spark_home() -> str:
     return str(Path(found.origin).parent)
 
 
-def build_command(spec: StreamSpec, settings: Settings, run_id: str) -> DriverCommand:
+def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path) -> DriverCommand:
     """Build the command that submits a stream's driver.
+
+    Args:
+        spec: The stream.
+        settings: Where everything is.
+        run_id: This launch.
+        code: The folder of the package `spark_jobs`.
 
     Raises:
         LaunchError: The connection does not exist, or there are no JARs or no job.
@@ -143,7 +152,7 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str) -> DriverCo
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
     _require_connection(spec)
-    job = CHECKOUT / "spark_jobs" / spec.stream / "job.py"
+    job = code / "spark_jobs" / spec.stream / "job.py"
     if not job.is_file():
         raise LaunchError(f"stream {spec.stream}: expected its driver at {job}, found no such file.")
     conf = {**DRIVER_CONF, **spec.spark.conf}
@@ -157,7 +166,7 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str) -> DriverCo
     )
     # Private, and the only way to the provider's command without its waiting and killing.
     command = hook._build_spark_submit_command(str(job))
-    return DriverCommand(command, driver_environment(os.environ, settings, spec.stream, run_id))
+    return DriverCommand(command, driver_environment(os.environ, settings, spec.stream, run_id, code))
 
 
 def master_of(spec: StreamSpec) -> str:
@@ -181,17 +190,33 @@ class SparkLauncher:
     settings: Settings
     _command: DriverCommand | None = None
 
-    def prepare(self, run_id: str, now: datetime) -> Path:
+    def prepare(self, run_id: str, now: datetime, release: str | None) -> Prepared:
         """Build the command, write the driver's configuration, and name its log.
 
+        Args:
+            run_id: The launch.
+            now: The time, aware.
+            release: What to launch; the code and YAML of now without it.
+
         Raises:
-            LaunchError: The connection, JARs or job are missing; nothing has been changed then.
+            LaunchError: The connection, JARs, job or release are missing; nothing has been changed then.
         """
-        self._command = build_command(self.spec, self.settings, run_id)
+        stream = self.spec.stream
+        kept, spec = self._release(release)
+        self._command = build_command(spec, self.settings, run_id, kept.code)
         layout = Layout.of(self.settings)
-        configuration = resolved_configuration(self.spec, self.settings, run_id)
-        write_json(layout.config_uri(self.spec.stream), configuration)
-        return log_file(layout, self.spec.stream, run_id, now)
+        write_json(layout.config_uri(stream), resolved_configuration(spec, self.settings, run_id))
+        return Prepared(log_file(layout, stream, run_id, now), kept.id)
+
+    def _release(self, wanted: str | None) -> tuple[releases.Release, StreamSpec]:
+        stream = self.spec.stream
+        try:
+            if wanted is None or wanted == releases.release_of(self.spec, self.settings):
+                return releases.keep(self.spec, self.settings), self.spec
+            kept = releases.find(stream, wanted, self.settings)
+            return kept, load_spec(stream, kept.streams)
+        except (OSError, releases.ReleaseError, SpecError) as error:
+            raise LaunchError(f"stream {stream}: its release cannot be started: {error}") from error
 
     def start(self, run_id: str, log_file: Path) -> int:
         """Start what was prepared, and return its process id.

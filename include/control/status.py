@@ -97,6 +97,8 @@ class Control:
     `restarts` are the recent relaunches after a failure, which are forgotten when a person starts anew;
     `failures` counts all of them since `failures_since`. `declared` is what the stream's YAML wanted when it
     was last looked at, and `override` what a person wants instead.
+    `release` is the code and YAML of the newest launch, and of those that follow without being asked for;
+    None: those of the moment of the launch (`include.control.release`).
     """
 
     stream: str
@@ -112,6 +114,7 @@ class Control:
     hold: Hold | None = None
     declared: Desired = "running"
     override: Override | None = None
+    release: str | None = None
 
     @property
     def launch_pending(self) -> bool:
@@ -211,6 +214,7 @@ def control_from(document: Mapping[str, Any]) -> Control:
             hold=_hold_from(document.get("hold")),
             declared=cast(Desired, _one_of({"declared": "running"} | dict(document), "declared", DESIRED)),
             override=_override_from(document.get("override")),
+            release=document.get("release"),
         )
     except (KeyError, TypeError) as error:
         raise DocumentError(f"control document: missing or wrong field {error}") from error
@@ -242,6 +246,7 @@ def control_document(control: Control) -> dict[str, Any]:
         "failures_since": None if control.failures_since is None else format_time(control.failures_since),
         "hold": hold and {"by": hold.by, "why": hold.why, "at": format_time(hold.at)},
         "declared": control.declared,
+        "release": control.release,
         "override": override and asdict(override) | {"at": format_time(override.at)},
     }
 

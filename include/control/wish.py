@@ -135,7 +135,7 @@ def _desire(control: Control, desired: Desired, run_id: str, asked: _Asked) -> C
     if desired != "running":
         return changed
     # A driver that drains for an earlier stop keeps draining, and the new one has its own name.
-    return replace(changed, run_id=run_id, restarts=())
+    return replace(changed, run_id=run_id, restarts=(), release=None)
 
 
 def _reason(control: Control, wish: Wish) -> str:

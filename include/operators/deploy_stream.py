@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from include.control.act import Controller, log_tail
 from include.control.decide import GiveUp
@@ -76,9 +76,12 @@ class DeployStreamOperator(BaseOperator):
             What was reached, in words.
 
         Raises:
+            AirflowSkipException: The action is `upgrade`.
             AirflowFailException: The YAML is invalid, the driver cannot be submitted, or it keeps
                 failing; the message holds the end of its log.
         """
+        if context["params"]["action"] == "upgrade":
+            raise AirflowSkipException(f"stream {self.stream}: the run of state_operations has done it")
         wish = wish_of(context, datetime.now(UTC))
         try:
             controller = controller_of(self.stream)

@@ -11,9 +11,9 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from include.control.act import Controller, log_tail
-from include.control.comeback import comeback
+from include.control.comeback import Watch, comeback
 from include.control.decide import Done, Held
-from include.control.hold import give_free, hold
+from include.control.hold import give_free, hold, launched_release
 from include.control.observe import observe, read_control
 from include.control.settle import NOTHING_DUE, settle
 from include.control.status import format_time, parse_time
@@ -23,6 +23,10 @@ from include.triggers.stream_turn import StreamBackTrigger, StreamDrainedTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+
+RELEASE = "release"
+"""Key under which `drain` leaves what the stream ran with."""
 
 
 class _OperationTask(BaseOperator):
@@ -73,6 +77,7 @@ class DrainForOperationOperator(_OperationTask):
             other = hold(controller.layout, asked.stream, asked.run, asked.verb.name, datetime.now(UTC))
             if other is not None:
                 raise failed(context, _taken(asked, str(other)))
+            context["ti"].xcom_push(RELEASE, launched_release(controller.layout, asked.stream))
             return self._drain(context, asked, controller)
         except CANNOT as error:
             raise failed(context, str(error)) from error
@@ -119,11 +124,13 @@ class StartAfterOperationOperator(_OperationTask):
 
     Args:
         drained_by: The task that has stopped it.
+        is_way_back: Whether it starts as it ran before the run, whatever was done.
     """
 
-    def __init__(self, *, drained_by: str, **kwargs: Any) -> None:
+    def __init__(self, *, drained_by: str, is_way_back: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.drained_by = drained_by
+        self.is_way_back = is_way_back
 
     def execute(self, context: Context) -> str:
         """Start the stream as it was.
@@ -141,7 +148,8 @@ class StartAfterOperationOperator(_OperationTask):
             now = datetime.now(UTC)
             # The try before this one may have ended the hold and died.
             was_held = context["ti"].xcom_pull(task_ids=self.drained_by) is not None
-            if not (give_free(controller.layout, asked.stream, asked.run) or was_held):
+            release = self._release(context, asked, controller)
+            if not (give_free(controller.layout, asked.stream, asked.run, release) or was_held):
                 raise AirflowSkipException("the stream was not stopped")
             action = settle(controller, self._pause, NOTHING_DUE)
         except CANNOT as error:
@@ -151,17 +159,28 @@ class StartAfterOperationOperator(_OperationTask):
         self.log.info("stream %s: %s", asked.stream, action.reason)
         return format_time(now)
 
+    def _release(self, context: Context, asked: Asked, controller: Controller) -> str | None:
+        """What to start: what ran before, or after an operation the code and YAML of now (None)."""
+        if self.is_way_back:
+            before: str | None = context["ti"].xcom_pull(task_ids="drain", key=RELEASE)
+            return before
+        if asked.result(asked.verb) is None or asked.verb.keeps_release:
+            return launched_release(controller.layout, asked.stream)
+        return None
+
 
 class WatchComebackOperator(_OperationTask):
     """Waits, deferred, until the stream has committed a batch; starts its driver again meanwhile if it ends.
 
     Args:
         started_by: The task that has started it.
+        is_way_back: Whether it is back as it was: that it commits a batch is enough.
     """
 
-    def __init__(self, *, started_by: str, **kwargs: Any) -> None:
+    def __init__(self, *, started_by: str, is_way_back: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.started_by = started_by
+        self.is_way_back = is_way_back
 
     def execute(self, context: Context) -> str:
         """Watch from the stream's start on, as in `resume`."""
@@ -194,20 +213,22 @@ class WatchComebackOperator(_OperationTask):
         except CANNOT as error:
             raise failed(context, str(error)) from error
         seen = observe(controller.layout, asked.stream)
-        found = comeback(seen, action, since, until, datetime.now(UTC))
+        watch = Watch(since, until, asked.verb.watches_whole and not self.is_way_back)
+        found = comeback(seen, action, watch, datetime.now(UTC))
         if found.outcome == "failed":
             self.log.error("%s", log_tail(seen.control))
             raise failed(context, f"stream {asked.stream}: {found.reason}")
         if found.outcome == "open":
-            self._wait(controller, since, until)
+            self._wait(controller, watch)
         return f"stream {asked.stream}: {found.reason}"
 
-    def _wait(self, controller: Controller, since: datetime, until: datetime) -> None:
+    def _wait(self, controller: Controller, watch: Watch) -> None:
         trigger = StreamBackTrigger(
             controller.spec.stream,
             controller.limits.to_json(),
-            since=format_time(since),
-            until=format_time(until),
+            since=format_time(watch.since),
+            until=format_time(watch.until),
+            whole=watch.whole,
             poll_s=self.poll_s,
         )
         self.defer(trigger=trigger, method_name="resume")

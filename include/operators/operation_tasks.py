@@ -1,6 +1,7 @@
 """The tasks of a state operation, from the running stream to the running stream.
 
-    drain >> savepoint >> operate >> start >> watch >> go_back (drain >> restore >> start >> watch) >> outcome
+    check >> drain >> savepoint >> operate >> start >> watch
+    watch >> go_back (drain >> restore >> start >> watch) >> outcome
 
 `start` runs whatever became of the operation. `go_back` runs when the stream does not come back with what was
 done, and it can be taken back. What is not needed is skipped.
@@ -21,6 +22,7 @@ from include.operators.hold_stream import (
 )
 from include.operators.operation_outcome import OperationOutcomeOperator
 from include.operators.state_operation import (
+    CheckBeforeOperator,
     GoBackOperator,
     SavepointBeforeOperator,
     StateOperationOperator,
@@ -36,7 +38,7 @@ _AGAIN_SOON: dict[str, Any] = {"retries": 10, "retry_delay": timedelta(seconds=5
 
 def operation_tasks(
     asks: Mapping[str, Any] | None = None,
-) -> tuple[DrainForOperationOperator, OperationOutcomeOperator]:
+) -> tuple[CheckBeforeOperator, OperationOutcomeOperator]:
     """Make the tasks in the DAG that is being declared.
 
     Args:
@@ -45,27 +47,28 @@ def operation_tasks(
     Returns:
         The first task and the last.
     """
-    drain = DrainForOperationOperator(task_id="drain", asks=asks, **_AGAIN_SOON)
+    check = CheckBeforeOperator(task_id="check", asks=asks, **_AGAIN)
+    drain = DrainForOperationOperator(task_id="drain", asks=asks, trigger_rule="none_failed", **_AGAIN_SOON)
     savepoint = SavepointBeforeOperator(task_id="savepoint", asks=asks, trigger_rule="none_failed", **_AGAIN)
     operate = StateOperationOperator(task_id="operate", asks=asks, trigger_rule="none_failed", **_AGAIN)
     start = StartAfterOperationOperator(
         task_id="start", asks=asks, drained_by="drain", trigger_rule="all_done", **_AGAIN_SOON
     )
     watch = WatchComebackOperator(task_id="watch", asks=asks, started_by="start", **_AGAIN_SOON)
-    drain >> savepoint >> operate >> start >> watch
+    check >> drain >> savepoint >> operate >> start >> watch
     operate >> watch
     back = _way_back(asks)
     outcome = OperationOutcomeOperator(
         task_id="outcome",
         asks=asks,
-        judged=[task.task_id for task in (drain, savepoint, operate, start, watch)],
+        judged=[task.task_id for task in (check, drain, savepoint, operate, start, watch)],
         restored_by=f"{BACK}.restore",
         way_back=f"{BACK}.watch",
         trigger_rule="all_done",
         **_AGAIN_SOON,
     )
     watch >> back >> outcome
-    return drain, outcome
+    return check, outcome
 
 
 def _way_back(asks: Mapping[str, Any] | None) -> TaskGroup:
@@ -76,9 +79,16 @@ def _way_back(asks: Mapping[str, Any] | None) -> TaskGroup:
         )
         restore = GoBackOperator(task_id="restore", asks=asks, **_AGAIN)
         start = StartAfterOperationOperator(
-            task_id="start", asks=asks, drained_by=f"{BACK}.drain", trigger_rule="all_done", **_AGAIN_SOON
+            task_id="start",
+            asks=asks,
+            drained_by=f"{BACK}.drain",
+            is_way_back=True,
+            trigger_rule="all_done",
+            **_AGAIN_SOON,
         )
-        watch = WatchComebackOperator(task_id="watch", asks=asks, started_by=f"{BACK}.start", **_AGAIN_SOON)
+        watch = WatchComebackOperator(
+            task_id="watch", asks=asks, started_by=f"{BACK}.start", is_way_back=True, **_AGAIN_SOON
+        )
         drain >> restore >> start >> watch
         restore >> watch
     return group

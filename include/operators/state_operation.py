@@ -123,6 +123,16 @@ class StateOperationOperator(BaseOperator):
             context["ti"].xcom_push(key=_LINK_KEY, value=f"{base_path}{operation.page_path}")
 
 
+class CheckBeforeOperator(StateOperationOperator):
+    """Judges an upgrade before anything stops; skipped for all else."""
+
+    def choose(self, asked: Asked) -> tuple[Verb, Mapping[str, Any]]:
+        """The verdict on the code and YAML of now."""
+        if not (asked.stops_stream and asked.verb.watches_whole):
+            raise AirflowSkipException(f"{asked.verb.name} checks what it needs itself")
+        return VERBS["verdict"], {}
+
+
 class SavepointBeforeOperator(StateOperationOperator):
     """Makes the savepoint to which the run goes back; skipped for what needs no way back."""
 

@@ -75,7 +75,7 @@ class Operation:
             JarsMissingError: It needs Spark, and Spark's JARs are not there.
         """
         if not self.verb.needs_spark:
-            return batch_job.python_command(JOB, self.request_uri)
+            return batch_job.python_command(JOB, self.request_uri, settings)
         name = f"state {self.verb.name} {spec.stream}"
         return batch_job.spark_command(
             JOB, self.request_uri, name=name, spec=spec, settings=settings, master=master

@@ -55,6 +55,10 @@ class Verb:
         has_dry_run: Whether it can say what would happen.
         has_way_back: Whether its DAG makes a savepoint before it, and goes back there if the stream does not
             run with what it has done.
+        keeps_release: Whether the stream starts again as it ran; after others it starts with the code and
+            YAML of now.
+        watches_whole: Whether the stream has to do well for the whole time of the watch, not only to commit a
+            batch.
     """
 
     name: str
@@ -64,6 +68,8 @@ class Verb:
     takes_lease: bool = False
     has_dry_run: bool = False
     has_way_back: bool = False
+    keeps_release: bool = False
+    watches_whole: bool = False
 
 
 _SAVEPOINT = "A savepoint's id, as `savepoints` lists it"
@@ -78,6 +84,7 @@ VERBS: dict[str, Verb] = {
             (Field("reason", "text", "Why, for whoever reads the list", default=""),),
             takes_lease=True,
             has_dry_run=True,
+            keeps_release=True,
         ),
         Verb("savepoints", "List the savepoints; every file is read, and broken ones are shown as such."),
         Verb(
@@ -196,6 +203,14 @@ VERBS: dict[str, Verb] = {
             needs_spark=True,
             takes_lease=True,
             has_dry_run=True,
+        ),
+        Verb(
+            "upgrade",
+            "Start the code and YAML of now in place of what runs, and go back if they do not do well.",
+            takes_lease=True,
+            has_dry_run=True,
+            has_way_back=True,
+            watches_whole=True,
         ),
         Verb(
             "verdict",

@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from include.control.comeback import comeback
+from include.control.comeback import Watch, comeback
 from include.control.decide import Drain, Healthy, Held, Suspended, Wait, decide
 from include.control.observe import observe
 from include.control.status import DocumentError, parse_time
@@ -84,6 +84,7 @@ class StreamBackTrigger(_StreamTrigger):
         limits: `Thresholds.to_json()`.
         since: When it was started, ISO 8601.
         until: When it has to be back, ISO 8601.
+        whole: Whether it has to do well up to then; see `Watch`.
         poll_s: Time between two looks, in seconds.
     """
 
@@ -93,19 +94,23 @@ class StreamBackTrigger(_StreamTrigger):
         limits: dict[str, Any],
         since: str,
         until: str,
+        *,
+        whole: bool = False,
         poll_s: float = 1.0,
     ) -> None:
         super().__init__(stream, limits, poll_s)
         self.since = since
         self.until = until
+        self.whole = whole
 
     def _arguments(self) -> dict[str, Any]:
-        return {**super()._arguments(), "since": self.since, "until": self.until}
+        return {**super()._arguments(), "since": self.since, "until": self.until, "whole": self.whole}
 
     def _due(self, layout: Layout, now: datetime) -> str | None:
         seen = observe(layout, self.stream)
         action = decide(Thresholds.from_json(self.limits), seen, now)
-        found = comeback(seen, action, parse_time(self.since), parse_time(self.until), now)
+        watch = Watch(parse_time(self.since), parse_time(self.until), self.whole)
+        found = comeback(seen, action, watch, now)
         if found.outcome == "open" and isinstance(action, Healthy | Wait | Drain):
             return None
         return found.reason

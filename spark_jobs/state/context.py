@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.runtime import storage
 from spark_jobs.runtime.generations import Generation
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.journal import Journal
 from spark_jobs.state.manifest import CHECKPOINT
 from spark_jobs.state.request import Request
+from spark_jobs.state.setting_changes import changed_settings
 from spark_jobs.state.shelf import Shelf
 from spark_jobs.state.steps import Report
 
@@ -70,6 +72,11 @@ class Context:
                 f"stream {stream}: expected its declaration in {name.replace('.', '/')}.py, found no such "
                 "file: deploy the release that has it"
             ) from error
+
+    def changed_settings(self) -> list[tuple[str, str, str]]:
+        """Settings of the newest launch that are others now: name, before, now, as JSON."""
+        launched = storage.read_json(self.request.launched_uri) or {}
+        return changed_settings(launched, self.request.document)
 
     def checkpoint(self, savepoint: str | None) -> str:
         """The folder of a savepoint's checkpoint; without one that of the current generation.

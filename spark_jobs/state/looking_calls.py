@@ -122,9 +122,25 @@ def _compare(context: Context) -> Answer:
     )
 
 
+def _upgrade(context: Context) -> Answer:
+    """What is to be started is judged on the state that is to be taken over; the starting is the DAG's."""
+    answer = _judged(context, context.generation.uri)
+    changes = context.changed_settings()
+    said = f"Settings that change: {', '.join(name for name, *_ in changes)}." if changes else ""
+    return Answer(
+        (*answer.lines, *filter(None, [said])),
+        (*answer.listings, Listing("Settings", ("setting", "before", "now"), changes)),
+        # Where it may not start nothing has changed, and there is nothing to take back.
+        {**answer.data, "changed": answer.is_good},
+        is_good=answer.is_good,
+    )
+
+
 def _verdict(context: Context) -> Answer:
-    arguments = context.request.arguments
-    uri = context.checkpoint(arguments["savepoint"])
+    return _judged(context, context.checkpoint(context.request.arguments["savepoint"]))
+
+
+def _judged(context: Context, uri: str) -> Answer:
     verdict = judge_start(context.job, context.request.config, uri)
     rows = [
         (str(one.level), one.what, one.before, one.now, one.consequence, "; or ".join(one.ways_out))
@@ -143,5 +159,6 @@ LOOKING_CALLS: dict[str, Callable[[Context], Answer]] = {
     "inspect": _inspect,
     "explain": _explain,
     "compare": _compare,
+    "upgrade": _upgrade,
     "verdict": _verdict,
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from include import batch_job
 from include.control.hold import held_by, hold
@@ -72,7 +73,11 @@ class Jobs:
 def jobs(house: House, monkeypatch: pytest.MonkeyPatch) -> Jobs:
     made = Jobs(Layout.of(Settings(home=house.home)))
     monkeypatch.setattr(batch_job, "run", made.run)
-    monkeypatch.setattr(batch_job, "spark_command", lambda job, uri, **_: batch_job.python_command(job, uri))
+    monkeypatch.setattr(
+        batch_job,
+        "spark_command",
+        lambda job, uri, **given: batch_job.python_command(job, uri, given["settings"]),
+    )
     return made
 
 
@@ -96,7 +101,7 @@ def operate(verb: str, **fields: Any) -> dict[str, str]:
 
 def states(done: str, skipped: str = "", failed: str = "") -> dict[str, str]:
     """The states of all tasks: those named, and the others of the way back skipped."""
-    told = dict.fromkeys(BACK, "skipped")
+    told = dict.fromkeys(("check", *BACK), "skipped")
     for names, state in ((done, "success"), (skipped, "skipped"), (failed, "failed")):
         told |= dict.fromkeys(names.split(), state)
     return told
@@ -210,3 +215,61 @@ def test_a_try_after_a_worker_has_died_goes_on_and_does_not_repeat(
     found = operate("savepoint")
     assert found["operate"] == found["outcome"] == "success"
     assert (jobs.ran, died) == (["savepoint"], ["once"])
+
+
+def deploy_another(house: House) -> None:
+    """Change what a driver is started with."""
+    file = Path(house.environment["STATEWARD_STREAMS"], f"{STREAM}.yaml")
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"trigger_interval": "7s"}))
+
+
+def release(house: House) -> str | None:
+    control = read_control(Layout.of(Settings(home=house.home)), STREAM)
+    return control.release if control else None
+
+
+def configured(house: House) -> int:
+    """The trigger interval that the newest driver was started with, in milliseconds."""
+    document = read_json(Layout.of(Settings(home=house.home)).config_uri(STREAM))
+    assert document is not None
+    return int(document["trigger_interval_ms"])
+
+
+def test_an_upgrade_starts_what_is_deployed_and_watches_it_to_the_end(supervised: House, jobs: Jobs) -> None:
+    before = release(supervised)
+    deploy_another(supervised)
+    # What holds the stream for another reason brings in nothing new.
+    operate("savepoint")
+    running(supervised, starts=2)
+    assert (release(supervised), configured(supervised)) == (before, 1000)
+
+    told = operate("upgrade", watch_s=10)
+    assert told == states("drain savepoint operate start watch outcome") | {"check": "success"}
+    assert jobs.ran == ["savepoint", "verdict", "savepoint", "upgrade"]
+    running(supervised, starts=3)
+    assert (release(supervised) != before, configured(supervised)) == (True, 7000)
+
+
+def test_an_upgrade_that_does_not_last_goes_back_to_what_ran(supervised: House, jobs: Jobs) -> None:
+    before = release(supervised)
+    deploy_another(supervised)
+    jobs.acts["upgrade"] = (supervised.home / "fail").touch
+    jobs.acts["restore"] = (supervised.home / "fail").unlink
+    found = operate("upgrade", watch_s=600)
+    assert found == states(
+        "check drain savepoint operate start go_back.drain go_back.restore go_back.start go_back.watch",
+        failed="watch outcome",
+    )
+    assert jobs.ran == ["verdict", "savepoint", "upgrade", "restore"]
+    assert (release(supervised), configured(supervised)) == (before, 1000)
+
+
+def test_what_may_not_run_on_the_state_is_not_started_and_nothing_stops(
+    supervised: House, jobs: Jobs
+) -> None:
+    jobs.refusals["verdict"] = "the state needs a migration"
+    deploy_another(supervised)
+    found = operate("upgrade")
+    assert (found["check"], found["outcome"], found["start"]) == ("failed", "failed", "skipped")
+    assert jobs.ran == ["verdict"]
+    assert len(supervised.starts()) == 1

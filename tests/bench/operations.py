@@ -71,7 +71,7 @@ class Operations:
                 JOB, request, name=f"bench {verb}", spec=spec, settings=settings, master=MASTER
             )
         else:
-            command = batch_job.python_command(JOB, request)
+            command = batch_job.python_command(JOB, request, settings)
         began: dict[str, float] = {}
         begun = time.monotonic()
 

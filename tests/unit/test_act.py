@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from include.control import launch, processes
-from include.control.act import Controller, locked, log_tail
+from include.control.act import Controller, Prepared, locked, log_tail
 from include.control.decide import Done, GiveUp, Healthy, Kill
 from include.control.launch import DriverCommand
 from include.control.observe import read_control, read_status
@@ -41,12 +41,13 @@ class StandInLauncher:
     spec: StreamSpec
     settings: Settings
     at_start: list[Control | None] = field(default_factory=list)
+    deployed: str = "code1-yaml1"
 
-    def prepare(self, run_id: str, now: datetime) -> Path:
+    def prepare(self, run_id: str, now: datetime, release: str | None) -> Prepared:
         layout = Layout.of(self.settings)
         configuration = launch.resolved_configuration(self.spec, self.settings, run_id)
         write_json(layout.config_uri(STREAM), configuration)
-        return launch.log_file(layout, STREAM, run_id, now)
+        return Prepared(launch.log_file(layout, STREAM, run_id, now), release or self.deployed)
 
     def start(self, run_id: str, log_file: Path) -> int:
         layout = Layout.of(self.settings)
@@ -270,6 +271,23 @@ def test_what_no_restart_cures_is_tried_once_and_again_when_a_person_asks(
             reach(controller, GiveUp)
         assert len(starts(controller)) == attempts
     assert (control_of(controller).failures, control_of(controller).reason) == (0, "asked to run")
+
+
+def test_a_crash_brings_in_nothing_new_and_a_restart_what_is_deployed(
+    make: Callable[..., Controller],
+) -> None:
+    controller = make()
+    driver = run(controller)
+    deployed = controller.launcher
+    assert isinstance(deployed, StandInLauncher)
+    deployed.deployed = "code2-yaml1"
+    driver.kill()
+    wait_until(lambda: processes.started_at(driver.pid) is None, 10, "the driver does not end")
+    reach(controller, Healthy)
+    assert (len(starts(controller)), control_of(controller).release) == (2, "code1-yaml1")
+    controller.request(wish("restart", "another run"))
+    reach(controller, Healthy)
+    assert (len(starts(controller)), control_of(controller).release) == (3, "code2-yaml1")
 
 
 def test_what_a_killed_driver_leaves_behind_is_ended_before_the_next_start(

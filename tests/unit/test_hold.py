@@ -9,8 +9,20 @@ from pathlib import Path
 import pytest
 
 from include.control.act import Controller
-from include.control.comeback import comeback
-from include.control.decide import Action, Done, GiveUp, Healthy, Held, Launch, Observed, Presence, Wait
+from include.control.comeback import Watch, comeback
+from include.control.decide import (
+    Action,
+    Done,
+    GiveUp,
+    Healthy,
+    Held,
+    Kill,
+    Launch,
+    Observed,
+    Presence,
+    Suspended,
+    Wait,
+)
 from include.control.hold import give_free, held_by, hold
 from include.control.launch import SparkLauncher
 from include.control.observe import read_control
@@ -146,6 +158,38 @@ CASES = [
 def test_when_a_stream_is_back(seen: Status | None, action: Action, at: float, outcome: str) -> None:
     control = Control(STREAM, "running", "r1", NOW, "me", "why", Launched("r1", NOW, "h", "/l", 7, 1.0))
     observed = Observed(control, seen, Presence.ALIVE)
-    told = comeback(observed, action, NOW, after(60), after(at))
+    told = comeback(observed, action, Watch(NOW, after(60)), after(at))
+    assert told.outcome == outcome
+    assert told.reason
+
+
+AGAIN = (after(20),)
+WHOLE = [
+    ("a batch since", status(last_batch_at=after(7)), RUNS, (), 10, "open"),
+    ("did well to the end", status(last_batch_at=after(7)), RUNS, (), 60, "back"),
+    ("nothing to read to the end", status(caught_up=True), RUNS, (), 60, "quiet"),
+    ("never committed", status(caught_up=False), RUNS, (), 60, "failed"),
+    ("has crashed", status(state="failed"), Launch("crash: why", after_failure=True), (), 10, "failed"),
+    ("hangs", status(last_batch_at=after(7)), Kill("it hangs"), (), 30, "failed"),
+    ("runs again after a crash", status(last_batch_at=after(30)), RUNS, AGAIN, 40, "failed"),
+    ("had crashed before", status(last_batch_at=after(7)), RUNS, (after(-5),), 60, "back"),
+    ("given up", status(state="failed"), GiveUp("driver failed"), AGAIN, 30, "failed"),
+    ("stopped by a person", status(state="stopped"), Done("stopped, as me has asked"), (), 10, "left"),
+    ("suspended by a person", status(state="stopped"), Suspended("suspended by me"), (), 10, "left"),
+]
+
+
+@pytest.mark.parametrize(
+    ("seen", "action", "restarts", "at", "outcome"),
+    [case[1:] for case in WHOLE],
+    ids=[case[0] for case in WHOLE],
+)
+def test_when_what_was_upgraded_has_done_well(
+    seen: Status, action: Action, restarts: tuple[datetime, ...], at: float, outcome: str
+) -> None:
+    launched = Launched("r1", NOW, "h", "/l", 7, 1.0)
+    control = Control(STREAM, "running", "r1", NOW, "me", "why", launched, restarts=restarts)
+    observed = Observed(control, seen, Presence.ALIVE)
+    told = comeback(observed, action, Watch(NOW, after(60), whole=True), after(at))
     assert told.outcome == outcome
     assert told.reason

@@ -1,0 +1,162 @@
+"""Releases: the code and the YAML that drivers are started with, kept so that they can be started again.
+
+A driver that dies is started again as it was, whatever has been deployed meanwhile: new code gets in by a
+`run`, a `restart` or an `upgrade`, never by a crash. And an upgrade that fails has something to go back to.
+
+    <home>/releases/code/<digest>/spark_jobs/...      shared by all streams
+    <home>/releases/<stream>/<code>-<yaml>/<stream>.yaml
+
+Releases are found by content, so keeping one twice is harmless, and two machines give it the same name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from include.layout import Layout
+from include.settings import Settings
+from include.spec import StreamSpec
+
+KEPT_RELEASES = 5
+"""Earlier releases of each stream that stay."""
+
+_PACKAGE = "spark_jobs"
+_DIGITS = 12
+# What the control plane reads anew at each look; a driver knows nothing of it.
+_NOT_THE_DRIVERS = frozenset(
+    {"desired", "description", "owner", "health", "restart", "quality", "savepoints"}
+)
+
+
+class ReleaseError(RuntimeError):
+    """A release is not on this machine."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release of one stream.
+
+    Attributes:
+        id: `<digest of the code>-<digest of the YAML>`.
+        code: The folder in which the package `spark_jobs` lies.
+        streams: The folder in which the stream's YAML lies.
+    """
+
+    id: str
+    code: Path
+    streams: Path
+
+
+def release_of(spec: StreamSpec, settings: Settings) -> str:
+    """Name the release that the deployed code and the YAML of now are.
+
+    Only what a driver is started with counts: not the limits of its health, say, and no comment.
+    """
+    return f"{_code_digest(settings.jobs)}-{_spec_digest(spec)}"
+
+
+def differences(before: str, now: str) -> list[str]:
+    """Say in which of its parts one release differs from another: `code`, `YAML`; empty when they are one."""
+    pairs = zip(("code", "YAML"), before.split("-"), now.split("-"), strict=True)
+    return [name for name, was, is_ in pairs if was != is_]
+
+
+def upgrade_available(release: str | None, spec: StreamSpec, settings: Settings) -> list[str]:
+    """Say what has been deployed since the newest driver was launched; empty when nothing has, or none was.
+
+    Args:
+        release: What it was launched with.
+        spec: The stream, as its YAML has it now.
+        settings: Where the code is.
+    """
+    return differences(release, release_of(spec, settings)) if release else []
+
+
+def keep(spec: StreamSpec, settings: Settings) -> Release:
+    """Keep the release of now, if it is not kept yet, and remove the oldest of the stream's others.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    layout = Layout.of(settings)
+    found = _release(layout, spec.stream, release_of(spec, settings))
+    _copy_once(found.code / _PACKAGE, settings.jobs)
+    file = f"{spec.stream}.yaml"
+    if not (found.streams / file).is_file():
+        found.streams.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(settings.streams / file, found.streams / file)
+    found.streams.touch()
+    _sweep(layout, spec.stream)
+    return found
+
+
+def find(stream: str, release: str, settings: Settings) -> Release:
+    """Return a release that was kept.
+
+    Raises:
+        ReleaseError: It is not on this machine.
+    """
+    found = _release(Layout.of(settings), stream, release)
+    if not (found.code / _PACKAGE).is_dir() or not (found.streams / f"{stream}.yaml").is_file():
+        raise ReleaseError(
+            f"stream {stream}: expected its release {release} in {found.streams} and {found.code}, found it"
+            " incomplete. Trigger its DAG with the action restart, which takes the code and YAML of now."
+        )
+    return found
+
+
+def _release(layout: Layout, stream: str, release: str) -> Release:
+    code, _, _ = release.partition("-")
+    folder = layout.releases_dir
+    return Release(release, folder / "code" / code, folder / stream / release)
+
+
+def _code_digest(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for file in sorted(path for path in folder.rglob("*") if _counts(path)):
+        digest.update(f"{file.relative_to(folder)}\0{file.stat().st_size}\0".encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:_DIGITS]
+
+
+def _counts(path: Path) -> bool:
+    return path.is_file() and "__pycache__" not in path.parts
+
+
+def _spec_digest(spec: StreamSpec) -> str:
+    known = spec.model_dump(mode="json", exclude=set(_NOT_THE_DRIVERS))
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+
+
+def _copy_once(target: Path, source: Path) -> None:
+    if target.is_dir():
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        copy = Path(folder) / target.name
+        shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        try:
+            copy.rename(target)
+        except OSError:
+            # Another stream's launch has kept the same code meanwhile.
+            if not target.is_dir():
+                raise
+
+
+def _sweep(layout: Layout, stream: str) -> None:
+    """Remove all but the newest releases of a stream, and code that no release of any stream needs."""
+    kept = sorted((layout.releases_dir / stream).iterdir(), key=lambda path: path.stat().st_mtime)
+    for old in kept[: -(KEPT_RELEASES + 1)]:
+        shutil.rmtree(old, ignore_errors=True)
+    releases = [path.name for path in layout.releases_dir.glob("*/*-*")]
+    needed = {name.split("-")[0] for name in releases}
+    newest = sorted((layout.releases_dir / "code").iterdir(), key=lambda path: path.stat().st_mtime)
+    # The newest may be one that another stream is about to keep.
+    for old in newest[:-KEPT_RELEASES]:
+        if old.name not in needed:
+            shutil.rmtree(old, ignore_errors=True)

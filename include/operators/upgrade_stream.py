@@ -1,0 +1,51 @@
+"""The task that has a stream upgraded, by a run of the DAG `state_operations`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk.exceptions import AirflowSkipException
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_OPERATIONS = "state_operations"
+
+
+class UpgradeStreamOperator(TriggerDagRunOperator):
+    """Triggers an upgrade and waits for its end, deferred; skipped for every other action.
+
+    It fails when the upgrade has failed, which has gone back then to what ran before.
+
+    Args:
+        stream: The stream's name.
+    """
+
+    def __init__(self, *, stream: str, **kwargs: Any) -> None:
+        super().__init__(
+            trigger_dag_id=_OPERATIONS,
+            wait_for_completion=True,
+            deferrable=True,
+            poke_interval=5,
+            **kwargs,
+        )
+        self.stream = stream
+
+    def execute(self, context: Context) -> None:
+        """Trigger it.
+
+        Raises:
+            AirflowSkipException: Something else was asked for.
+            TaskDeferred: Until it has ended.
+        """
+        params = context["params"]
+        if params["action"] != "upgrade":
+            raise AirflowSkipException("no upgrade was asked for")
+        self.conf = {
+            "verb": "upgrade",
+            "stream": self.stream,
+            "dry_run": False,
+            "watch_s": int(params["watch_s"]),
+        }
+        super().execute(context)
