@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 ENV_PREFIX = "STATEWARD_"
+
+METRICS_TOKEN = f"{ENV_PREFIX}METRICS_TOKEN"
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 
@@ -77,6 +79,13 @@ class Settings(BaseSettings):
         default="spark_default", description="Airflow connection that names the master"
     )
 
+    # Kept out of `environment`, and so out of the file that the supervisor keeps.
+    metrics_token: SecretStr | None = Field(
+        default=None,
+        exclude=True,
+        description="bearer token of Prometheus, for the metrics; without one they are for users only",
+    )
+
     start_timeout_s: float = Field(
         default=180.0, gt=0, description="how long `up` waits for each part, seconds"
     )
@@ -97,8 +106,17 @@ class Settings(BaseSettings):
         uri = value if "://" in value else _file_uri(Path(value).expanduser().absolute())
         return uri.rstrip("/")
 
+    @field_validator("metrics_token")
+    @classmethod
+    def _none_if_empty(cls, value: SecretStr | None) -> SecretStr | None:
+        # Compose passes on an unset variable as an empty one, and an empty token would be everybody's.
+        return value if value is not None and value.get_secret_value() else None
+
     def environment(self) -> dict[str, str]:
-        """Return these settings as `STATEWARD_*` variables, for the environment of a child process."""
+        """Return these settings as `STATEWARD_*` variables, for the environment of a child process.
+
+        Secrets are left out: a child has them from the environment that it inherits, or not at all.
+        """
         values = self.model_dump(mode="json", exclude_none=True)
         return {
             f"{ENV_PREFIX}{name.upper()}": str(value).lower() if isinstance(value, bool) else str(value)

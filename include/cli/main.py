@@ -54,6 +54,14 @@ def status(
 
 
 @app.command(rich_help_panel=PLATFORM)
+def metrics() -> None:
+    """Print the metrics of every stream in Prometheus' text format (docs/metrics.md)."""
+    from include.cli.metrics import run
+
+    run()
+
+
+@app.command(rich_help_panel=PLATFORM)
 def logs(
     name: Annotated[str, typer.Argument(help="A part (kafka, scheduler, ...) or a stream.")],
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")] = 50,

@@ -140,6 +140,16 @@ MEASURES: Mapping[str, Measure] = {
 """By name, as in `health.limits` of the YAML."""
 
 
+def can_be_judged(status: Status, now: datetime) -> bool:
+    """Tell whether what a driver says of itself holds now: it runs, and was heard of within a minute.
+
+    Args:
+        status: What the driver last said.
+        now: The time, UTC.
+    """
+    return status.state == "running" and now - status.updated_at <= _FRESH
+
+
 def judge_health(limits: Mapping[str, Limit], status: Status, now: datetime) -> tuple[Finding, ...]:
     """Compare what a driver says of itself with the limits.
 
@@ -152,7 +162,7 @@ def judge_health(limits: Mapping[str, Limit], status: Status, now: datetime) -> 
     Returns:
         Findings, the critical ones first, in the order of `MEASURES`.
     """
-    if status.state != "running" or now - status.updated_at > _FRESH:
+    if not can_be_judged(status, now):
         return ()
     values = {name: value for name, m in MEASURES.items() if (value := m.read(status, now)) is not None}
     reached = {

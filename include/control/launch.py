@@ -22,7 +22,7 @@ from include.control.act import Prepared
 from include.durations import to_ms
 from include.layout import Layout
 from include.local_files import local_files_conf
-from include.settings import CHECKOUT, Settings
+from include.settings import CHECKOUT, METRICS_TOKEN, Settings
 from include.spec import SpecError, StreamSpec, load_spec
 from include.storage import write_json
 
@@ -106,13 +106,17 @@ def driver_environment(
     Args:
         inherited: The environment of whoever launches it. What Airflow has put there is left
             out: connections and keys are not the driver's, and a task's context is gone long
-            before the driver is.
+            before the driver is. Nor is the token of the metrics.
         settings: Passed on as `STATEWARD_*`.
         stream: The stream's name, a mark on every process of the driver.
         run_id: This launch, a mark too.
         code: The folder of the package `spark_jobs`; that of the settings without it.
     """
-    kept = {name: value for name, value in inherited.items() if "AIRFLOW" not in name.upper()}
+    kept = {
+        name: value
+        for name, value in inherited.items()
+        if "AIRFLOW" not in name.upper() and name != METRICS_TOKEN
+    }
     binaries = str(Path(sys.executable).parent)
     return {
         **kept,

@@ -36,12 +36,23 @@ class LateApp:
 
 def logged_in_app(title: str) -> "FastAPI":
     """Return an application whose routes are for people who are logged in to Airflow."""
-    from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.core_api.security import get_user
+
+    return guarded_app(title, get_user)
+
+
+def guarded_app(title: str, may_read: Callable[..., Any]) -> "FastAPI":
+    """Return an application whose routes are for some only.
+
+    Args:
+        title: What is served.
+        may_read: A dependency of FastAPI's, which raises its `HTTPException` for everybody else.
+    """
+    from airflow.api_fastapi.app import get_auth_manager
     from fastapi import Depends, FastAPI, HTTPException, Request
     from fastapi.responses import JSONResponse, RedirectResponse, Response
 
-    app = FastAPI(title=title, openapi_url=None, dependencies=[Depends(get_user)])
+    app = FastAPI(title=title, openapi_url=None, dependencies=[Depends(may_read)])
 
     @app.exception_handler(HTTPException)
     async def refuse(request: Request, error: HTTPException) -> Response:
@@ -50,6 +61,6 @@ def logged_in_app(title: str) -> "FastAPI":
             return RedirectResponse(
                 get_auth_manager().get_url_login(next_url=str(request.url)), status_code=303
             )
-        return JSONResponse({"detail": error.detail}, status_code=error.status_code)
+        return JSONResponse({"detail": error.detail}, status_code=error.status_code, headers=error.headers)
 
     return app

@@ -23,17 +23,19 @@ from include.web.stream_view import Documents, Link
 _LOG = logging.getLogger(__name__)
 
 
-def read_streams(settings: Settings) -> list[Documents]:
+def read_streams(settings: Settings, *, past: bool = True) -> list[Documents]:
     """Read the documents of every stream that has a YAML file. One bad file never hides the others.
 
     Args:
         settings: Where everything is.
+        past: Whether to read the history and look for reports, too, which takes longer than all the rest.
     """
     layout = Layout.of(settings)
     specs, problems = _specs(settings.streams)
-    found = [_documents(layout, spec.stream, spec, ()) for spec in specs]
+    found = [_documents(layout, spec.stream, spec, (), past=past) for spec in specs]
     for file, of_file in groupby(problems, key=lambda problem: problem.file):
-        found.append(_documents(layout, Path(file).stem, None, tuple(str(problem) for problem in of_file)))
+        said = tuple(str(problem) for problem in of_file)
+        found.append(_documents(layout, Path(file).stem, None, said, past=past))
     return found
 
 
@@ -52,13 +54,15 @@ def _specs_of(
     return load_specs(folder)
 
 
-def _documents(layout: Layout, stream: str, spec: StreamSpec | None, problems: tuple[str, ...]) -> Documents:
+def _documents(
+    layout: Layout, stream: str, spec: StreamSpec | None, problems: tuple[str, ...], *, past: bool
+) -> Documents:
     told = Documents(
         stream=stream,
         description=spec.description if spec else "",
         limits=thresholds_of(spec) if spec else None,
-        links=_links(layout, stream, spec),
-        samples=_history(layout, stream),
+        links=_links(layout, stream, spec) if past else (),
+        samples=_history(layout, stream) if past else (),
         problems=problems,
     )
     try:

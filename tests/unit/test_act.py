@@ -342,8 +342,10 @@ def test_a_driver_inherits_nothing_of_airflow(settings: Settings) -> None:
         "_AIRFLOW_PROCESS_CONTEXT": "x",
         "AIRFLOW__CORE__FERNET_KEY": "secret",
         "JAVA_HOME": "/java",
+        "STATEWARD_METRICS_TOKEN": "secret",
     }
     environment = launch.driver_environment(inherited, settings, STREAM, "r1")
+    assert "secret" not in environment.values()
     assert not [name for name in environment if "AIRFLOW" in name and not name.startswith("STATEWARD_")]
     assert environment["JAVA_HOME"] == "/java"
     assert environment["PYSPARK_PYTHON"] == sys.executable

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from include.platform.parts import AIRFLOW_PARTS, KAFKA, launch_command
-from include.settings import ENV_PREFIX, Settings
+from include.settings import ENV_PREFIX, METRICS_TOKEN, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "docker-compose.yaml"
@@ -98,6 +98,13 @@ def test_no_secret_is_in_the_file_and_each_has_to_be_given() -> None:
         for variable, value in service["environment"].items():
             if re.search(r"PASSWORD$|SECRET|_KEY$|SQL_ALCHEMY_CONN$", variable):
                 assert SECRET.search(str(value)), f"{name}: {variable} has to come from the environment"
+
+
+def test_the_token_of_the_metrics_is_the_api_servers_alone_and_may_be_left_out() -> None:
+    having = {name for name, service in SERVICES.items() if METRICS_TOKEN in service["environment"]}
+    assert having == {"api-server"}
+    assert SERVICES["api-server"]["environment"][METRICS_TOKEN] == "${METRICS_TOKEN:-}"
+    assert "#METRICS_TOKEN=\n" in (ROOT / ".env.example").read_text()
 
 
 def test_only_the_ui_is_published_and_only_on_this_machine() -> None:

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from include.layout import Layout
-from include.settings import CHECKOUT, Settings
+from include.settings import CHECKOUT, METRICS_TOKEN, Settings
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +58,19 @@ def test_the_environment_of_a_child_gives_the_same_settings(monkeypatch: pytest.
     for name, value in settings.environment().items():
         monkeypatch.setenv(name, value)
     assert Settings() == settings
+
+
+def test_the_token_of_the_metrics_is_in_no_childs_settings_and_an_empty_one_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(METRICS_TOKEN, "s3cret")
+    settings = Settings()
+    assert settings.metrics_token is not None
+    assert settings.metrics_token.get_secret_value() == "s3cret"
+    assert METRICS_TOKEN not in settings.environment()
+    assert "s3cret" not in f"{settings!r} {settings.environment()}"
+    monkeypatch.setenv(METRICS_TOKEN, "")
+    assert Settings().metrics_token is None
 
 
 def test_the_layout_is_that_of_the_architecture_page() -> None:

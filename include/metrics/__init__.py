@@ -1,0 +1,1 @@
+"""Metrics of every stream for Prometheus (docs/metrics.md)."""

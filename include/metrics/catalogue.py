@@ -1,0 +1,128 @@
+"""Every metric: its name, kind, labels and meaning. docs/metrics.md has the same table. Pure.
+
+Names follow Prometheus' conventions: base units, and `_total` for what only grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["gauge", "counter", "stateset"]
+
+STATES = (
+    "running",
+    "waiting",
+    "starting",
+    "draining",
+    "held",
+    "suspended",
+    "stopped",
+    "failed",
+    "hanging",
+    "never_started",
+)
+"""The words of the operator's page for how a stream is."""
+
+OUTCOMES = ("accepted", "dead", "late", "duplicates")
+"""What becomes of a record; each has one of them."""
+
+BOUNDS = ("held_full", "folded_early", "below_floor", "ids_full", "ids_forgotten")
+"""What the bounds of keys have cost (docs/state-bounds.md)."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """One metric.
+
+    Attributes:
+        name: As Prometheus has it.
+        kind: What may be done with it: a counter is for `rate` and `increase`.
+        help: What it is, for a person.
+        labels: Names of its labels. A state-set has one more, which is called as the metric is.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ("stream",)
+
+
+def _gauge(name: str, help_: str, *labels: str) -> Family:
+    return Family(f"stateward_stream_{name}", "gauge", help_, ("stream", *labels))
+
+
+def _counter(name: str, help_: str, *labels: str) -> Family:
+    # A restore goes back to an earlier count. A label keeps that from looking like a count that began at 0.
+    return Family(f"stateward_stream_{name}_total", "counter", help_, ("stream", *labels, "generation"))
+
+
+READABLE = _gauge("readable", "1 if the stream's YAML and documents can be read, else 0")
+DESIRED = _gauge("desired", "1 if the stream is to run, 0 if it is to be at rest")
+UP = _gauge("up", "1 if the driver is there and works, or waits for Kafka by itself; else 0")
+STATE = Family(
+    "stateward_stream_state", "stateset", "how the stream is, in the words of the operator's page; 1 for one"
+)
+HELD = _gauge("held", "1 while a state operation keeps the stream stopped, else 0")
+SUPERVISED = _gauge("supervised", "1 if a DAG run watches the stream and would start it again, else 0")
+STATUS_AGE = _gauge("status_age_seconds", "time since the driver has last said anything")
+DRIVER_START = _gauge("driver_start_time_seconds", "when the newest driver was started, seconds since 1970")
+EPOCH = _gauge("epoch", "epoch of the lease of the newest driver; each new holder has the next one")
+GENERATION = _gauge("generation", "which of the stream's checkpoints is current")
+RESTARTS = Family(
+    "stateward_stream_restarts_total", "counter", "drivers that were started again after a failure"
+)
+
+LAST_COMMIT_AGE = _gauge("last_commit_age_seconds", "time since the last batch was committed")
+CONSUMED = _counter("consumed_records", "records read from Kafka, by its offsets")
+RECORDS = _counter(
+    "records", "records by what became of them; all outcomes together are those consumed", "outcome"
+)
+ROWS = _counter("rows_written", "rows written to the stream's tables")
+BOUND_COSTS = _counter("bound_costs", "what the bounds of keys have cost (docs/state-bounds.md)", "bound")
+
+MEASURES: Mapping[str, Family] = {
+    "commit_age": _gauge(
+        "records_waiting_seconds", "how long records have waited without a commit; missing while none wait"
+    ),
+    "lag": _gauge("lag_records", "records in Kafka that wait"),
+    "lag_growth": _gauge(
+        "lag_growth_records_per_second", "by how much the lag has grown, over the last five minutes"
+    ),
+    "watermark_delay": _gauge("watermark_delay_seconds", "how far the watermark is behind the clock"),
+    "batch_duration": _gauge("batch_duration_seconds", "how long the last batch took"),
+    "state_rows": _gauge("state_rows", "rows in Spark's state store"),
+    "state_bytes": _gauge("state_bytes", "the larger of the state store's memory and its files"),
+    "state_commit": _gauge("state_commit_seconds", "a task's time to commit its part of the state"),
+    "state_update": _gauge("state_update_seconds", "time on the state for each record, all tasks together"),
+    "state_removal": _gauge("state_removal_seconds", "a task's time to find and remove what has expired"),
+    "memory_bytes": _gauge("memory_bytes", "resident memory of the driver's processes"),
+}
+"""By the measure's name in `health.limits` of the YAML (docs/health.md)."""
+
+LIMIT = _gauge("limit", "a limit of the YAML, in the unit of its measure", "measure", "level")
+BREACH = _gauge("breach", "1 if the measure is above that limit, else 0", "measure", "level")
+
+FAMILIES: tuple[Family, ...] = (
+    READABLE,
+    DESIRED,
+    UP,
+    STATE,
+    HELD,
+    SUPERVISED,
+    STATUS_AGE,
+    DRIVER_START,
+    EPOCH,
+    GENERATION,
+    RESTARTS,
+    LAST_COMMIT_AGE,
+    CONSUMED,
+    RECORDS,
+    ROWS,
+    BOUND_COSTS,
+    *MEASURES.values(),
+    LIMIT,
+    BREACH,
+)
+"""All of them, in the order in which they are shown."""
