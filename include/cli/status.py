@@ -48,6 +48,12 @@ def run(*, as_json: bool) -> None:
     for stream in streams:
         if stream.override:
             console.print(f"{stream.stream}: {stream.override}", highlight=False)
+        if stream.upgrade:
+            console.print(
+                f"{stream.stream}: upgrade available ({', '.join(stream.upgrade)}); trigger its DAG"
+                " with the action upgrade, or with restart",
+                highlight=False,
+            )
         if stream.message:
             console.print(f"{stream.stream}: {stream.message}", highlight=False)
 

@@ -11,6 +11,7 @@ Releases are found by content, so keeping one twice is harmless, and two machine
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import shutil
@@ -117,9 +118,16 @@ def _release(layout: Layout, stream: str, release: str) -> Release:
 
 
 def _code_digest(folder: Path) -> str:
+    files = sorted(path for path in folder.rglob("*") if _counts(path))
+    return _digest_of(folder, tuple((file, (at := file.stat()).st_size, at.st_mtime_ns) for file in files))
+
+
+# The operator's page asks for every stream, and reading all of the code takes longer than the rest of it.
+@functools.lru_cache(maxsize=4)
+def _digest_of(folder: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
     digest = hashlib.sha256()
-    for file in sorted(path for path in folder.rglob("*") if _counts(path)):
-        digest.update(f"{file.relative_to(folder)}\0{file.stat().st_size}\0".encode())
+    for file, size, _ in files:
+        digest.update(f"{file.relative_to(folder)}\0{size}\0".encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()[:_DIGITS]
 

@@ -9,13 +9,14 @@ from typing import Any
 
 from include.control.health import Finding, Limit, judge_health
 from include.control.observe import measure_limits
+from include.control.release import upgrade_available
 from include.control.status import DocumentError, status_from
 from include.layout import Layout
 from include.platform.health import airflow_health, answers
 from include.platform.parts import parts_of
 from include.platform.supervisor import Supervisor
 from include.settings import Settings
-from include.spec import load_specs
+from include.spec import StreamSpec, load_specs
 from include.spec_health import Health
 from include.storage import CorruptDocumentError, read_json
 
@@ -59,6 +60,8 @@ class StreamReport:
     bounds: dict[str, int | None] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     override: str = ""
+    release: str | None = None
+    upgrade: tuple[str, ...] = ()
 
 
 def part_reports(settings: Settings, now: datetime) -> list[PartReport]:
@@ -87,15 +90,16 @@ def part_reports(settings: Settings, now: datetime) -> list[PartReport]:
 
 def stream_reports(settings: Settings, now: datetime) -> list[StreamReport]:
     """Return every stream that has a YAML file."""
-    layout = Layout.of(settings)
     names = sorted(path.stem for path in settings.streams.glob("*.y*ml"))
     specs, _ = load_specs(settings.streams)
     # A stream whose YAML is broken now may still run, and is judged by the defaults.
-    healths = {name: Health() for name in names} | {spec.stream: spec.health for spec in specs}
-    return [_stream_report(layout, name, measure_limits(healths[name]), now) for name in names]
+    known = {spec.stream: spec for spec in specs}
+    return [_stream_report(settings, name, known.get(name), now) for name in names]
 
 
-def _stream_report(layout: Layout, stream: str, limits: Mapping[str, Limit], now: datetime) -> StreamReport:
+def _stream_report(settings: Settings, stream: str, spec: StreamSpec | None, now: datetime) -> StreamReport:
+    layout = Layout.of(settings)
+    limits = measure_limits(spec.health if spec else Health())
     status, problem = _read(layout.status_uri(stream))
     control, control_problem = _read(layout.control_uri(stream))
     hold = control.get("hold") or {}
@@ -119,6 +123,8 @@ def _stream_report(layout: Layout, stream: str, limits: Mapping[str, Limit], now
         bounds={name: (status.get("bounds") or {}).get(name) for name in BOUNDS},
         findings=_findings(limits, status, now),
         override=_override(control.get("override")),
+        release=control.get("release"),
+        upgrade=tuple(upgrade_available(control.get("release"), spec, settings)) if spec else (),
     )
 
 

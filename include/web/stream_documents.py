@@ -11,6 +11,7 @@ from urllib.parse import quote
 from upath import UPath
 
 from include.control.observe import observe, read_supervisor, thresholds_of
+from include.control.release import upgrade_available
 from include.control.status import DocumentError
 from include.layout import Layout
 from include.settings import Settings
@@ -30,12 +31,11 @@ def read_streams(settings: Settings, *, past: bool = True) -> list[Documents]:
         settings: Where everything is.
         past: Whether to read the history and look for reports, too, which takes longer than all the rest.
     """
-    layout = Layout.of(settings)
     specs, problems = _specs(settings.streams)
-    found = [_documents(layout, spec.stream, spec, (), past=past) for spec in specs]
+    found = [_documents(settings, spec.stream, spec, (), past=past) for spec in specs]
     for file, of_file in groupby(problems, key=lambda problem: problem.file):
         said = tuple(str(problem) for problem in of_file)
-        found.append(_documents(layout, Path(file).stem, None, said, past=past))
+        found.append(_documents(settings, Path(file).stem, None, said, past=past))
     return found
 
 
@@ -55,8 +55,9 @@ def _specs_of(
 
 
 def _documents(
-    layout: Layout, stream: str, spec: StreamSpec | None, problems: tuple[str, ...], *, past: bool
+    settings: Settings, stream: str, spec: StreamSpec | None, problems: tuple[str, ...], *, past: bool
 ) -> Documents:
+    layout = Layout.of(settings)
     told = Documents(
         stream=stream,
         description=spec.description if spec else "",
@@ -66,10 +67,13 @@ def _documents(
         problems=problems,
     )
     try:
+        seen = observe(layout, stream)
+        release = seen.control.release if seen.control else None
         return Documents(
             **{
                 **vars(told),
-                "seen": observe(layout, stream),
+                "seen": seen,
+                "upgrade": tuple(upgrade_available(release, spec, settings)) if spec and past else (),
                 "supervisor": read_supervisor(layout, stream),
                 "status": _status(layout, stream),
             }

@@ -44,6 +44,7 @@ class Documents:
         status: The whole status document, which has more than `seen`.
         samples: The history, the oldest first.
         links: Where to read on.
+        upgrade: What has been deployed since it was started: `code`, `YAML`.
         problems: What could not be read, and why.
     """
 
@@ -55,6 +56,7 @@ class Documents:
     status: Mapping[str, Any] | None = None
     samples: tuple[Sample, ...] = ()
     links: tuple[Link, ...] = ()
+    upgrade: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -172,8 +174,17 @@ def _facts(read: Documents, now: datetime) -> tuple[tuple[str, str], ...]:
         ("driver since", figures.moment(status.started_at, now)),
         *((name.replace("_", " "), _number(document.get(name))) for name in _COUNTERS),
         ("state rows", _number(document.get("state_rows"))),
+        ("release", _release(read)),
     ]
     return tuple((name, value) for name, value in facts if value != figures.NOTHING)
+
+
+def _release(read: Documents) -> str:
+    control = read.seen.control if read.seen else None
+    if control is None or not control.release:
+        return figures.NOTHING
+    deployed = f"; upgrade available ({', '.join(read.upgrade)})" if read.upgrade else ""
+    return f"{control.release}{deployed}"
 
 
 def _number(value: object) -> str:

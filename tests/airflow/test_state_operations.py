@@ -38,7 +38,7 @@ def form() -> dict[str, Any]:
     assert bag.import_errors == {}
     dag = bag.dags["state_operations"]
     assert [task.task_id for task in dag.topological_sort() if "." not in task.task_id] == [
-        *("drain", "savepoint", "operate", "start", "watch", "outcome")
+        *("check", "drain", "savepoint", "operate", "start", "watch", "outcome")
     ]
     return {name: dag.params.get_param(name) for name in dag.params}
 
@@ -72,7 +72,7 @@ def test_savepoints_on_schedule_are_for_streams_that_ask_for_them(
     assert bag.import_errors == {}
     [dag] = bag.dags.values()
     assert (dag.dag_id, dag.max_active_runs, dag.catchup) == (f"savepoints_{STREAM}", 1, False)
-    assert [task.task_id for task in dag.topological_sort()][:2] == ["deployed", "drain"]
+    assert [task.task_id for task in dag.topological_sort()][:2] == ["deployed", "check"]
     assert [task.task_id for task in dag.topological_sort()][-2:] == ["outcome", "prune"]
     assert dag.get_task("prune").given == {"keep": 5, "days": 2}
     assert dag.get_task("operate").asks["savepoint_reason"] == "scheduled, 0 4 * * *"

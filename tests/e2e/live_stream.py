@@ -46,6 +46,10 @@ class LiveStream:
         """Return what the driver last said, or nothing."""
         return read_json(self.layout.status_uri(self.name)) or {}
 
+    def control(self) -> dict[str, Any]:
+        """Return what should be, as the control plane has written it, or nothing."""
+        return read_json(self.layout.control_uri(self.name)) or {}
+
     def is_running(self) -> bool:
         """Whether a driver says it runs, and its process is there."""
         status = self.status()
