@@ -55,6 +55,16 @@ class Settings(BaseSettings):
         default=CHECKOUT / "include" / "streams", description="folder with one YAML per stream"
     )
 
+    notifiers: Path = Field(
+        default=CHECKOUT / "include" / "notifiers.yaml",
+        description="YAML file that lists who is told of incidents (docs/alerts.md)",
+    )
+    resolve_after_s: float = Field(
+        default=300.0,
+        ge=0,
+        description="how long a stream has to be well until its incident is over, seconds",
+    )
+
     embedded: bool = Field(default=True, description="Kafka is ours: missing topics may be created")
     maven_repository: str | None = Field(
         default=None,
@@ -93,7 +103,7 @@ class Settings(BaseSettings):
         default=45.0, gt=0, description="between SIGTERM and SIGKILL of a driver, seconds"
     )
 
-    @field_validator("home", "jars", "jobs", "streams")
+    @field_validator("home", "jars", "jobs", "streams", "notifiers")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
         # Parts run in other working directories than the shell the setting was typed in.

@@ -192,4 +192,4 @@ def _fields_at(model: type[BaseModel], location: Location, parts: Mapping[str, t
         annotation = model.model_fields[str(part)].annotation
         candidates = [annotation, *getattr(annotation, "__args__", ())]
         model = next(c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel))
-    return list(model.model_fields)
+    return [field.alias or name for name, field in model.model_fields.items()]

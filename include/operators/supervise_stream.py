@@ -10,12 +10,17 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from include.control.act import Controller, locked, log_tail
-from include.control.decide import Done, GiveUp, Healthy
-from include.control.observe import read_control
+from include.control.decide import Action, Done, GiveUp, Healthy
+from include.control.incident import Look
+from include.control.incident_document import Carried, carried_from_json
+from include.control.observe import observe, read_control
 from include.control.settle import NOTHING_DUE, settle
-from include.control.status import Supervisor, parse_time
+from include.control.status import DocumentError, Supervisor, format_time, parse_time
 from include.control.supervisor import claim, release
+from include.layout import Layout
+from include.notifications.dispatcher import Dispatcher, Remaining
 from include.operators.deploy_stream import controller_of, dag_run_of
+from include.settings import Settings
 from include.triggers.stream_progress import StreamProgressTrigger
 
 if TYPE_CHECKING:
@@ -41,12 +46,15 @@ class SuperviseStreamOperator(BaseOperator):
 
     def execute(self, context: Context) -> str:
         """Become the supervisor, and go on as in `resume`."""
+        dispatcher = Dispatcher(self.stream, dag_run_of(context), context, Settings())
         if context["params"]["action"] in ("stop", "suspend"):
+            self._end_incidents(dispatcher)
             raise AirflowSkipException(f"stream {self.stream} is at rest; there is nothing to supervise")
-        return self._supervise(context, stalled_since=None)
+        dispatcher.check()
+        return self._supervise(dispatcher, stalled_since=None, carried=None)
 
     def resume(self, context: Context, event: dict[str, Any]) -> str:
-        """Do what the trigger found to be due, then watch on.
+        """Do what the trigger found to be due, tell of it, then watch on.
 
         Args:
             context: Airflow's.
@@ -61,34 +69,59 @@ class SuperviseStreamOperator(BaseOperator):
         """
         self.log.info("The trigger fired: %s (%s)", event["event"], event["reason"])
         since = event.get("stalled_since")
-        return self._supervise(context, parse_time(since) if since else None)
+        return self._supervise(
+            Dispatcher(self.stream, dag_run_of(context), context, Settings()),
+            stalled_since=parse_time(since) if since else None,
+            carried=carried_from_json(event.get("incidents")),
+        )
 
-    def _supervise(self, context: Context, stalled_since: datetime | None) -> str:
+    def _supervise(
+        self, dispatcher: Dispatcher, stalled_since: datetime | None, carried: Carried | None
+    ) -> str:
         controller = controller_of(self.stream)
-        dag_run = dag_run_of(context)
-        other = self._claim(controller, dag_run)
+        other = self._claim(controller.layout, dispatcher.dag_run)
         if other is not None:
             said = f"{other.dag_run} supervises stream {self.stream}, last seen {other.at:%H:%M:%S} UTC"
             self.log.info(said)
             return said
         action = settle(controller, lambda: time.sleep(self.poll_s), NOTHING_DUE, stalled_since)
-        if not isinstance(action, Done | GiveUp):
+        # What had to be done is done: however long a notifier takes, the driver does not wait for it.
+        left = self._tell(dispatcher, action, carried)
+        if left.to_send or not isinstance(action, Done | GiveUp):
             for warning in action.warnings if isinstance(action, Healthy) else ():
                 self.log.warning("stream %s: %s", self.stream, warning)
-            self._watch(controller, dag_run)
+            self._watch(controller, dispatcher.dag_run, left)
         self.log.info("Nothing more to supervise: %s", action.reason)
-        release(controller.layout, self.stream, dag_run)
+        release(controller.layout, self.stream, dispatcher.dag_run)
         if isinstance(action, GiveUp):
             tail = log_tail(read_control(controller.layout, self.stream))
             raise AirflowFailException(f"stream {self.stream}: {action.reason}\n{tail}")
         return action.reason
 
-    def _claim(self, controller: Controller, dag_run: str) -> Supervisor | None:
+    def _tell(self, dispatcher: Dispatcher, action: Action, carried: Carried | None) -> Remaining:
+        try:
+            seen = observe(dispatcher.layout, self.stream)
+        except (OSError, DocumentError) as error:
+            self.log.warning("stream %s: cannot be looked at for incidents: %s", self.stream, error)
+            return Remaining()
+        return dispatcher.attend(Look(self.stream, action, seen, datetime.now(UTC)), carried)
+
+    def _end_incidents(self, dispatcher: Dispatcher) -> None:
+        """Tell that the incidents of a stopped stream are over, if nobody supervises who would."""
+        control = read_control(dispatcher.layout, self.stream)
+        if control is None or control.desired == "running" or not dispatcher.has_something():
+            return
+        if self._claim(dispatcher.layout, dispatcher.dag_run) is not None:
+            return
+        self._tell(dispatcher, Done("it was stopped on purpose"), carried=None)
+        release(dispatcher.layout, self.stream, dispatcher.dag_run)
+
+    def _claim(self, layout: Layout, dag_run: str) -> Supervisor | None:
         """Become the supervisor, or return the other one once it has shown that it lives."""
         first: Supervisor | None = None
         while True:
-            with locked(controller.layout, self.stream):
-                other = claim(controller.layout, self.stream, dag_run, datetime.now(UTC))
+            with locked(layout, self.stream):
+                other = claim(layout, self.stream, dag_run, datetime.now(UTC))
             first = first or other
             # A fresh heartbeat may be the last one of a supervisor that has just been killed; within
             # its lifetime there is a second one, or it goes stale and is taken over.
@@ -96,13 +129,14 @@ class SuperviseStreamOperator(BaseOperator):
                 return other
             time.sleep(self.poll_s)
 
-    def _watch(self, controller: Controller, dag_run: str) -> None:
+    def _watch(self, controller: Controller, dag_run: str, left: Remaining) -> None:
         self.defer(
             trigger=StreamProgressTrigger(
                 stream=self.stream,
                 dag_run=dag_run,
                 limits=controller.limits.to_json(),
                 poll_s=self.poll_s,
+                alerts_from=format_time(left.not_before) if left.not_before else None,
             ),
             method_name="resume",
         )

@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from include.control.decide import Drain, Healthy, Wait, decide
+from include.control.decide import Action, Done, Drain, GiveUp, Healthy, Wait, decide
+from include.control.incident import Look, Message, next_incidents
+from include.control.incident_document import Carried, IncidentDocument, carried_to_json, read_incidents
 from include.control.observe import StallClock, observe
-from include.control.status import DocumentError, format_time
+from include.control.outbox import is_open, to_send
+from include.control.status import DocumentError, format_time, parse_time
 from include.control.supervisor import release, renew
 from include.control.thresholds import Thresholds
 from include.layout import Layout
+from include.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -30,14 +34,23 @@ class StreamProgressTrigger(BaseTrigger):
         limits: `Thresholds.to_json()`. Passed rather than read, so that a YAML that breaks later
             does not end the supervision of a stream that runs.
         poll_s: Time between two looks, in seconds.
+        alerts_from: When to look at incidents again, after an error; None: at once.
     """
 
-    def __init__(self, stream: str, dag_run: str, limits: dict[str, Any], poll_s: float = 2.0) -> None:
+    def __init__(
+        self,
+        stream: str,
+        dag_run: str,
+        limits: dict[str, Any],
+        poll_s: float = 2.0,
+        alerts_from: str | None = None,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.stream = stream
         self.dag_run = dag_run
         self.limits = limits
         self.poll_s = poll_s
+        self.alerts_from = alerts_from
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the path of this class and exactly its constructor's arguments."""
@@ -48,12 +61,21 @@ class StreamProgressTrigger(BaseTrigger):
                 "dag_run": self.dag_run,
                 "limits": self.limits,
                 "poll_s": self.poll_s,
+                "alerts_from": self.alerts_from,
             },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look every `poll_s` seconds; fire one event once an action is due."""
-        watch = Watch(self.stream, self.dag_run, Thresholds.from_json(self.limits), Layout.of())
+        """Look every `poll_s` seconds; fire one event once an action is due, or a message."""
+        settings = Settings()
+        watch = Watch(
+            self.stream,
+            self.dag_run,
+            Thresholds.from_json(self.limits),
+            Layout.of(settings),
+            resolve_after=timedelta(seconds=settings.resolve_after_s),
+            alerts_from=parse_time(self.alerts_from) if self.alerts_from else None,
+        )
         while True:
             # Files may lie on slow storage, and all triggers share one event loop.
             event = await asyncio.to_thread(watch.look)
@@ -69,7 +91,11 @@ class StreamProgressTrigger(BaseTrigger):
 
 @dataclass
 class Watch:
-    """The trigger's looks at one stream."""
+    """The trigger's looks at one stream.
+
+    What it sees of incidents it keeps to itself until there is something to tell: the task writes it down. So
+    a trigger that begins anew knows what has been told, and fires once for each turn.
+    """
 
     stream: str
     dag_run: str
@@ -77,18 +103,23 @@ class Watch:
     layout: Layout
     clock: StallClock = field(default_factory=StallClock)
     told: frozenset[tuple[str, str]] = frozenset()
+    resolve_after: timedelta = timedelta(minutes=5)
+    alerts_from: datetime | None = None
+    incidents: IncidentDocument | None = None
 
     def look(self) -> dict[str, Any] | None:
         """Look once.
 
         Returns:
-            None while there is nothing to do. Otherwise `event` (`superseded`, or the name of the
-            action that is due), `reason`, and `stalled_since`, which the documents do not show.
+            None while there is nothing to do. Otherwise `event` (`superseded`, `alert`, or the name of the
+            action that is due), `reason`, and what the documents do not show: `stalled_since` and
+            `incidents`, as `carried_from_json` reads them.
         """
         now = datetime.now(UTC)
         try:
             other = renew(self.layout, self.stream, self.dag_run, now)
             seen = observe(self.layout, self.stream)
+            self.incidents = self.incidents or read_incidents(self.layout, self.stream)
         except OSError as error:
             # One failed look says nothing about the stream.
             log.warning("stream %s: storage cannot be read, will look again: %s", self.stream, error)
@@ -103,13 +134,37 @@ class Watch:
         action = decide(self.limits, seen, now)
         if isinstance(action, Healthy):
             self._tell(action)
-        if isinstance(action, Healthy | Wait | Drain):
+        messages = self._take_in(self.incidents, Look(self.stream, action, seen, now))
+        event = self._event(self.incidents, action, messages, now)
+        if event is None:
             return None
+        carried = Carried(self.incidents.revision, self.incidents.memory, messages)
         return {
-            "event": type(action).__name__.lower(),
-            "reason": action.reason,
+            "event": event,
+            "reason": action.reason if event != "alert" else _what_is_told(messages),
             "stalled_since": format_time(since) if since else None,
+            "incidents": carried_to_json(carried),
         }
+
+    def _take_in(self, incidents: IncidentDocument, look: Look) -> tuple[Message, ...]:
+        if self.alerts_from is not None and look.now < self.alerts_from:
+            return ()
+        memory, messages = next_incidents(incidents.memory, look, self.resolve_after)
+        self.incidents = replace(incidents, memory=memory)
+        return messages
+
+    def _event(
+        self, incidents: IncidentDocument, action: Action, messages: tuple[Message, ...], now: datetime
+    ) -> str | None:
+        """Name what the task has to do; None when there is nothing."""
+        rests = self.alerts_from is not None and now < self.alerts_from
+        alert = not rests and bool(messages or to_send(incidents.outbox, now))
+        if isinstance(action, Healthy | Wait | Drain):
+            return "alert" if alert else None
+        if isinstance(action, Done | GiveUp) and not alert and is_open(incidents.outbox):
+            # The end of the supervision waits until it is told, or that has failed often enough.
+            return None
+        return type(action).__name__.lower()
 
     def _tell(self, action: Healthy) -> None:
         """Log what is slow or large once for each level that it reaches; the task's log shows it."""
@@ -120,3 +175,9 @@ class Watch:
         if self.told and not found:
             log.info("stream %s: all measures are within their limits again", self.stream)
         self.told = found
+
+
+def _what_is_told(messages: tuple[Message, ...]) -> str:
+    return (
+        f"to tell: {', '.join(message.id for message in messages)}" if messages else "a message to send again"
+    )

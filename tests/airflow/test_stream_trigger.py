@@ -16,7 +16,11 @@ from airflow.serialization.encoders import encode_trigger
 from airflow.serialization.serialized_objects import BaseSerialization
 
 from include.control import processes
+from include.control.incident import Incident, Memory, Message
+from include.control.incident_document import Carried, carried_from_json, change_incidents
+from include.control.incident_words import Words
 from include.control.observe import read_supervisor, thresholds_of
+from include.control.outbox import Delivery, Outgoing
 from include.control.status import Control, Launch, control_document
 from include.control.supervisor import claim
 from include.control.thresholds import Thresholds
@@ -74,6 +78,12 @@ async def first_event(watching: StreamProgressTrigger, timeout_s: float = 20) ->
     raise AssertionError("the trigger ended without an event")
 
 
+def carried(event: dict[str, Any] | None) -> Carried:
+    """What an event says of incidents, as it comes out of Airflow's database."""
+    through = BaseSerialization.deserialize(BaseSerialization.serialize(event or {}))
+    return carried_from_json(through.get("incidents")) or Carried(0, Memory())
+
+
 def test_it_comes_out_of_the_database_as_it_went_in() -> None:
     path, arguments = encode_trigger(trigger(poll_s=3.5))["classpath"], trigger(poll_s=3.5).serialize()[1]
     stored = BaseSerialization.deserialize(BaseSerialization.serialize(arguments))
@@ -120,13 +130,15 @@ def test_a_slow_stream_is_told_once_for_each_level_and_leads_to_nothing(
     layout: Layout, driver: psutil.Popen, caplog: pytest.LogCaptureFixture
 ) -> None:
     watch = Watch(STREAM, "dag/run", Thresholds.from_json(LIMITS), layout)
-    said = []
+    said, told = [], []
     for took_ms in (1_000, 61_000, 62_000, 301_000, 1_000, 1_000):
         caplog.clear()
         with caplog.at_level("INFO"):
             report(layout, datetime.now(UTC), batch_duration_ms=took_ms)
-            assert watch.look() is None
+            event = watch.look()
+        assert event is None or event["event"] == "alert"
         said.append([record.getMessage().split(" (limit")[0] for record in caplog.records])
+        told.append([message.id.split("-")[1] for message in carried(event).messages])
     assert said == [
         [],
         [f"stream {STREAM}: warn: the last batch took 61 s"],
@@ -136,12 +148,73 @@ def test_a_slow_stream_is_told_once_for_each_level_and_leads_to_nothing(
         [],
     ]
 
+    # The task writes down and tells what came above a limit; nothing is done about the driver.
+    assert told == [[], ["warn"], [], ["critical"], [], []]
+
+
+def test_it_fires_once_for_an_incident_that_the_task_has_written_down(
+    layout: Layout, driver: psutil.Popen
+) -> None:
+    report(layout, datetime.now(UTC), batch_duration_ms=301_000)
+    event = asyncio.run(first_event(trigger()))
+    assert event["event"] == "alert"
+    seen = carried(event)
+    assert [message.incident.words.cause for message in seen.messages] == [
+        "The last batch took 5 min (limit 5 min)."
+    ]
+    change_incidents(layout, STREAM, lambda incidents: replace(incidents, memory=seen.memory))
+    watch = Watch(STREAM, "dag/run", Thresholds.from_json(LIMITS), layout)
+    assert [watch.look() for _ in range(3)] == [None, None, None]
+
+
+def test_it_fires_when_a_message_is_to_be_sent_again_and_not_before(
+    layout: Layout, driver: psutil.Popen
+) -> None:
+    now = datetime.now(UTC)
+    for due, expected in ((now + timedelta(minutes=1), None), (now, "alert")):
+        write_outbox(layout, due)
+        watch = Watch(STREAM, "dag/run", Thresholds.from_json(LIMITS), layout)
+        event = watch.look()
+        assert (event and event["event"]) == expected
+
+
+def test_after_an_error_with_incidents_it_fires_for_the_driver_only(
+    layout: Layout, driver: psutil.Popen
+) -> None:
+    report(layout, datetime.now(UTC), batch_duration_ms=301_000)
+    later = datetime.now(UTC) + timedelta(minutes=1)
+    watch = Watch(STREAM, "dag/run", Thresholds.from_json(LIMITS), layout, alerts_from=later)
+    assert watch.look() is None
+    watch.alerts_from = datetime.now(UTC)
+    assert (watch.look() or {})["event"] == "alert"
+
+
+def test_the_end_of_a_supervision_waits_until_it_is_told(layout: Layout, driver: psutil.Popen) -> None:
+    now = datetime.now(UTC)
+    write_json(
+        layout.control_uri(STREAM), control_document(Control(STREAM, "stopped", "r1", now, "me", "why"))
+    )
+    write_outbox(layout, now + timedelta(minutes=1))
+    assert Watch(STREAM, "dag/run", Thresholds.from_json(LIMITS), layout).look() is None
+    write_outbox(layout, None)
+    event = Watch(STREAM, "dag/run", Thresholds.from_json(LIMITS), layout).look()
+    assert (event or {})["event"] == "done"
+
+
+def write_outbox(layout: Layout, due: datetime | None) -> None:
+    """Write down that one message was tried once, and is to be sent again at `due`."""
+    now = datetime.now(UTC)
+    one = Incident("i", STREAM, "driver", Words("t", "c", "l", "n"), now, now)
+    outgoing = [Outgoing(Message("opened", now, one), (Delivery("mail", due, 1),))] if due else []
+    change_incidents(layout, STREAM, lambda incidents: replace(incidents, outbox=tuple(outgoing)))
+
 
 def test_it_fires_when_the_driver_is_gone(layout: Layout, driver: psutil.Popen) -> None:
     driver.kill()
     event = asyncio.run(first_event(trigger()))
     assert event["event"] == "launch"
     assert "driver process gone" in event["reason"]
+    assert [message.kind for message in carried(event).messages] == ["opened"]
 
 
 def test_it_fires_when_the_driver_is_silent(layout: Layout, driver: psutil.Popen) -> None:
