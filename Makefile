@@ -43,6 +43,10 @@ matrix: setup ## Move every kind of state up and down, however Spark keeps it, a
 	STATE_MATRIX=1 $(BIN)/python -m pytest -q tests/spark/test_state_matrix.py tests/spark/test_state_repartition_dies.py \
 		tests/spark/test_state_migrate_dies.py
 
+.PHONY: full
+full: setup ## Run the Spark and the end-to-end tests with all of their cases, also those that `make test` leaves out
+	FULL=1 STATE_MATRIX=1 $(BIN)/python -m pytest --durations=30 tests/spark tests/e2e
+
 .PHONY: pages
 pages: setup ## Do every state operation by its form in a real browser; SCREENSHOTS=folder keeps pictures
 	STATE_PAGES=1 $(BIN)/python -m pytest -v --timeout 3600 tests/e2e/test_state_operation_pages.py

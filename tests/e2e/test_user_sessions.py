@@ -31,6 +31,7 @@ from tests.e2e.event_files import (
 )
 from tests.e2e.installation import Installation
 from tests.e2e.live_stream import LiveStream
+from tests.full import only_full
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -176,7 +177,9 @@ def test_its_python_workers_are_killed_in_mid_replay(stream: LiveStream, tmp_pat
     replay_with_interruption(stream, tmp_path, 3, kill)
 
 
-@pytest.mark.parametrize(("scenario", "part"), [(4, "scheduler"), (5, "triggerer")])
+@pytest.mark.parametrize(
+    ("scenario", "part"), [(4, "scheduler"), pytest.param(5, "triggerer", marks=only_full)]
+)
 def test_a_part_of_airflow_is_killed_in_mid_replay(
     stream: LiveStream, platform: Installation, tmp_path: Path, scenario: int, part: str
 ) -> None:
@@ -194,6 +197,7 @@ def test_a_part_of_airflow_is_killed_in_mid_replay(
     kill_driver_and_wait(stream)
 
 
+@only_full
 def test_down_leaves_nothing_and_up_goes_on(
     stream: LiveStream, platform: Installation, tmp_path: Path
 ) -> None:

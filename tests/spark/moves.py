@@ -59,6 +59,9 @@ class Move:
         }
         return conf | (NATIVE_CONF if self.stream in (EVENT_WINDOWS, PAYMENT_AUTH_JOIN) else {})
 
+    def __str__(self) -> str:
+        return f"{self.stream.name}-changelog={self.changelog}-format={self.format_version}"
+
 
 @contextmanager
 def configured(spark: SparkSession, conf: dict[str, str]) -> Iterator[None]:
@@ -128,3 +131,5 @@ MOVES = (
     Move(EVENT_WINDOWS, True, 2, lambda: _native(EVENT_WINDOWS), _LATE),
     Move(PAYMENT_AUTH_JOIN, False, 1, lambda: _native(PAYMENT_AUTH_JOIN), _LATE),
 )
+FEW = (MOVES[0], MOVES[2])
+"""A keyed stream and one of Spark's own, which differ in the format; the others are in `make full`."""

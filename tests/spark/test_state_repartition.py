@@ -13,9 +13,10 @@ from spark_jobs.state.comparing import State
 from spark_jobs.state.copying import checksums_of
 from spark_jobs.state.lineage import missing_files
 from spark_jobs.state.repartition import Repartitioned, repartition
+from tests.full import only_full
 from tests.kafka_broker import RunningBroker
 from tests.spark.launches import Launch
-from tests.spark.moves import MOVES, Move, Story, configured
+from tests.spark.moves import FEW, MOVES, Move, Story, configured
 from tests.spark.oracle import Rows, difference, found_rows, in_order
 from tests.spark.running import COUNTS, running
 
@@ -29,8 +30,7 @@ PARTITIONS = (2, 5, 3)
 
 @pytest.mark.parametrize(
     "move",
-    MOVES,
-    ids=lambda move: f"{move.stream.name}-changelog={move.changelog}-format={move.format_version}",
+    [pytest.param(move, marks=() if move in FEW else only_full, id=str(move)) for move in MOVES],
 )
 def test_moved_up_and_down_the_answer_is_exact(
     move: Move, tmp_path: Path, broker: RunningBroker, spark: SparkSession

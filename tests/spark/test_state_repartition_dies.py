@@ -34,7 +34,7 @@ pytestmark = pytest.mark.spark
 STEPS = (
     ["check", "digest", "copy", PLANNED, "prove", "generation", MADE_CURRENT]
     if os.environ.get("STATE_MATRIX")
-    else ["copy", PLANNED, MADE_CURRENT]
+    else [PLANNED, MADE_CURRENT]
 )
 
 
