@@ -35,6 +35,8 @@ class Watch:
     Attributes:
         since: When it was started again.
         until: When it has to be back, if there is something to read.
+        latest: For a whole watch, when it has to have committed something at the latest: a start takes its
+            time too. `until` without it.
         whole: It has to do well up to `until`, not only to commit a batch: a driver that ends has failed,
             even if the next one would go on.
     """
@@ -42,6 +44,7 @@ class Watch:
     since: datetime
     until: datetime
     whole: bool = False
+    latest: datetime | None = None
 
 
 def comeback(seen: Observed, action: Action, watch: Watch, now: datetime) -> Comeback:
@@ -68,11 +71,11 @@ def _progress(status: Status | None, action: Action, watch: Watch, now: datetime
     running = status if status is not None and status.state == "running" else None
     if running and (now >= until or not watch.whole) and _committed(running, since):
         return Comeback("back", f"batch {running.batch_id} is committed")
-    if now < until:
-        return Comeback("open", action.reason)
-    if running and running.caught_up:
+    if running and running.caught_up and now >= until:
         return Comeback("quiet", f"it runs, and there was nothing to read since {since:%H:%M:%S} UTC")
-    waited = f"{(until - since).total_seconds():.0f} s"
+    if now < (watch.latest or until):
+        return Comeback("open", action.reason)
+    waited = f"{(now - since).total_seconds():.0f} s"
     return Comeback("failed", f"no batch was committed within {waited} of its start ({action.reason})")
 
 

@@ -213,7 +213,9 @@ class WatchComebackOperator(_OperationTask):
         except CANNOT as error:
             raise failed(context, str(error)) from error
         seen = observe(controller.layout, asked.stream)
-        watch = Watch(since, until, asked.verb.watches_whole and not self.is_way_back)
+        whole = asked.verb.watches_whole and not self.is_way_back
+        latest = max(until, since + controller.limits.start_deadline) if whole else None
+        watch = Watch(since, until, whole, latest)
         found = comeback(seen, action, watch, datetime.now(UTC))
         if found.outcome == "failed":
             self.log.error("%s", log_tail(seen.control))
@@ -229,6 +231,7 @@ class WatchComebackOperator(_OperationTask):
             since=format_time(watch.since),
             until=format_time(watch.until),
             whole=watch.whole,
+            latest=format_time(watch.latest) if watch.latest else None,
             poll_s=self.poll_s,
         )
         self.defer(trigger=trigger, method_name="resume")

@@ -85,6 +85,7 @@ class StreamBackTrigger(_StreamTrigger):
         since: When it was started, ISO 8601.
         until: When it has to be back, ISO 8601.
         whole: Whether it has to do well up to then; see `Watch`.
+        latest: When it has to have committed something at the latest, ISO 8601.
         poll_s: Time between two looks, in seconds.
     """
 
@@ -96,20 +97,29 @@ class StreamBackTrigger(_StreamTrigger):
         until: str,
         *,
         whole: bool = False,
+        latest: str | None = None,
         poll_s: float = 1.0,
     ) -> None:
         super().__init__(stream, limits, poll_s)
         self.since = since
         self.until = until
         self.whole = whole
+        self.latest = latest
 
     def _arguments(self) -> dict[str, Any]:
-        return {**super()._arguments(), "since": self.since, "until": self.until, "whole": self.whole}
+        return {
+            **super()._arguments(),
+            "since": self.since,
+            "until": self.until,
+            "whole": self.whole,
+            "latest": self.latest,
+        }
 
     def _due(self, layout: Layout, now: datetime) -> str | None:
         seen = observe(layout, self.stream)
         action = decide(Thresholds.from_json(self.limits), seen, now)
-        watch = Watch(parse_time(self.since), parse_time(self.until), self.whole)
+        latest = parse_time(self.latest) if self.latest else None
+        watch = Watch(parse_time(self.since), parse_time(self.until), self.whole, latest)
         found = comeback(seen, action, watch, now)
         if found.outcome == "open" and isinstance(action, Healthy | Wait | Drain):
             return None

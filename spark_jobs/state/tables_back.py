@@ -36,7 +36,13 @@ def take_back(stream: str, then: TableAt) -> None:
         _try(then.uri, lambda table: table.delete())
     else:
         version = then.version
-        _try(then.uri, lambda table: table.restore(version))
+        _try(then.uri, lambda table: _restore(table, version))
+
+
+def _restore(table: DeltaTable, version: int) -> None:
+    # Delta refuses to restore the version that is current; nothing was written since the savepoint.
+    if table.version() != version:
+        table.restore(version)
 
 
 def beyond(stream: str, batches: Mapping[str, int]) -> str:

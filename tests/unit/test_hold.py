@@ -168,7 +168,9 @@ WHOLE = [
     ("a batch since", status(last_batch_at=after(7)), RUNS, (), 10, "open"),
     ("did well to the end", status(last_batch_at=after(7)), RUNS, (), 60, "back"),
     ("nothing to read to the end", status(caught_up=True), RUNS, (), 60, "quiet"),
-    ("never committed", status(caught_up=False), RUNS, (), 60, "failed"),
+    ("takes its time to start", status(state="starting"), WAITS, (), 70, "open"),
+    ("takes its time to commit", status(caught_up=False), RUNS, (), 70, "open"),
+    ("never committed", status(caught_up=False), RUNS, (), 90, "failed"),
     ("has crashed", status(state="failed"), Launch("crash: why", after_failure=True), (), 10, "failed"),
     ("hangs", status(last_batch_at=after(7)), Kill("it hangs"), (), 30, "failed"),
     ("runs again after a crash", status(last_batch_at=after(30)), RUNS, AGAIN, 40, "failed"),
@@ -190,6 +192,6 @@ def test_when_what_was_upgraded_has_done_well(
     launched = Launched("r1", NOW, "h", "/l", 7, 1.0)
     control = Control(STREAM, "running", "r1", NOW, "me", "why", launched, restarts=restarts)
     observed = Observed(control, seen, Presence.ALIVE)
-    told = comeback(observed, action, Watch(NOW, after(60), whole=True), after(at))
+    told = comeback(observed, action, Watch(NOW, after(60), whole=True, latest=after(90)), after(at))
     assert told.outcome == outcome
     assert told.reason

@@ -255,3 +255,13 @@ def test_what_was_begun_is_finished_before_anything_else(installed: Installed) -
     assert would == done
     assert done.finished == "op-1"
     assert installed.totals()["accepted"] == 22, "the savepoint is no longer needed"
+
+
+def test_tables_that_nobody_has_written_since_stay_as_they_are(installed: Installed) -> None:
+    """Delta refuses to restore a table to the version that it has."""
+    made = installed.savepoint(NOW + timedelta(hours=1))
+    before = installed.rows()
+    done = installed.restore(made.savepoint)
+    assert done.savepoint == made.savepoint
+    assert installed.rows() == before
+    installed.generation.require_settled(STREAM)
