@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from include.control import processes
+from include.control.driver_process import code_folder
 from include.control.launch import driver_environment
 from include.control.processes import MARK_OPERATION, MARK_RUN_ID, MARK_STREAM
 from include.local_files import local_files_conf
 from include.platform.jars import require_jars
-from include.settings import CHECKOUT, Settings
+from include.settings import Settings
 from include.spec import StreamSpec
 
 DONE, DIFFERENT = 0, 2
@@ -136,7 +137,7 @@ def _running(arguments: list[str], variables: dict[str, str], errors: int) -> It
     job = subprocess.Popen(
         arguments,
         env=variables,
-        cwd=CHECKOUT,
+        cwd=code_folder(variables),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=errors,

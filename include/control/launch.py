@@ -1,4 +1,4 @@
-"""Submit a stream's driver: its configuration, command, environment, log, and detached start.
+"""Submit a stream's driver: its release, configuration, command and environment.
 
 The one file of this room that knows Airflow: the master comes from the stream's Airflow connection,
 and the command from the Spark provider's hook.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,33 +15,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from include.control import detach, processes
+from include.control import processes
 from include.control import release as releases
 from include.control.act import Prepared
+from include.control.driver_process import DriverCommand, LaunchError, log_file, start
 from include.durations import to_ms
 from include.layout import Layout
 from include.local_files import local_files_conf
-from include.settings import CHECKOUT, METRICS_TOKEN, Settings
+from include.settings import METRICS_TOKEN, Settings
 from include.spec import SpecError, StreamSpec, load_spec
 from include.storage import write_json
-
-KEPT_LOGS = 10
-"""Log files of earlier drivers that are kept for each stream."""
-
-_START_TIMEOUT_S = 30
-
-
-class LaunchError(RuntimeError):
-    """A driver could not be submitted. Not a crash of the stream: trying again would not help."""
-
-
-@dataclass(frozen=True)
-class DriverCommand:
-    """What is started, and with which environment."""
-
-    arguments: list[str]
-    environment: dict[str, str]
-
 
 # A driver's records are handled in Python and C; what is left to the JVM does not pay for a parallel
 # collector's threads. The optimising compiler it does pay for: it costs a fifth of the rate in the first
@@ -254,49 +236,3 @@ def _jars(settings: Settings) -> list[str]:
     if not jars:
         raise LaunchError(f"expected Spark's JARs in {folder}, found none. Run `make setup`.")
     return jars
-
-
-def log_file(layout: Layout, stream: str, run_id: str, now: datetime) -> Path:
-    """Name the log of a launch, and remove the oldest of the stream's others."""
-    folder = layout.driver_log_dir(stream)
-    folder.mkdir(parents=True, exist_ok=True)
-    # The name starts with the time, so that the order of names is that of age.
-    for old in sorted(folder.glob("driver-*.log"))[: -(KEPT_LOGS - 1)]:
-        old.unlink(missing_ok=True)
-    return folder / f"driver-{now:%Y%m%dT%H%M%SZ}-{run_id}.log"
-
-
-def start(command: DriverCommand, log: Path) -> int:
-    """Start a command detached from this process.
-
-    Args:
-        command: What to start.
-        log: The file that takes its output.
-
-    Returns:
-        Its process id, which is also its process group and session. `spark-submit` replaces
-        itself by the JVM, so this is the JVM's id.
-
-    Raises:
-        LaunchError: The program is missing or cannot be executed.
-    """
-    script = str(Path(detach.__file__).resolve())
-    try:
-        done = subprocess.run(
-            # -I: nothing of the caller's PYTHONPATH may get in the way of the standard library.
-            [sys.executable, "-I", script, str(log), *command.arguments],
-            env=command.environment,
-            cwd=CHECKOUT,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_START_TIMEOUT_S,
-            check=True,
-            start_new_session=True,
-        )
-    except (subprocess.SubprocessError, OSError) as error:
-        last = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1]
-        raise LaunchError(
-            f"could not start {command.arguments[0]}: {last}. Its output, if any, is in {log}."
-        ) from error
-    return int(done.stdout)

@@ -108,6 +108,8 @@ def find(stream: str, release: str, settings: Settings) -> Release:
             f"stream {stream}: expected its release {release} in {found.streams} and {found.code}, found it"
             " incomplete. Trigger its DAG with the action restart, which takes the code and YAML of now."
         )
+    # What runs is the newest, however old it is.
+    found.streams.touch()
     return found
 
 

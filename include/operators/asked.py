@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from include.control.launch import LaunchError
+from include.control.driver_process import LaunchError
 from include.control.status import DocumentError
 from include.operators.deploy_stream import dag_run_of
 from include.platform.jars import JarsMissingError

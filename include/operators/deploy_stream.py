@@ -11,7 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from include.control.act import Controller, log_tail
 from include.control.decide import GiveUp
-from include.control.launch import LaunchError, SparkLauncher
+from include.control.driver_process import LaunchError
+from include.control.launch import SparkLauncher
 from include.control.observe import read_control
 from include.control.settle import REACHED, settle
 from include.control.status import DocumentError

@@ -16,10 +16,10 @@ from typing import Any
 import psutil
 import pytest
 
-from include.control import launch, processes
+from include.control import driver_process, launch, processes
 from include.control.act import Controller, Prepared, locked, log_tail
 from include.control.decide import Done, GiveUp, Healthy, Kill
-from include.control.launch import DriverCommand
+from include.control.driver_process import DriverCommand
 from include.control.observe import read_control, read_status
 from include.control.settle import NOTHING_DUE, REACHED, settle
 from include.control.status import Control
@@ -47,7 +47,7 @@ class StandInLauncher:
         layout = Layout.of(self.settings)
         configuration = launch.resolved_configuration(self.spec, self.settings, run_id)
         write_json(layout.config_uri(STREAM), configuration)
-        return Prepared(launch.log_file(layout, STREAM, run_id, now), release or self.deployed)
+        return Prepared(driver_process.log_file(layout, STREAM, run_id, now), release or self.deployed)
 
     def start(self, run_id: str, log_file: Path) -> int:
         layout = Layout.of(self.settings)
@@ -55,7 +55,7 @@ class StandInLauncher:
         script = str(CHECKOUT / "tests" / "stand_in_driver.py")
         arguments = [sys.executable, script, layout.config_uri(STREAM)]
         environment = launch.driver_environment(os.environ, self.settings, STREAM, run_id)
-        return launch.start(DriverCommand(arguments, environment), log_file)
+        return driver_process.start(DriverCommand(arguments, environment), log_file)
 
 
 def quick(spec: StreamSpec, **health: Any) -> StreamSpec:
@@ -297,7 +297,7 @@ def test_what_a_killed_driver_leaves_behind_is_ended_before_the_next_start(
     driver = run(controller)
     environment = launch.driver_environment(os.environ, controller.settings, STREAM, "earlier")
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
-    orphan = launch.start(DriverCommand(sleep, environment), controller.settings.home / "log")
+    orphan = driver_process.start(DriverCommand(sleep, environment), controller.settings.home / "log")
     driver.kill()
     wait_until(lambda: processes.started_at(driver.pid) is None, 10, "the driver does not end")
     reach(controller, Healthy)
@@ -329,9 +329,9 @@ def test_only_the_newest_logs_are_kept(settings: Settings) -> None:
     layout = Layout.of(settings)
     start = datetime(2026, 1, 1, tzinfo=UTC)
     for day in range(15):
-        launch.log_file(layout, STREAM, f"run{day}", start + timedelta(days=day)).touch()
+        driver_process.log_file(layout, STREAM, f"run{day}", start + timedelta(days=day)).touch()
     kept = sorted(path.name for path in layout.driver_log_dir(STREAM).iterdir())
-    assert len(kept) == launch.KEPT_LOGS
+    assert len(kept) == driver_process.KEPT_LOGS
     assert kept[-1] == "driver-20260115T000000Z-run14.log"
 
 
@@ -354,10 +354,22 @@ def test_a_driver_inherits_nothing_of_airflow(settings: Settings) -> None:
     assert (Path(environment["SPARK_HOME"]) / "bin" / "spark-submit").is_file()
 
 
+def test_a_driver_works_in_the_folder_of_its_code(settings: Settings, tmp_path: Path) -> None:
+    """Otherwise `-m`, with which Spark starts its Python workers, would find other code first."""
+    code = tmp_path / "release"
+    (code / "spark_jobs").mkdir(parents=True)
+    (code / "spark_jobs" / "__init__.py").write_text("print('of the release')")
+    environment = launch.driver_environment(os.environ, settings, STREAM, "r1", code)
+    command = DriverCommand([sys.executable, "-m", "spark_jobs.__init__"], environment)
+    driver_process.start(command, tmp_path / "log")
+    wait_until(lambda: (tmp_path / "log").read_text(), 20, "it says nothing")
+    assert (tmp_path / "log").read_text().startswith("of the release")
+
+
 def test_a_program_that_is_missing_is_an_error_that_names_it(settings: Settings, tmp_path: Path) -> None:
     command = DriverCommand(["no-such-program"], {"PATH": "/bin"})
-    with pytest.raises(launch.LaunchError, match="no-such-program"):
-        launch.start(command, tmp_path / "log")
+    with pytest.raises(driver_process.LaunchError, match="no-such-program"):
+        driver_process.start(command, tmp_path / "log")
 
 
 def test_the_resolved_configuration_is_what_a_driver_accepts(settings: Settings) -> None:
