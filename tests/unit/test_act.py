@@ -362,7 +362,7 @@ def test_a_driver_works_in_the_folder_of_its_code(settings: Settings, tmp_path: 
     environment = launch.driver_environment(os.environ, settings, STREAM, "r1", code)
     command = DriverCommand([sys.executable, "-m", "spark_jobs.__init__"], environment)
     driver_process.start(command, tmp_path / "log")
-    wait_until(lambda: (tmp_path / "log").read_text(), 20, "it says nothing")
+    wait_until((tmp_path / "log").read_text, 20, "it says nothing")
     assert (tmp_path / "log").read_text().startswith("of the release")
 
 
