@@ -45,9 +45,9 @@ def main(arguments: list[str]) -> int:
     console = Console(highlight=False)
     began = datetime.now(UTC)
     folder = Path(tempfile.mkdtemp(prefix="stateward-chaos-"))
-    # Of a run that was wrong, or has come to no end, it stays.
-    outcome = run_chaos(folder, options, lambda line: console.print(line, markup=False))
-    if outcome.wrong:
+    # Of a run that was wrong, or has come to no end, it stays anyway.
+    outcome = run_chaos(folder, options, lambda line: console.print(line, markup=False), keep=given.keep)
+    if outcome.wrong or given.keep:
         console.print(f"logs, and data-kept with the tables, are in {folder}/home", markup=False)
     else:
         shutil.rmtree(folder)
@@ -72,6 +72,7 @@ def _given(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--profile", choices=list(PROFILES), default="daily", help="of the traffic")
     parser.add_argument("--streams", nargs="+", choices=list(TOPICS), default=list(_STREAMS))
     parser.add_argument("--faults", nargs="+", choices=list(FAULTS), default=list(FAULTS))
+    parser.add_argument("--keep", action="store_true", help="leave the folder with logs and tables")
     parser.add_argument("--chart", type=Path, help="where to draw the run, as SVG")
     parser.add_argument("--out", type=Path, default=CHECKOUT / "var" / "chaos.jsonl")
     return parser.parse_args(arguments)

@@ -79,13 +79,14 @@ class Outcome:
     wrong: dict[str, Any] = field(default_factory=dict)
 
 
-def run_chaos(folder: Path, options: Options, say: Say) -> Outcome:
+def run_chaos(folder: Path, options: Options, say: Say, keep: bool = False) -> Outcome:
     """Put an installation in a new folder through it.
 
     Args:
         folder: Empty; what is left in it is for who wants to know why.
         options: How.
         say: Told what happens, line by line.
+        keep: Whether the tables stay although nothing is wrong.
 
     Raises:
         AssertionError: It did not start, or did not come to its end in time; the message says what was found.
@@ -105,7 +106,7 @@ def run_chaos(folder: Path, options: Options, say: Say) -> Outcome:
             run.finish()
         with _Stopwatch(outcome, "compare"):
             run.judge()
-        if outcome.wrong:
+        if outcome.wrong or keep:
             house.keep_data()
     return outcome
 
