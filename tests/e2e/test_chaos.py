@@ -12,7 +12,7 @@ from tests.soak.chaos.run import Options, run_chaos
 pytestmark = pytest.mark.e2e
 
 # The seed brings a bit of everything, and all at once in the end.
-OPTIONS = Options(("user_sessions", "fraud_watch", "raw_events"), minutes=2.5, seed=6222, mean_gap_s=20)
+OPTIONS = Options(("user_sessions", "fraud_watch", "raw_events"), minutes=2.5, seed=7436, mean_gap_s=20)
 AT_LEAST = {"driver", "workers", "broker", "scheduler", "everything"}
 
 

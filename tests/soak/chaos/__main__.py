@@ -46,7 +46,9 @@ def main(arguments: list[str]) -> int:
     began = datetime.now(UTC)
     folder = Path(tempfile.mkdtemp(prefix="stateward-chaos-"))
     # Of a run that was wrong, or has come to no end, it stays anyway.
-    outcome = run_chaos(folder, options, lambda line: console.print(line, markup=False), keep=given.keep)
+    outcome = run_chaos(
+        folder, options, lambda line: console.print(line, markup=False, soft_wrap=True), keep=given.keep
+    )
     if outcome.wrong or given.keep:
         console.print(f"logs, and data-kept with the tables, are in {folder}/home", markup=False)
     else:
