@@ -30,8 +30,9 @@ def faults_table(outcome: Outcome) -> Table:
 
 def standstill_table(outcome: Outcome) -> Table:
     """By stream and cause the longest time without progress while records were waiting."""
-    columns = ("stream", "after", "times", "median, s", "longest, s", "and nothing else, s")
+    columns = ("stream", "after", "times", "median, s", "longest, s", "alone, s")
     table = Table(*columns, title="Without a commit while records were waiting", title_justify="left")
+    table.columns[0].no_wrap = True
     found = standstills(outcome.gaps, outcome.hits)
     for number, one in enumerate(found):
         if number and found[number - 1].stream != one.stream:
