@@ -59,6 +59,10 @@ soak: setup ## Watch sockets, descriptors and memory under steady batches for SO
 truth: setup ## Prove every stream on generated traffic, killed over and over; TRUTH="--seeds 1 --kills 3" for less
 	$(BIN)/python -m tests.soak.truth $(TRUTH)
 
+.PHONY: chaos
+chaos: setup ## Kill one thing after another under the whole platform for MINUTES (120), by SEED (1); then compare every row
+	$(BIN)/python -m tests.soak.chaos --minutes $(or $(MINUTES),120) --seed $(or $(SEED),1) $(CHAOS)
+
 .PHONY: bench
 bench: setup ## Measure against Flink, Bytewax and Quix; BENCH="--events 200000 --runs 1" for a quick look
 	$(BIN)/python -m tests.bench.run $(BENCH)

@@ -19,8 +19,9 @@ MARK_STREAM = "STATEWARD_DRIVER_STREAM"
 MARK_RUN_ID = "STATEWARD_DRIVER_RUN_ID"
 MARK_OPERATION = "STATEWARD_OPERATION"
 
-# psutil derives start times from the boot time, which moves a little when the clock is corrected.
 _START_TOLERANCE_S = 2.0
+# A start above this is in seconds since 1970, as earlier releases noted it: no machine is up for 30 years.
+_SINCE_1970_S = 1e9
 
 
 @functools.cache
@@ -38,11 +39,11 @@ def host_identity() -> str:
 
 
 def started_at(pid: int) -> float | None:
-    """Return when a process started, in seconds since the epoch, or None when it does not live."""
+    """Return when a process started, in seconds since the machine did, or None when it does not live."""
     try:
         process = psutil.Process(pid)
         # A container's first process does not always collect its dead.
-        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+        return None if process.status() == psutil.STATUS_ZOMBIE else _since_boot(process)
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return None
 
@@ -52,7 +53,14 @@ def is_alive(pid: int, started: float | None) -> bool:
     found = started_at(pid)
     if found is None:
         return False
+    if started is not None and started > _SINCE_1970_S:
+        found += psutil.boot_time()
     return started is None or abs(found - started) <= _START_TOLERANCE_S
+
+
+def _since_boot(process: psutil.Process) -> float:
+    # Both move alike when the clock is set: the kernel counts from its start, and derives the time of that.
+    return process.create_time() - psutil.boot_time()
 
 
 def marked(home: Path, stream: str, run_id: str | None = None) -> list[psutil.Process]:

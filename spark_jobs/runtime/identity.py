@@ -10,11 +10,13 @@ from pathlib import Path
 import psutil
 
 _START_TOLERANCE_S = 1.0
+# A start above this is in seconds since 1970, as earlier releases noted it: no machine is up for 30 years.
+_SINCE_1970_S = 1e9
 
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """A process: where it runs, its id there, and when it started (seconds since 1970)."""
+    """A process: where it runs, its id there, and when it started (seconds since the machine did)."""
 
     host: str
     pid: int
@@ -28,7 +30,9 @@ class ProcessIdentity:
             process = psutil.Process(self.pid)
             if process.status() == psutil.STATUS_ZOMBIE:
                 return True
-            return abs(process.create_time() - self.pid_started) > _START_TOLERANCE_S
+            since_1970 = self.pid_started > _SINCE_1970_S
+            started = process.create_time() if since_1970 else _since_boot(process)
+            return abs(started - self.pid_started) > _START_TOLERANCE_S
         except psutil.NoSuchProcess:
             return True
 
@@ -41,7 +45,12 @@ def host_identity() -> str:
 def driver_process() -> ProcessIdentity:
     """The process to signal: the JVM of ``spark-submit``, or this Python when it started the JVM itself."""
     pid = os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else os.getpid()
-    return ProcessIdentity(host_identity(), pid, psutil.Process(pid).create_time())
+    return ProcessIdentity(host_identity(), pid, _since_boot(psutil.Process(pid)))
+
+
+def _since_boot(process: psutil.Process) -> float:
+    # Both move alike when the clock is set: the kernel counts from its start, and derives the time of that.
+    return process.create_time() - psutil.boot_time()
 
 
 def _boot_id() -> str:

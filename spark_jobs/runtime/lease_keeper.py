@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
+from spark_jobs.runtime.cause import DISK_FULL, cause_of
 from spark_jobs.runtime.lease import Clock, Lease, LeaseLostError
 
 _LOG = logging.getLogger(__name__)
@@ -14,7 +15,8 @@ class LeaseKeeper:
     """Renews ``lease`` every ``renew_ms`` milliseconds.
 
     A storage that is away is no loss yet: it is tried again until the lease has expired, because until then
-    nobody on another host may take it.
+    nobody on another host may take it. A full disk is none, however long: whoever takes the lease has to
+    write to it, too.
     """
 
     def __init__(self, lease: Lease, renew_ms: int, clock: Clock) -> None:
@@ -45,7 +47,11 @@ class LeaseKeeper:
             raise self.lost
         with self._lock:
             try:
-                self._lease.check()
+                if self._lease.has_expired(self._clock()):
+                    # So that nobody takes it between this look and the write.
+                    self._lease.renew()
+                else:
+                    self._lease.check()
             except LeaseLostError as error:
                 self.lost = error
                 raise
@@ -60,5 +66,5 @@ class LeaseKeeper:
                 self.lost = error
             except Exception as error:
                 _LOG.warning("the lease could not be renewed, trying again: %s", error)
-                if self._lease.has_expired(self._clock()):
+                if self._lease.has_expired(self._clock()) and cause_of(error) != DISK_FULL:
                     self.lost = LeaseLostError(f"the lease has expired without a renewal: {error}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,6 +29,7 @@ from include.control.status import (
 from include.control.supervisor import STALE_AFTER, claim, release, renew
 from include.layout import Layout
 from include.storage import write_json
+from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.identity import host_identity as host_identity_of_the_data_plane
 from tests.waiting import wait_until
 
@@ -85,6 +86,42 @@ def test_a_process_id_that_is_used_again_is_not_the_driver(
     assert launch.pid_started is not None
     reused = replace(launch, pid_started=launch.pid_started - 3600)
     assert locate(layout, "s", reused) is Presence.GONE
+
+
+@pytest.fixture
+def clock_that_jumps(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """A STAND-IN for setting the machine's clock, which no test may do: the time of its boot jumps."""
+    kernel = psutil._pslinux  # type: ignore[attr-defined]
+    booted = kernel.boot_time()
+
+    def jump(seconds: float) -> None:
+        monkeypatch.setattr(kernel, "boot_time", lambda: booted + seconds)
+
+    return jump
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where psutil reads the time of the boot differs")
+@pytest.mark.parametrize("seconds", [60, -60])
+def test_a_clock_that_jumps_makes_no_process_another_one(
+    layout: Layout,
+    child: subprocess.Popen[bytes],
+    clock_that_jumps: Callable[[float], None],
+    seconds: float,
+) -> None:
+    launch = launch_of(child)
+    holder, host = driver_process(), host_identity_of_the_data_plane()
+    clock_that_jumps(seconds)
+    assert locate(layout, "s", launch) is Presence.ALIVE
+    assert holder.is_gone(host) is False
+    assert launch_of(child).pid_started == pytest.approx(launch.pid_started, abs=0.01)
+
+
+def test_a_start_as_an_earlier_release_has_noted_it_still_counts(
+    layout: Layout, child: subprocess.Popen[bytes]
+) -> None:
+    created = psutil.Process(child.pid).create_time()
+    assert locate(layout, "s", replace(launch_of(child), pid_started=created)) is Presence.ALIVE
+    assert locate(layout, "s", replace(launch_of(child), pid_started=created - 3600)) is Presence.GONE
 
 
 def test_a_process_id_of_another_host_or_boot_means_nothing_here(

@@ -1,0 +1,25 @@
+"""The small form of `make chaos`: three streams, and nearly everything is killed once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.soak.chaos.report import verdict_line
+from tests.soak.chaos.run import Options, run_chaos
+
+pytestmark = pytest.mark.e2e
+
+# The seed brings a bit of everything, and all at once in the end.
+OPTIONS = Options(("user_sessions", "fraud_watch", "raw_events"), minutes=2.5, seed=7436, mean_gap_s=20)
+AT_LEAST = {"driver", "workers", "broker", "scheduler", "everything"}
+
+
+@pytest.mark.timeout(1800)
+def test_every_table_is_exact_whatever_dies(tmp_path: Path) -> None:
+    told: list[str] = []
+    outcome = run_chaos(tmp_path, OPTIONS, told.append)
+    assert outcome.wrong == {}, (verdict_line(outcome), told)
+    assert {hit.kind for hit in outcome.hits} >= AT_LEAST, told
+    assert all(outcome.rows.values()), verdict_line(outcome)

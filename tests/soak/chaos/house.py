@@ -1,0 +1,159 @@
+"""The platform that is put through it: an installation of its own, with a few streams that really run."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+from include.layout import Layout
+from include.platform.processes import HOME_VARIABLE, Owned, find_owned
+from include.platform.supervisor import PartState, Supervisor
+from include.settings import CHECKOUT
+from include.spec import StreamSpec, load_specs
+from include.storage import CorruptDocumentError, read_json
+from tests.e2e.installation import Installation
+from tests.e2e.live_stream import LiveStream
+from tests.soak.chaos.disk import Disk, disk_at
+
+_UP_S = 420.0
+_READY_S = 240.0
+# More failures than the five in a quarter of an hour after which a person should look are meant to be.
+_MAX_ATTEMPTS = 100_000
+
+
+@dataclass
+class House:
+    """An installation with some of the streams, and a disk of its own for its data.
+
+    Attributes:
+        installation: Its command line, settings and processes.
+        streams: Names of the streams.
+        disk: Where its data lies, if one could be mounted.
+        runs: By stream the DAG run that was asked to deploy it.
+    """
+
+    installation: Installation
+    streams: tuple[str, ...]
+    disk: Disk
+    runs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def layout(self) -> Layout:
+        """Where its documents and tables lie."""
+        return self.installation.layout
+
+    @property
+    def home(self) -> Path:
+        """Its `STATEWARD_HOME`."""
+        return self.installation.settings.home
+
+    @property
+    def specs(self) -> dict[str, StreamSpec]:
+        """By stream its YAML."""
+        return {spec.stream: spec for spec in load_specs(self.installation.settings.streams)[0]}
+
+    def live(self, stream: str) -> LiveStream:
+        """One of its streams, as its operator sees it."""
+        return LiveStream(stream, self.installation)
+
+    def status(self, stream: str) -> dict[str, Any]:
+        """What a stream's driver last said; nothing while that cannot be read."""
+        try:
+            return read_json(self.layout.status_uri(stream)) or {}
+        except (OSError, CorruptDocumentError):
+            return {}
+
+    def failures(self) -> dict[str, int]:
+        """By stream how often its driver was started again after a failure."""
+        return {
+            stream: int((read_json(self.layout.control_uri(stream)) or {}).get("failures") or 0)
+            for stream in self.streams
+        }
+
+    def parts(self) -> dict[str, PartState]:
+        """The parts as the supervisor of processes sees them; none while it does not answer."""
+        return Supervisor(self.layout).states()
+
+    def processes(self) -> list[Owned]:
+        """Every process of the installation."""
+        return find_owned(self.home)
+
+    def up(self) -> None:
+        """Start what is not there, as a person or the machine's own start does."""
+        self.installation.must_run("up", timeout_s=_UP_S)
+
+    def down(self) -> None:
+        """Stop all of it."""
+        self.installation.must_run("down", timeout_s=_UP_S)
+
+    def wait_ready(self) -> None:
+        """Wait until every part answers; whoever has nobody to start it again is started."""
+        if not self.parts():
+            self.up()
+        self.installation.wait_ready(_READY_S)
+
+    def deploy(self) -> None:
+        """Start the streams by their DAGs, and wait until all of them run."""
+        for stream in self.streams:
+            self.runs[stream] = self.live(stream).trigger("run")
+        for stream in self.streams:
+            self.live(stream).wait_running(_READY_S)
+
+    def keep_data(self) -> None:
+        """Copy what lies on a disk that is about to go, for who wants to know why."""
+        if self.disk.problem is None:
+            # Of a stream that runs, files come and go.
+            with contextlib.suppress(OSError):
+                shutil.copytree(self.disk.folder, self.home / "data-kept", dirs_exist_ok=True)
+
+    def left_behind(self) -> list[str]:
+        """Processes that are there after `down`: with the installation's mark, or with its folder in view."""
+        return [described for process in psutil.process_iter() if (described := self._trace(process))]
+
+    def _trace(self, process: psutil.Process) -> str | None:
+        # This process and those that started it know the folder from their command lines, too.
+        if process.pid in {one.pid for one in (psutil.Process(), *psutil.Process().parents())}:
+            return None
+        with contextlib.suppress(psutil.Error, OSError):
+            command = " ".join(process.cmdline())
+            home = str(self.home)
+            marked = process.environ().get(HOME_VARIABLE) == home or f"{home}/" in command
+            if marked and process.status() != psutil.STATUS_ZOMBIE:
+                return f"{process.pid}: {command[:200]}"
+        return None
+
+
+@contextlib.contextmanager
+def house_in(folder: Path, streams: Sequence[str]) -> Iterator[House]:
+    """A platform that is up with these streams, none of them deployed, in a folder of its own."""
+    home = folder / "home"
+    installation = Installation.in_folder(home, streams=_streams_in(folder / "streams", streams))
+    with disk_at(home / "data") as disk:
+        house = House(installation, tuple(streams), disk)
+        try:
+            house.up()
+            yield house
+        except BaseException:
+            house.keep_data()
+            raise
+        finally:
+            disk.free()
+            house.down()
+
+
+def _streams_in(folder: Path, streams: Sequence[str]) -> Path:
+    """Write the YAML of these streams, without validations, and with any number of failures."""
+    folder.mkdir(parents=True)
+    for stream in streams:
+        document = yaml.safe_load((CHECKOUT / "include" / "streams" / f"{stream}.yaml").read_text())
+        document.pop("quality", None)
+        document["restart"]["max_attempts"] = _MAX_ATTEMPTS
+        (folder / f"{stream}.yaml").write_text(yaml.safe_dump(document))
+    return folder

@@ -1,0 +1,155 @@
+"""How long a stream stood still while records were waiting, and after which fault. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+NONE_OF_ITS_OWN = "none"
+"""The cause of a gap before which nothing had happened to the stream."""
+
+# A gap begins with the last commit before the fault, and a commit is seen up to a look later.
+_LOOK_S = 2.0
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A fault that found its victim.
+
+    Attributes:
+        at_s: When, in seconds from the beginning.
+        kind: A name in `faults.FAULTS`.
+        what: Who was hit, for a person.
+        stream: The one stream that it concerns; None when it concerns all.
+    """
+
+    at_s: float
+    kind: str
+    what: str
+    stream: str | None = None
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A fault that was not carried out, and why."""
+
+    at_s: float
+    kind: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Records were waiting, and none was committed; seconds from the beginning."""
+
+    stream: str
+    since_s: float
+    until_s: float
+
+    @property
+    def seconds(self) -> float:
+        """How long."""
+        return self.until_s - self.since_s
+
+
+@dataclass
+class Progress:
+    """What is seen of one stream, look by look.
+
+    Attributes:
+        gaps: Those that have ended, in order.
+        consumed: The most that the stream was seen to have committed.
+    """
+
+    stream: str
+    gaps: list[Gap] = field(default_factory=list)
+    consumed: int = 0
+    _since_s: float | None = None
+
+    def see(self, at_s: float, handed: int, consumed: int | None) -> None:
+        """Take one look into account.
+
+        Args:
+            at_s: When, in seconds from the beginning.
+            handed: How many records have been handed to the producer. What a broker that is away has not
+                taken is waiting, too.
+            consumed: How many the stream has committed; None when it does not say.
+        """
+        moved = consumed is not None and consumed > self.consumed
+        if moved and consumed is not None:
+            self.consumed = consumed
+            self._end(at_s)
+        if self._since_s is None and handed > self.consumed:
+            self._since_s = at_s
+
+    def finish(self, at_s: float) -> None:
+        """End the gap that is open, if one is."""
+        self._end(at_s)
+
+    def _end(self, at_s: float) -> None:
+        if self._since_s is not None:
+            self.gaps.append(Gap(self.stream, self._since_s, at_s))
+        self._since_s = None
+
+
+@dataclass(frozen=True)
+class Standstill:
+    """What one kind of fault has cost a stream.
+
+    Attributes:
+        stream: The stream.
+        cause: The kind of the first fault in the gap, else of the last one before it.
+        gaps: How many gaps are put down to it; one for each fault, the longest.
+        median_s: Of these, seconds.
+        longest_s: Of these, seconds.
+        longest_alone_s: Of these, those during which nothing else happened; None when there are none.
+    """
+
+    stream: str
+    cause: str
+    gaps: int
+    median_s: float
+    longest_s: float
+    longest_alone_s: float | None
+
+
+def standstills(gaps: Iterable[Gap], hits: Sequence[Hit]) -> tuple[Standstill, ...]:
+    """By stream and cause the time without progress.
+
+    A fault that is followed by several gaps, as by batches that take a second each, counts with the longest.
+    """
+    by_fault: dict[tuple[str, str, float], tuple[Gap, bool]] = {}
+    for gap in gaps:
+        cause, alone = cause_of(gap, hits)
+        name = (gap.stream, cause.kind if cause else NONE_OF_ITS_OWN, cause.at_s if cause else 0.0)
+        if name not in by_fault or gap.seconds > by_fault[name][0].seconds:
+            by_fault[name] = (gap, alone)
+    grouped: dict[tuple[str, str], list[tuple[Gap, bool]]] = defaultdict(list)
+    for (stream, kind, _), found in by_fault.items():
+        grouped[stream, kind].append(found)
+    return tuple(_standstill(*name, grouped[name]) for name in sorted(grouped))
+
+
+def cause_of(gap: Gap, hits: Sequence[Hit]) -> tuple[Hit | None, bool]:
+    """The fault that a gap is put down to, and whether it was the only one in it."""
+    mine = [hit for hit in hits if hit.stream in (None, gap.stream)]
+    inside = [hit for hit in mine if gap.since_s - _LOOK_S <= hit.at_s < gap.until_s]
+    if inside:
+        return inside[0], len(inside) == 1
+    before = [hit for hit in mine if hit.at_s < gap.since_s]
+    return (before[-1] if before else None), True
+
+
+def _standstill(stream: str, cause: str, found: list[tuple[Gap, bool]]) -> Standstill:
+    seconds = [gap.seconds for gap, _ in found]
+    alone = [gap.seconds for gap, only in found if only]
+    return Standstill(
+        stream,
+        cause,
+        len(found),
+        round(statistics.median(seconds), 1),
+        round(max(seconds), 1),
+        round(max(alone), 1) if alone else None,
+    )
