@@ -63,7 +63,9 @@ def test_counters_have_to_add_up_and_the_driver_to_be_drained() -> None:
 
 def test_a_message_that_was_told_twice_is_found(tmp_path: Path) -> None:
     file = tmp_path / "alerts.jsonl"
-    file.write_text('{"id": "1", "at": 1}\n{"id": "2", "at": 1}\n{"id": "1", "at": 9}\n')
+    file.write_text(
+        '{"message_id": "1", "at": 1}\n{"message_id": "2", "at": 1}\n{"message_id": "1", "at": 9}\n'
+    )
     assert told_twice([file]) == {"alerts.jsonl": ["1"]}
 
 

@@ -26,6 +26,8 @@ _UP_S = 420.0
 _READY_S = 240.0
 # More failures than the five in a quarter of an hour after which a person should look are meant to be.
 _MAX_ATTEMPTS = 100_000
+# Short, so that incidents end while others begin.
+_RESOLVE_AFTER_S = 30.0
 
 
 @dataclass
@@ -134,7 +136,12 @@ class House:
 def house_in(folder: Path, streams: Sequence[str]) -> Iterator[House]:
     """A platform that is up with these streams, none of them deployed, in a folder of its own."""
     home = folder / "home"
-    installation = Installation.in_folder(home, streams=_streams_in(folder / "streams", streams))
+    installation = Installation.in_folder(
+        home,
+        streams=_streams_in(folder / "streams", streams),
+        notifiers=_notifiers_in(folder, home / "alerts.jsonl"),
+        resolve_after_s=_RESOLVE_AFTER_S,
+    )
     with disk_at(home / "data") as disk:
         house = House(installation, tuple(streams), disk)
         try:
@@ -146,6 +153,14 @@ def house_in(folder: Path, streams: Sequence[str]) -> Iterator[House]:
         finally:
             disk.free()
             house.down()
+
+
+def _notifiers_in(folder: Path, messages: Path) -> Path:
+    """Write who is told of incidents: a file, line by line."""
+    path_of_class = "include.notifications.json_lines.JsonLinesNotifier"
+    file = folder / "notifiers.yaml"
+    file.write_text(yaml.safe_dump([{"class": path_of_class, "kwargs": {"path": str(messages)}}]))
+    return file
 
 
 def _streams_in(folder: Path, streams: Sequence[str]) -> Path:

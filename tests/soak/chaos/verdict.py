@@ -54,10 +54,11 @@ def wrong_balance(statuses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def told_twice(files: Iterable[Path]) -> dict[str, list[str]]:
-    """By file of JSON lines the messages that are in it more than once, by their `id`; at most three."""
+    """By file of JSON lines the messages that are in it more than once, by `message_id`; at most three."""
     found = {}
     for file in files:
-        ids = Counter(str(json.loads(line).get("id", line)) for line in file.read_text("utf-8").splitlines())
+        messages = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+        ids = Counter(str(message["message_id"]) for message in messages)
         if twice := [one for one, count in ids.items() if count > 1]:
             found[file.name] = twice[:3]
     return found
