@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import get_args
 
@@ -11,23 +10,8 @@ import pytest
 
 from include.control.decide import Observed, Presence, decide
 from include.control.status import Control, Desired, DriverState, Hold, Launch, Status
-from include.control.thresholds import Thresholds
 from include.settings import CHECKOUT
-
-NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
-
-LIMITS = Thresholds(
-    max_status_age=timedelta(seconds=15),
-    start_deadline=timedelta(seconds=120),
-    stop_deadline=timedelta(seconds=45),
-    max_commit_age=timedelta(seconds=600),
-    backoff=timedelta(seconds=5),
-    max_backoff=timedelta(seconds=60),
-    max_attempts=3,
-    window=timedelta(seconds=900),
-    kill_grace=timedelta(seconds=10),
-    measures={},
-)
+from tests.unit.test_decide import LIMITS, NOW, ago
 
 # A driver that was launched twenty seconds ago, everything within its deadline: what is late, silent, stalled
 # or failing again and again is in test_decide.py.
@@ -46,10 +30,6 @@ def rows() -> list[tuple[str, str, str]]:
         for actual, *cells in body
         for wish, action in zip(head[1:], cells, strict=True)
     ]
-
-
-def ago(seconds: float) -> datetime:
-    return NOW - timedelta(seconds=seconds)
 
 
 def control(wish: str) -> Control:
