@@ -1,0 +1,129 @@
+"""Whatever people do to the Airflow task of a running stream, its driver goes on, and is found again."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from include.control.observe import read_supervisor
+from include.control.supervisor import STALE_AFTER
+from include.demo.airflow_api import AirflowApi
+from tests.e2e.installation import Installation
+from tests.e2e.live_stream import LiveStream
+from tests.full import only_full
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.e2e, only_full]
+
+
+@pytest.fixture(scope="module")
+def stream(platform: Installation) -> Iterator[LiveStream]:
+    stream = LiveStream("user_sessions", platform)
+    stream.trigger("run")
+    stream.wait_running(150)
+    yield stream
+    with stream.airflow() as api:
+        api.unpause(stream.dag)
+
+
+def supervisor(stream: LiveStream) -> str | None:
+    """The DAG run that watches the stream, if one does."""
+    found = read_supervisor(stream.layout, stream.name)
+    if found is None or datetime.now(UTC) - found.at > STALE_AFTER:
+        return None
+    return found.dag_run.partition("/")[2]
+
+
+def wait_for_supervisor(stream: LiveStream, known: str | None = None) -> str:
+    """Wait until a run watches the stream and its task waits in the triggerer; `known` names which."""
+
+    def watching() -> str | None:
+        run = supervisor(stream)
+        if run is None or (known is not None and run != known):
+            return None
+        with stream.airflow() as api:
+            return run if api.task_states(stream.dag, run).get("supervise") == "deferred" else None
+
+    return (
+        wait_until(
+            watching, 120, lambda: f"{known or 'a run'} supervises; found {supervisor(stream)}", poll_s=1
+        )
+        or ""
+    )
+
+
+def call(api: AirflowApi, method: str, path: str, body: dict[str, Any] | None = None) -> None:
+    """Do what a button of Airflow's pages does."""
+    answer = api._client.request(method, f"/api/v2{path}", json=body)
+    assert answer.status_code < 300, f"{method} {path}: {answer.status_code} {answer.text}"
+
+
+def clear(api: AirflowApi, stream: LiveStream, run: str) -> None:
+    body = {"dry_run": False, "dag_run_id": run, "task_ids": ["supervise"], "only_failed": False}
+    call(api, "POST", f"/dags/{stream.dag}/clearTaskInstances", body)
+
+
+def fail(api: AirflowApi, stream: LiveStream, run: str) -> None:
+    path = f"/dags/{stream.dag}/dagRuns/{run}/taskInstances/supervise"
+    call(api, "PATCH", path, {"new_state": "failed"})
+
+
+def fail_run(api: AirflowApi, stream: LiveStream, run: str) -> None:
+    call(api, "PATCH", f"/dags/{stream.dag}/dagRuns/{run}", {"state": "failed"})
+
+
+def pause(api: AirflowApi, stream: LiveStream, run: str) -> None:
+    call(api, "PATCH", f"/dags/{stream.dag}", {"is_paused": True})
+
+
+def kill_triggerer(api: AirflowApi, stream: LiveStream, run: str) -> None:
+    pid = stream.installation.pids()["triggerer"]
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    stream.installation.wait_ready(90)
+
+
+def delete(api: AirflowApi, stream: LiveStream, run: str) -> None:
+    call(api, "DELETE", f"/dags/{stream.dag}")
+
+
+Drill = Callable[[AirflowApi, LiveStream, str], None]
+# What is done, and whether the same run goes on by itself.
+DRILLS: list[tuple[Drill, bool]] = [
+    (clear, True),
+    (kill_triggerer, True),
+    (pause, True),
+    (fail, False),
+    (fail_run, False),
+    (delete, False),
+]
+
+
+@pytest.mark.parametrize(("drill", "goes_on"), DRILLS, ids=[drill.__name__ for drill, _ in DRILLS])
+def test_the_driver_goes_on_and_is_found_again(stream: LiveStream, drill: Drill, goes_on: bool) -> None:
+    run = wait_for_supervisor(stream)
+    [driver] = stream.drivers()
+    status = stream.status()
+    with stream.airflow() as api:
+        drill(api, stream, run)
+    if not goes_on:
+        stream.trigger("run")
+    wait_for_supervisor(stream, run if goes_on else None)
+
+    assert stream.drivers() == [driver], stream.describe()
+    now = stream.status()
+    assert (now["pid"], now["epoch"], now["state"]) == (status["pid"], status["epoch"], "running")
+    # And whoever watches now does what a supervisor is for.
+    if drill is delete:
+        epoch = now["epoch"]
+        driver.kill()
+        wait_until(
+            lambda: stream.is_running() and stream.status()["epoch"] > epoch,
+            120,
+            lambda: f"a new driver runs; found {stream.describe()}",
+        )
