@@ -74,6 +74,17 @@ def logs(
 
 
 @app.command(rich_help_panel=STREAMS)
+def lease(
+    stream: Annotated[str, typer.Argument(help="The stream.")],
+    last: Annotated[int, typer.Option("--last", min=1, help="How many of the last holders.")] = 20,
+) -> None:
+    """Show who may write a stream's checkpoint, and who could before (times are UTC)."""
+    from include.cli.lease import run
+
+    run(stream, last=last)
+
+
+@app.command(rich_help_panel=STREAMS)
 def replay(  # noqa: PLR0917 - Typer's form of a command line
     file: Annotated[str, typer.Argument(help="JSON lines, plain or gzip; - reads standard input.")],
     topic: Annotated[str, typer.Option("--topic", "-t", help="Topic to send to.")],

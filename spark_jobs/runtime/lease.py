@@ -17,6 +17,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
+from spark_jobs.runtime import lease_history
 from spark_jobs.runtime.delta_tables import create_or_open, has_commit
 from spark_jobs.runtime.identity import ProcessIdentity, host_identity
 
@@ -169,6 +170,7 @@ class Lease:
             winner = self.read()
             raise LeaseHeldError(winner or claim) from None
         self._held, self._held_version = claim, version + 1
+        lease_history.note(self._uri, "acquired", claim, now)
         return claim
 
     def renew(self) -> None:
@@ -184,8 +186,10 @@ class Lease:
         """Give the lease back, so that the next holder need not wait; nothing happens if it is not held."""
         if self._held is None:
             return
+        now = self._clock()
         try:
-            self._change(replace(self._held, released=True, expires_at=self._clock()))
+            self._change(replace(self._held, released=True, expires_at=now))
+            lease_history.note(self._uri, "released", self._held, now)
         except LeaseLostError:
             _LOG.warning("stream %s: the lease was lost before it was released", self._stream)
         self._held = None
