@@ -6,6 +6,7 @@ The shared platform runs copies of the drivers' code and of the YAML, so that th
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -40,11 +41,15 @@ def merge(session: OpenSession, event: SessionEvent) -> OpenSession:
 
 
 @pytest.fixture(scope="module")
-def stream(platform: Installation) -> LiveStream:
+def stream(platform: Installation) -> Iterator[LiveStream]:
+    """The stream. Whatever is deployed in the meantime, the tests after these have the code of before."""
+    file = platform.settings.jobs / LOGIC
+    original = file.read_text()
     stream = LiveStream("user_sessions", platform)
     stream.trigger("run")
     stream.wait_running(150)
-    return stream
+    yield stream
+    file.write_text(original)
 
 
 def at_ms(event: Event) -> int:
@@ -95,7 +100,6 @@ def test_an_upgrade_does_well_and_the_next_one_is_rolled_back(stream: LiveStream
     sent = stream.replay(write_lines(tmp_path / "first.jsonl", [as_line(event) for event in first]))
     assert sent.wait(60) == 0
     wait_until(lambda: stream.counted() >= before + len(first), 90, stream.describe)
-    original = (stream.installation.settings.jobs / LOGIC).read_text()
     one = stream.control()
 
     deploy(stream, "\n# Nothing that matters.\n")
@@ -135,4 +139,3 @@ def test_an_upgrade_does_well_and_the_next_one_is_rolled_back(stream: LiveStream
         lambda: f"{len(expected)} sessions; found {len(found(stream))}, {stream.describe()}",
         poll_s=2,
     )
-    (stream.installation.settings.jobs / LOGIC).write_text(original)
