@@ -19,6 +19,7 @@ from include.control.outbox import is_open, to_send
 from include.control.status import DocumentError, format_time, parse_time
 from include.control.supervisor import release, renew
 from include.control.thresholds import Thresholds
+from include.control.yaml_watch import YamlWatch
 from include.layout import Layout
 from include.settings import Settings
 
@@ -75,6 +76,7 @@ class StreamProgressTrigger(BaseTrigger):
             Layout.of(settings),
             resolve_after=timedelta(seconds=settings.resolve_after_s),
             alerts_from=parse_time(self.alerts_from) if self.alerts_from else None,
+            yaml=YamlWatch(self.stream, settings.streams),
         )
         while True:
             # Files may lie on slow storage, and all triggers share one event loop.
@@ -106,14 +108,15 @@ class Watch:
     resolve_after: timedelta = timedelta(minutes=5)
     alerts_from: datetime | None = None
     incidents: IncidentDocument | None = None
+    yaml: YamlWatch | None = None
 
     def look(self) -> dict[str, Any] | None:
         """Look once.
 
         Returns:
-            None while there is nothing to do. Otherwise `event` (`superseded`, `alert`, or the name of the
-            action that is due), `reason`, and what the documents do not show: `stalled_since` and
-            `incidents`, as `carried_from_json` reads them.
+            None while there is nothing to do. Otherwise `event` (`superseded`, `alert`, `changed`, or the
+            name of the action that is due), `reason`, and what the documents do not show: `stalled_since`
+            and `incidents`, as `carried_from_json` reads them.
         """
         now = datetime.now(UTC)
         try:
@@ -135,13 +138,16 @@ class Watch:
         if isinstance(action, Healthy):
             self._tell(action)
         messages = self._take_in(self.incidents, Look(self.stream, action, seen, now))
-        event = self._event(self.incidents, action, messages, now)
+        event, reason = self._event(self.incidents, action, messages, now), action.reason
+        if event is None and self.yaml is not None and self.yaml.changed():
+            # What it declares, and the limits by which the stream is judged, are the task's to read.
+            event, reason = "changed", "its YAML has changed"
         if event is None:
             return None
         carried = Carried(self.incidents.revision, self.incidents.memory, messages)
         return {
             "event": event,
-            "reason": action.reason if event != "alert" else _what_is_told(messages),
+            "reason": reason if event != "alert" else _what_is_told(messages),
             "stalled_since": format_time(since) if since else None,
             "incidents": carried_to_json(carried),
         }

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+import yaml
 
 from include.control import processes
 from include.control.observe import read_control, read_supervisor
@@ -160,3 +161,25 @@ def test_a_suspended_stream_stays_at_rest_until_it_is_resumed(house: House) -> N
     assert running(house, starts=2) != pid
     assert house.run_here("stop") == at_rest
     assert results(watched)[0] == {"deploy": "success", "supervise": "success"}
+
+
+def test_what_the_yaml_declares_anew_is_brought_about_by_the_supervisor(house: House) -> None:
+    watched = house.trigger("run")
+    pid = running(house, starts=1)
+    wait_until(lambda: read_supervisor(layout_of(house), STREAM), 60, "nobody supervises")
+    declare(house, "suspended")
+    wait_until(lambda: processes.started_at(pid) is None, 60, "the driver goes on")
+    control = read_control(layout_of(house), STREAM)
+    assert control is not None
+    assert (control.desired, control.declared, control.override) == ("suspended", "suspended", None)
+    assert watched.poll() is None
+    declare(house, "running")
+    assert running(house, starts=2) != pid
+    assert house.run_here("stop") == {"deploy": "success", "supervise": "skipped"}
+    assert results(watched)[0] == {"deploy": "success", "supervise": "success"}
+
+
+def declare(house: House, desired: str) -> None:
+    """Edit the stream's YAML."""
+    file = Path(house.environment["STATEWARD_STREAMS"], f"{STREAM}.yaml")
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"desired": desired}))
