@@ -25,6 +25,9 @@ from include.control.health import Finding, judge_health
 from include.control.status import ENDED, LEAVING, Control, Status
 from include.control.thresholds import Thresholds
 
+CRASH = "crash: "
+"""How the reason of a launch after a failure begins, by which it is told in the documents."""
+
 
 class Presence(Enum):
     """Where the process of the newest launch is."""
@@ -206,7 +209,7 @@ def _relaunch(limits: Thresholds, seen: Observed, control: Control, now: datetim
     due = _next_attempt(limits, recent)
     if due is not None and now < due:
         return Wait(f"{cause}; next attempt in {_seconds(due - now)}", until=due)
-    return Launch(f"crash: {cause}", after_failure=True)
+    return Launch(f"{CRASH}{cause}", after_failure=True)
 
 
 def _cause_of_death(status: Status | None) -> str:

@@ -18,9 +18,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from include.control.decide import Action, Done, GiveUp, Healthy, Kill, Launch, Observed, Suspended, Wait
+from include.control.decide import (
+    CRASH,
+    Action,
+    Done,
+    GiveUp,
+    Healthy,
+    Kill,
+    Launch,
+    Observed,
+    Suspended,
+    Wait,
+)
 from include.control.health import Finding, Level
-from include.control.incident_words import CRASH, Words, sentence, words_of_driver, words_of_finding
+from include.control.incident_words import Words, sentence, words_of_driver, words_of_finding
 
 Topic = Literal["driver", "critical", "warn"]
 Kind = Literal["opened", "escalated", "resolved"]

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 from include.control.health import Finding
 
-CRASH = "crash: "
-"""How the control plane begins the reason of a launch after a failure."""
-
 
 @dataclass(frozen=True)
 class Words:

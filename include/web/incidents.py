@@ -8,13 +8,11 @@ from datetime import datetime
 from itertools import groupby, pairwise
 from typing import Literal
 
+from include.control.decide import CRASH
 from include.control.status import Control
 from include.web.stream_history import Sample
 
 Kind = Literal["failed", "refused", "crashed", "waited", "restarted"]
-
-CRASH = "crash: "
-"""How the control plane begins the reason of a launch after a failure."""
 
 _ENDED_BADLY: dict[str, Kind] = {"failed": "failed", "refused": "refused"}
 _MOST = 20

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from include.control.decide import Action, Observed, decide
+from include.control.decide import CRASH, Action, Observed, decide
 from include.control.status import Status, Supervisor
 from include.control.thresholds import Thresholds
 from include.web import figures, stream_history
 from include.web.condition import Condition, condition
 from include.web.findings import Finding, findings_of, supervision
-from include.web.incidents import CRASH, Repeated, incidents, repeated
+from include.web.incidents import Repeated, incidents, repeated
 from include.web.stream_charts import Chart, charts
 from include.web.stream_history import Sample
 
