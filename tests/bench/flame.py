@@ -43,10 +43,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--warm-up", type=int, default=2_000_000, help="records (%(default)s)")
     parser.add_argument("--seconds", type=int, default=20, help="of recording (%(default)s)")
     parser.add_argument("--stream", choices=("stateward", "fraud_watch"), default="stateward")
+    parser.add_argument("--variant", default="", help="as in tests.bench.run, such as c1")
     given = parser.parse_args(arguments)
     cache = Settings().home / "bench"
     py_spy = python_of("py-spy", cache).parent / "py-spy"
-    with running(given.stream, Workload(given.events, given.size, given.keys), cache) as run:
+    workload = Workload(given.events, given.size, given.keys)
+    with running(given.stream, workload, cache, variant=given.variant) as run:
         stacks = _record(run, given.warm_up, given.seconds, py_spy, cache / "flame")
     name = "user_sessions" if given.stream == "stateward" else given.stream
     path = _IMAGES / f"flame-{name}-{given.keys}keys.svg"

@@ -90,6 +90,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--events", type=int, default=6_000_000, help="(%(default)s)")
     parser.add_argument("--size", type=int, default=1000, help="bytes of a record's value (%(default)s)")
     parser.add_argument("--keys", type=int, default=20_000, help="users; five in six are live (%(default)s)")
+    parser.add_argument("--skew", choices=("uniform", "zipf"), default="uniform")
     parser.add_argument("--warm-up", type=float, default=30, metavar="S", help="(%(default)s)")
     parser.add_argument("--stream", choices=("stateward", "fraud_watch"), default="stateward")
     parser.add_argument("--variant", default="", help="as in tests.bench.run")
@@ -104,7 +105,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> int:
     """Measure, check the answer, and print a line of JSON; returns 0 unless the answer was wrong."""
     given = parse(arguments)
-    workload = Workload(given.events, given.size, given.keys)
+    workload = Workload(given.events, given.size, given.keys, given.skew)
     cache = Settings().home / "bench"
     conf = dict(setting.split("=", 1) for setting in given.conf)
     result = {
