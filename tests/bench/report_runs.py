@@ -73,7 +73,8 @@ def _sustained_command(run: Result) -> str:
     conf = "".join(f" --conf {name}={value}" for name, value in run["conf"].items())
     return (
         f".venv/bin/python -m tests.bench.sustained --events {workload.events} --size {workload.size} "
-        f"--keys {workload.keys} --skew {workload.skew} --stream {run['stream']}{variant}{conf} --label '{run['label']}'"
+        f"--keys {workload.keys} --skew {workload.skew} --stream {run['stream']}{variant}{conf} "
+        f"--label '{run['label']}'"
     )
 
 
