@@ -37,7 +37,7 @@ def migrate_call(context: Context) -> Answer:
     """
     if (done := _done_by_earlier_try(context)) is not None:
         return done
-    require_drained(context.stream, context.generation.uri)
+    require_drained(context.stream, context.generation.uri, runs=context.runs)
     job, config = context.job, context.request.config
     found, now = found_descriptor(context.generation.uri), describe(job, config)
     if found is None:

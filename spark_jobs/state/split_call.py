@@ -75,7 +75,7 @@ def split_call(context: Context) -> Answer:
         plan = _Plan(**context.journal.plan)
         if plan.generation == context.generation.number:
             return _done(context, plan)  # an earlier try has died after its last act
-    require_drained(context.stream, context.generation.uri)
+    require_drained(context.stream, context.generation.uri, runs=context.runs)
     found, stays, goes = _described(context, other)
     require_enough(context.stream, found, stays, is_split=True)
     require_new(other.stream, other.generation)

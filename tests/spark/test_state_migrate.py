@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from dataclasses import replace
 from datetime import timedelta
@@ -13,9 +14,12 @@ import pytest
 from spark_jobs.runtime import generations
 from spark_jobs.runtime.config import Config, parse_config
 from spark_jobs.runtime.key_step import KeyStep
+from spark_jobs.runtime.lease import LeaseHeldError
+from spark_jobs.state.answer import Answer
 from spark_jobs.state.building import UNFINISHED
 from spark_jobs.state.context import Context
 from spark_jobs.state.errors import StateError
+from spark_jobs.state.leased import lease_of
 from spark_jobs.state.start import StateRefusedError, require_start
 from tests.kafka_broker import RunningBroker
 from tests.spark.launches import Launch
@@ -126,7 +130,7 @@ def migrated(launch: Launch) -> None:
     config = running_config(launch)
     with pytest.raises(StateRefusedError, match="run `stateward state migrate`"):
         require_start(_LAST, config)
-    would = operate(launch, "migrate", dry_run=True)
+    would = looked_at_while_it_runs(launch, config)
     assert "a key says that it is a customer's; 16 buckets become 12" in would.lines[0]
     assert would.data["changed_keys"] == would.data["keys"] > 10
     assert len(would.data["examples"]) == 5
@@ -138,6 +142,25 @@ def migrated(launch: Launch) -> None:
     assert operate(launch, "verdict").data["level"] == "compatible"
     assert operate(launch, "migrate").data["changed"] is False
     assert operate(launch, "explain", key=would.data["examples"][0]["key"]).data["entries"]
+
+
+def looked_at_while_it_runs(launch: Launch, config: Config) -> Answer:
+    """What would be, asked while somebody holds the lease and a batch of his is under way."""
+    offsets = Path(launch.checkpoint.removeprefix("file://"), "offsets")
+    last = max(int(path.name) for path in offsets.iterdir() if path.name.isdigit())
+    under_way = offsets / str(last + 1)
+    lease = lease_of(config, "run-9")
+    lease.acquire()
+    shutil.copy(offsets / str(last), under_way)
+    try:
+        with pytest.raises(LeaseHeldError):
+            operate(launch, "migrate")
+        would = operate(launch, "migrate", dry_run=True)
+    finally:
+        under_way.unlink()
+        lease.release()
+    assert would.lines[-1].startswith("The stream runs. It has to be stopped for that")
+    return would
 
 
 def running_config(launch: Launch) -> Config:
