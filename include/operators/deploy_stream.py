@@ -11,11 +11,11 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from include.control.act import Controller, log_tail
 from include.control.decide import GiveUp
+from include.control.documents import DocumentError
 from include.control.driver_process import LaunchError
 from include.control.launch import SparkLauncher
 from include.control.observe import read_control
 from include.control.settle import REACHED, settle
-from include.control.status import DocumentError
 from include.control.wish import Wish, WishError
 from include.settings import Settings
 from include.spec import SpecError, load_spec

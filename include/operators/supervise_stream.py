@@ -11,11 +11,12 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from include.control.act import Controller, locked, log_tail
 from include.control.decide import Action, Done, GiveUp, Healthy
+from include.control.documents import DocumentError, format_time, parse_time
 from include.control.incident import Look
 from include.control.incident_document import Carried, carried_from_json
 from include.control.observe import observe, read_control
 from include.control.settle import NOTHING_DUE, settle
-from include.control.status import DocumentError, Supervisor, format_time, parse_time
+from include.control.status import Supervisor
 from include.control.supervisor import claim, release
 from include.layout import Layout
 from include.notifications.dispatcher import Dispatcher, Remaining
