@@ -12,7 +12,7 @@ from include import durations
 from include.spec_fields import Count, Duration, Instant, Name, Part, Span, is_cron
 from include.spec_health import Health, Restart
 from include.spec_logic import Logic, logic_model
-from include.spec_problems import Problem, YamlDocument, problems_of, read_yaml
+from include.spec_problems import Problem, YamlDocument, parse_yaml, problems_of, read_yaml
 from include.spec_state import Savepoints, State
 
 SHARED_TABLES = ("dead_letters", "late_events", "batch_counts")
@@ -263,7 +263,19 @@ def load_spec(stream: str, folder: Path | None = None) -> StreamSpec:
         SpecError: Its file is missing or invalid.
     """
     root = folder or STREAMS_FOLDER
-    document = read_yaml(root / f"{stream}.yaml")
+    return _parsed(read_yaml(root / f"{stream}.yaml"))
+
+
+def spec_of(content: bytes, file: Path) -> StreamSpec:
+    """Validate what was read of a stream's file.
+
+    Raises:
+        SpecError: It is invalid.
+    """
+    return _parsed(parse_yaml(content, file))
+
+
+def _parsed(document: YamlDocument | Problem) -> StreamSpec:
     if isinstance(document, Problem):
         raise SpecError([document])
     return parse_spec(document)

@@ -52,10 +52,23 @@ class YamlDocument:
 def read_yaml(file: Path) -> YamlDocument | Problem:
     """Read a YAML file without ever raising: what fails is returned as a `Problem`."""
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        remedy = "Create the file, or make it readable UTF-8 text."
-        return Problem(str(file), 0, "(file)", "a readable file in UTF-8", str(error), remedy)
+        content = file.read_bytes()
+    except OSError as error:
+        return _unreadable(file, error)
+    return parse_yaml(content, file)
+
+
+def _unreadable(file: Path, error: Exception) -> Problem:
+    remedy = "Create the file, or make it readable UTF-8 text."
+    return Problem(str(file), 0, "(file)", "a readable file in UTF-8", str(error), remedy)
+
+
+def parse_yaml(content: bytes, file: Path) -> YamlDocument | Problem:
+    """Parse what was read of a YAML file without ever raising: what is wrong is returned as a `Problem`."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return _unreadable(file, error)
     lines: dict[Location, int] = {}
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)

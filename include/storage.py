@@ -1,4 +1,4 @@
-"""JSON documents at a URI, written whole or not at all."""
+"""JSON documents at a URI, and files, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -48,14 +48,19 @@ def write_json(uri: str, value: Mapping[str, Any]) -> None:
     content = json.dumps(value, indent=1, ensure_ascii=False).encode()
     path = UPath(uri)
     if path.protocol in ("", "file", "local"):
-        _replace_file(Path(path.path), content)
+        replace_file(Path(path.path), content)
     else:
         # Object stores show an object only once it is complete, and cannot rename one cheaply.
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
 
-def _replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
+    """Replace a file, whose folder is made; a reader, or a death, finds the old one or the new one whole.
+
+    Raises:
+        OSError: It cannot be written.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     temporary = Path(name)

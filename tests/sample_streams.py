@@ -18,8 +18,9 @@ from typing import Any
 
 import yaml
 
+from include.control.documents import control_document, format_time
 from include.control.observe import supervisor_uri
-from include.control.status import Control, Hold, Launch, control_document, format_time
+from include.control.status import Control, Hold, Launch
 from include.layout import Layout
 from include.settings import Settings
 from include.storage import write_json

@@ -27,8 +27,9 @@ from include.control.decide import (
     decide,
 )
 from include.control.decide import Launch as LaunchAction
+from include.control.documents import control_document
 from include.control.observe import observe, read_control, thresholds_of
-from include.control.status import Control, Launch, control_document
+from include.control.status import Control, Launch
 from include.control.thresholds import Thresholds
 from include.control.wish import Wish, declare, first, wanted
 from include.layout import Layout

@@ -10,8 +10,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from include.control.act import locked, new_run_id
+from include.control.documents import control_document
 from include.control.observe import read_control
-from include.control.status import Control, Hold, control_document
+from include.control.status import Control, Hold
 from include.layout import Layout
 from include.storage import write_json
 

@@ -197,12 +197,22 @@ class SparkLauncher:
     def _release(self, wanted: str | None) -> tuple[releases.Release, StreamSpec]:
         stream = self.spec.stream
         try:
-            if wanted is None or wanted == releases.release_of(self.spec, self.settings):
-                return releases.keep(self.spec, self.settings), self.spec
-            kept = releases.find(stream, wanted, self.settings)
+            kept = self._again(wanted) if wanted else releases.keep(stream, self.settings)
+            # What is kept, and not what was read before: the file may have been edited since.
             return kept, load_spec(stream, kept.streams)
         except (OSError, releases.ReleaseError, SpecError) as error:
             raise LaunchError(f"stream {stream}: its release cannot be started: {error}") from error
+
+    def _again(self, wanted: str) -> releases.Release:
+        stream = self.spec.stream
+        try:
+            return releases.find(stream, wanted, self.settings)
+        except releases.ReleaseError:
+            # Kept on another machine, perhaps; here the same may be deployed.
+            kept = releases.keep(stream, self.settings)
+            if kept.id != wanted:
+                raise
+            return kept
 
     def start(self, run_id: str, log_file: Path) -> int:
         """Start what was prepared, and return its process id.

@@ -9,18 +9,9 @@ from typing import Any, TypeVar
 
 from include.control import processes
 from include.control.decide import Observed, Presence
+from include.control.documents import DocumentError, control_from, status_from, supervisor_from
 from include.control.health import Limit
-from include.control.status import (
-    LEAVING,
-    Control,
-    DocumentError,
-    Launch,
-    Status,
-    Supervisor,
-    control_from,
-    status_from,
-    supervisor_from,
-)
+from include.control.status import LEAVING, Control, Launch, Status, Supervisor
 from include.control.thresholds import Thresholds
 from include.layout import Layout
 from include.spec import StreamSpec

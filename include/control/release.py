@@ -21,7 +21,8 @@ from pathlib import Path
 
 from include.layout import Layout
 from include.settings import Settings
-from include.spec import StreamSpec
+from include.spec import StreamSpec, spec_of
+from include.storage import replace_file
 
 KEPT_RELEASES = 5
 """Earlier releases of each stream that stay."""
@@ -78,21 +79,25 @@ def upgrade_available(release: str | None, spec: StreamSpec, settings: Settings)
     return differences(release, release_of(spec, settings)) if release else []
 
 
-def keep(spec: StreamSpec, settings: Settings) -> Release:
+def keep(stream: str, settings: Settings) -> Release:
     """Keep the release of now, if it is not kept yet, and remove the oldest of the stream's others.
 
+    It is named by what has been kept, so that an edit in the middle makes another release, and never one
+    whose name says something else than its content.
+
     Raises:
-        OSError: It cannot be written.
+        OSError: It cannot be read or written.
+        SpecError: The stream's YAML is invalid.
     """
     layout = Layout.of(settings)
-    found = _release(layout, spec.stream, release_of(spec, settings))
-    _copy_once(found.code / _PACKAGE, settings.jobs)
-    file = f"{spec.stream}.yaml"
-    if not (found.streams / file).is_file():
-        found.streams.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(settings.streams / file, found.streams / file)
+    file = settings.streams / f"{stream}.yaml"
+    content = file.read_bytes()
+    digest = _spec_digest(spec_of(content, file))
+    found = _release(layout, stream, f"{_keep_code(layout, settings.jobs)}-{digest}")
+    # Anew even if it is there: it says the same, and one that a full disk has cut is whole again.
+    replace_file(found.streams / file.name, content)
     found.streams.touch()
-    _sweep(layout, spec.stream)
+    _sweep(layout, stream)
     return found
 
 
@@ -143,19 +148,26 @@ def _spec_digest(spec: StreamSpec) -> str:
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 
-def _copy_once(target: Path, source: Path) -> None:
-    if target.is_dir():
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        copy = Path(folder) / target.name
+def _keep_code(layout: Layout, source: Path) -> str:
+    """Keep the code of now, if it is not kept yet; returns the digest of what is kept."""
+    folder = layout.releases_dir / "code"
+    digest = _code_digest(source)
+    if (folder / digest / _PACKAGE).is_dir():
+        return digest
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        copy = Path(temporary) / _PACKAGE
         shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        digest = _code_digest(copy)
+        target = folder / digest / _PACKAGE
+        target.parent.mkdir(exist_ok=True)
         try:
             copy.rename(target)
         except OSError:
             # Another stream's launch has kept the same code meanwhile.
             if not target.is_dir():
                 raise
+    return digest
 
 
 def _sweep(layout: Layout, stream: str) -> None:

@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 
 from upath import UPath
 
+from include.control.documents import format_time
 from include.control.observe import read_supervisor, supervisor_uri
-from include.control.status import Supervisor, format_time
+from include.control.status import Supervisor
 from include.layout import Layout
 from include.storage import write_json
 

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
+from include.control.documents import format_time
 from include.control.incident import Message
-from include.control.status import format_time
 
 _PAGE = "stateward/streams/index.html"
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from include.control.documents import DocumentError
 from include.control.driver_process import LaunchError
-from include.control.status import DocumentError
 from include.operators.deploy_stream import dag_run_of
 from include.platform.jars import JarsMissingError
 from include.settings import Settings

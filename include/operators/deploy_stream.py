@@ -11,12 +11,14 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from include.control.act import Controller, log_tail
 from include.control.decide import GiveUp
+from include.control.documents import DocumentError
 from include.control.driver_process import LaunchError
 from include.control.launch import SparkLauncher
 from include.control.observe import read_control
 from include.control.settle import REACHED, settle
-from include.control.status import DocumentError
 from include.control.wish import Wish, WishError
+from include.notifications.dispatcher import Dispatcher
+from include.operators.telling import tell_last
 from include.settings import Settings
 from include.spec import SpecError, load_spec
 
@@ -95,6 +97,8 @@ class DeployStreamOperator(BaseOperator):
             raise AirflowFailException(str(error)) from error
         control = read_control(controller.layout, self.stream)
         if isinstance(reached, GiveUp):
+            # The task that supervises will not run, and whoever has triggered this may be no person.
+            tell_last(Dispatcher(self.stream, wish.by, context, controller.settings), reached, self.poll_s)
             raise AirflowFailException(f"stream {self.stream}: {reached.reason}\n{log_tail(control)}")
         if control and control.launch:
             self.log.info("Driver %s, log %s", control.launch.run_id, control.launch.log)

@@ -13,10 +13,10 @@ from airflow.sdk.exceptions import AirflowSkipException
 from include.control.act import Controller, log_tail
 from include.control.comeback import Watch, comeback
 from include.control.decide import Done, Held
+from include.control.documents import format_time, parse_time
 from include.control.hold import give_free, hold, launched_release
 from include.control.observe import observe, read_control
 from include.control.settle import NOTHING_DUE, settle
-from include.control.status import format_time, parse_time
 from include.operators.asked import CANNOT, Asked, asked_of, failed
 from include.operators.deploy_stream import controller_of
 from include.triggers.stream_turn import StreamBackTrigger, StreamDrainedTrigger

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from include.control.act import Controller, locked, log_tail
-from include.control.decide import Action, Done, GiveUp, Healthy
-from include.control.incident import Look
+from include.control.act import Controller, log_tail
+from include.control.decide import Done, GiveUp, Healthy
+from include.control.documents import format_time, parse_time
 from include.control.incident_document import Carried, carried_from_json
-from include.control.observe import observe, read_control
+from include.control.observe import read_control
 from include.control.settle import NOTHING_DUE, settle
-from include.control.status import DocumentError, Supervisor, format_time, parse_time
-from include.control.supervisor import claim, release
-from include.layout import Layout
+from include.control.supervisor import release
 from include.notifications.dispatcher import Dispatcher, Remaining
 from include.operators.deploy_stream import controller_of, dag_run_of
+from include.operators.telling import become_supervisor, tell
 from include.settings import Settings
 from include.triggers.stream_progress import StreamProgressTrigger
 
@@ -79,14 +78,14 @@ class SuperviseStreamOperator(BaseOperator):
         self, dispatcher: Dispatcher, stalled_since: datetime | None, carried: Carried | None
     ) -> str:
         controller = controller_of(self.stream)
-        other = self._claim(controller.layout, dispatcher.dag_run)
+        other = become_supervisor(dispatcher, self.poll_s)
         if other is not None:
             said = f"{other.dag_run} supervises stream {self.stream}, last seen {other.at:%H:%M:%S} UTC"
             self.log.info(said)
             return said
         action = settle(controller, lambda: time.sleep(self.poll_s), NOTHING_DUE, stalled_since)
         # What had to be done is done: however long a notifier takes, the driver does not wait for it.
-        left = self._tell(dispatcher, action, carried)
+        left = tell(dispatcher, action, carried)
         if left.to_send or not isinstance(action, Done | GiveUp):
             for warning in action.warnings if isinstance(action, Healthy) else ():
                 self.log.warning("stream %s: %s", self.stream, warning)
@@ -98,36 +97,15 @@ class SuperviseStreamOperator(BaseOperator):
             raise AirflowFailException(f"stream {self.stream}: {action.reason}\n{tail}")
         return action.reason
 
-    def _tell(self, dispatcher: Dispatcher, action: Action, carried: Carried | None) -> Remaining:
-        try:
-            seen = observe(dispatcher.layout, self.stream)
-        except (OSError, DocumentError) as error:
-            self.log.warning("stream %s: cannot be looked at for incidents: %s", self.stream, error)
-            return Remaining()
-        return dispatcher.attend(Look(self.stream, action, seen, datetime.now(UTC)), carried)
-
     def _end_incidents(self, dispatcher: Dispatcher) -> None:
         """Tell that the incidents of a stopped stream are over, if nobody supervises who would."""
         control = read_control(dispatcher.layout, self.stream)
         if control is None or control.desired == "running" or not dispatcher.has_something():
             return
-        if self._claim(dispatcher.layout, dispatcher.dag_run) is not None:
+        if become_supervisor(dispatcher, self.poll_s) is not None:
             return
-        self._tell(dispatcher, Done("it was stopped on purpose"), carried=None)
+        tell(dispatcher, Done("it was stopped on purpose"))
         release(dispatcher.layout, self.stream, dispatcher.dag_run)
-
-    def _claim(self, layout: Layout, dag_run: str) -> Supervisor | None:
-        """Become the supervisor, or return the other one once it has shown that it lives."""
-        first: Supervisor | None = None
-        while True:
-            with locked(layout, self.stream):
-                other = claim(layout, self.stream, dag_run, datetime.now(UTC))
-            first = first or other
-            # A fresh heartbeat may be the last one of a supervisor that has just been killed; within
-            # its lifetime there is a second one, or it goes stale and is taken over.
-            if other is None or first is None or (other.dag_run, other.at) != (first.dag_run, first.at):
-                return other
-            time.sleep(self.poll_s)
 
     def _watch(self, controller: Controller, dag_run: str, left: Remaining) -> None:
         self.defer(

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from include.control.documents import DocumentError, control_from, status_from
 from include.control.health import Finding, Limit, judge_health
 from include.control.observe import measure_limits
 from include.control.release import upgrade_available
-from include.control.status import DocumentError, status_from
+from include.control.status import Control, Hold
 from include.layout import Layout
 from include.platform.health import airflow_health, answers
 from include.platform.parts import parts_of
@@ -101,12 +102,13 @@ def _stream_report(settings: Settings, stream: str, spec: StreamSpec | None, now
     layout = Layout.of(settings)
     limits = measure_limits(spec.health if spec else Health())
     status, problem = _read(layout.status_uri(stream))
-    control, control_problem = _read(layout.control_uri(stream))
-    hold = control.get("hold") or {}
+    control, control_problem = _control(layout.control_uri(stream))
+    hold = control.hold if control else None
+    release = control.release if control else None
     return StreamReport(
         stream=stream,
-        desired=control.get("desired"),
-        held_by=hold.get("by"),
+        desired=control.desired if control else None,
+        held_by=hold.by if hold else None,
         state=status.get("state"),
         message=problem or control_problem or _held(stream, hold) or status.get("message") or "",
         pid=status.get("pid"),
@@ -122,9 +124,9 @@ def _stream_report(settings: Settings, stream: str, spec: StreamSpec | None, now
         counters={name: status.get(name) for name in COUNTERS},
         bounds={name: (status.get("bounds") or {}).get(name) for name in BOUNDS},
         findings=_findings(limits, status, now),
-        override=_override(control.get("override")),
-        release=control.get("release"),
-        upgrade=tuple(upgrade_available(control.get("release"), spec, settings)) if spec else (),
+        override=str(control.override) if control and control.override else "",
+        release=release,
+        upgrade=tuple(upgrade_available(release, spec, settings)) if spec else (),
     )
 
 
@@ -135,20 +137,16 @@ def _findings(limits: Mapping[str, Limit], status: dict[str, Any], now: datetime
         return ()
 
 
-def _held(stream: str, hold: dict[str, Any]) -> str:
-    if not hold:
-        return ""
-    return (
-        f"held by {hold.get('by')} ({hold.get('why')}) since {hold.get('at')}; if that run is gone, trigger"
-        f" stream_{stream} with the action restart"
-    )
+def _held(stream: str, hold: Hold | None) -> str:
+    return f"{hold}; if that run is gone, trigger stream_{stream} with the action restart" if hold else ""
 
 
-def _override(override: dict[str, Any] | None) -> str:
-    if not override:
-        return ""
-    reason = f": {override.get('reason')}" if override.get("reason") else ""
-    return f"{override.get('desired')} by {override.get('author')} since {override.get('at')}{reason}"
+def _control(uri: str) -> tuple[Control | None, str]:
+    document, problem = _read(uri)
+    try:
+        return control_from(document) if document else None, problem
+    except DocumentError as error:
+        return None, f"{uri}: {error}"
 
 
 def _read(uri: str) -> tuple[dict[str, Any], str]:

@@ -12,9 +12,9 @@ from typing import Any
 from upath import UPath
 
 from include import batch_job
+from include.control.documents import DocumentError, format_time
 from include.control.launch import resolved_configuration
 from include.control.observe import read_control
-from include.control.status import DocumentError, format_time
 from include.layout import Layout
 from include.settings import Settings
 from include.spec import StreamSpec, load_spec

@@ -12,11 +12,11 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from include.control.decide import Action, Done, Drain, GiveUp, Healthy, Wait, decide
+from include.control.documents import DocumentError, format_time, parse_time
 from include.control.incident import Look, Message, next_incidents
 from include.control.incident_document import Carried, IncidentDocument, carried_to_json, read_incidents
 from include.control.observe import StallClock, observe
 from include.control.outbox import is_open, to_send
-from include.control.status import DocumentError, format_time, parse_time
 from include.control.supervisor import release, renew
 from include.control.thresholds import Thresholds
 from include.control.yaml_watch import YamlWatch

@@ -12,8 +12,8 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from include.control.comeback import Watch, comeback
 from include.control.decide import Drain, Healthy, Held, Suspended, Wait, decide
+from include.control.documents import DocumentError, parse_time
 from include.control.observe import observe
-from include.control.status import DocumentError, parse_time
 from include.control.thresholds import Thresholds
 from include.layout import Layout
 

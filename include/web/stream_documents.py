@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 from upath import UPath
 
+from include.control.documents import DocumentError
 from include.control.observe import observe, read_supervisor, thresholds_of
 from include.control.release import upgrade_available
-from include.control.status import DocumentError
 from include.layout import Layout
 from include.settings import Settings
 from include.spec import StreamSpec, load_specs

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from include.control.status import DocumentError, parse_time
+from include.control.documents import DocumentError, parse_time
 
 Series = tuple[tuple[datetime, float], ...]
 """Values by time, the oldest first."""

@@ -1,10 +1,8 @@
-"""The life of a driver: take the lease, run the query, drain, leave with a meaningful exit code."""
+"""The life of a driver that holds the lease: run the query, drain, leave with a meaningful exit code."""
 
 from __future__ import annotations
 
 import logging
-import os
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -15,18 +13,17 @@ from spark_jobs.runtime import drain as draining
 from spark_jobs.runtime import ending as endings
 from spark_jobs.runtime.broker import Broker, BrokerAwayError
 from spark_jobs.runtime.cause import DISK_FULL, cause_of
-from spark_jobs.runtime.config import Config, ConfigError, load_config
-from spark_jobs.runtime.ending import EXIT_FAILED, EXIT_LEASE_LOST, EXIT_REFUSED, Ending
+from spark_jobs.runtime.config import Config
+from spark_jobs.runtime.ending import EXIT_FAILED, EXIT_LEASE_LOST, Ending
 from spark_jobs.runtime.failure import explain, is_transient
 from spark_jobs.runtime.history import History, history_uri
 from spark_jobs.runtime.identity import driver_process
-from spark_jobs.runtime.lease import Lease, LeaseHeldError, utc_now
+from spark_jobs.runtime.lease import Lease, utc_now
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
 from spark_jobs.runtime.memory import MemoryGauge
 from spark_jobs.runtime.monitor import TopicMonitor
 from spark_jobs.runtime.parent import exit_with_jvm
 from spark_jobs.runtime.progress import Position, Progress
-from spark_jobs.runtime.refusal import record_bad_configuration, record_refusal
 from spark_jobs.runtime.retries import FIRST_DELAY_S, LONGEST_DELAY_S, Retries
 from spark_jobs.runtime.status import StatusFile
 from spark_jobs.runtime.stream_query import StreamQuery, session_conf
@@ -40,45 +37,6 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("stateward.driver")
 _POLL_S = 0.5
 _CONTROL_S = 1.0
-
-
-def run(job: AnyJob, arguments: list[str]) -> int:
-    """Run ``job`` with the configuration named by the one argument; returns the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
-    if len(arguments) != 1:
-        print("usage: spark-submit job.py <URI of the configuration>", file=sys.stderr)  # noqa: T201
-        return EXIT_FAILED
-    process = driver_process()
-    try:
-        config = load_config(arguments[0])
-    except (ConfigError, ValueError) as error:
-        _LOG.error("%s", error)
-        record_bad_configuration(arguments[0], process, error)
-        return EXIT_FAILED
-    lease = Lease(
-        config.lease.uri,
-        stream=config.stream,
-        run_id=config.run_id,
-        holder=process,
-        ttl_ms=config.lease.ttl_ms,
-    )
-    status = StatusFile(
-        config.status_uri,
-        stream=config.stream,
-        run_id=config.run_id,
-        process=process,
-        python_pid=os.getpid(),
-        clock=utc_now,
-    )
-    try:
-        epoch = lease.acquire().epoch
-    except LeaseHeldError as error:
-        _LOG.error("%s", error)
-        record_refusal(config.status_uri, status, error, utc_now())
-        return EXIT_REFUSED
-    status.update(epoch=epoch)
-    return Driver(job, config, lease, status).run()
 
 
 class Driver:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 def main(arguments: list[str]) -> int:
     """Run the stream until it is drained; returns the exit code (docs/architecture.md)."""
-    from spark_jobs.runtime.driver import run
+    from spark_jobs.runtime.entry import run
     from spark_jobs.user_sessions.declaration import JOB
 
     return run(JOB, arguments)

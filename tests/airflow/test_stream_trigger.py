@@ -16,12 +16,13 @@ from airflow.serialization.encoders import encode_trigger
 from airflow.serialization.serialized_objects import BaseSerialization
 
 from include.control import processes
+from include.control.documents import control_document
 from include.control.incident import Incident, Memory, Message
 from include.control.incident_document import Carried, carried_from_json, change_incidents
 from include.control.incident_words import Words
 from include.control.observe import read_supervisor, thresholds_of
 from include.control.outbox import Delivery, Outgoing
-from include.control.status import Control, Launch, control_document
+from include.control.status import Control, Launch
 from include.control.supervisor import claim
 from include.control.thresholds import Thresholds
 from include.layout import Layout

@@ -113,7 +113,7 @@ FOR_SECONDS = {**DRIVER_CONF, "spark.driver.extraJavaOptions": "-XX:TieredStopAt
 
 @dataclass
 class Launch:
-    """One installation of one stream in a folder of its own."""
+    """One installation of one stream in a folder of its own; `prefix` stands before a driver's command."""
 
     folder: Path
     broker: RunningBroker
@@ -123,6 +123,7 @@ class Launch:
     stream: Stream = USER_SESSIONS
     buckets: int = 16
     driver_conf: Mapping[str, str] = field(default_factory=lambda: FOR_SECONDS)
+    prefix: tuple[str, ...] = ()
     drivers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -184,6 +185,7 @@ class Launch:
             "SPARK_HOME": str(spark_home),
         }
         command = [
+            *self.prefix,
             str(spark_home / "bin" / "spark-submit"),
             "--master",
             "local[2]",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from include.replay.pacing import Pacer
 from include.replay.send import Sender
@@ -16,11 +16,17 @@ from include.traffic.records import Record, Slice
 from spark_jobs.runtime.config import parse_config
 from spark_jobs.truth.expected import Expected
 from spark_jobs.truth.registry import truth_about
-from tests.spark.driven import Driven
 from tests.spark.launches import Launch
 from tests.spark.oracle import difference, found_rows, in_order
 
 COUNTS = ("accepted", "dead", "late", "duplicates", "tick_records")
+
+
+class Watched(Protocol):
+    """A driver whose status can be waited for."""
+
+    def wait(self, what: str, reached: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Wait for a status of it."""
 
 
 class Traced:
@@ -57,7 +63,7 @@ class Traced:
         for piece in slices:
             self._send(piece.records)
 
-    def finish(self, driven: Driven) -> None:
+    def finish(self, driven: Watched) -> None:
         """Let every timeout pass by ticks in the topic, send what is late, and wait until all is done."""
         last = self.end()
         driven.wait("the watermark passes the end", lambda status: _is_beyond(status["watermark"], last))

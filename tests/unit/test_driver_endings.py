@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError
 
 from spark_jobs.device_lifecycle.declaration import JOB
 from spark_jobs.runtime import driver as drivers
+from spark_jobs.runtime import entry
 from spark_jobs.runtime.broker import Broker, BrokerAwayError, TopicMissingError
 from spark_jobs.runtime.cause import DISK_FULL, LEASE, OTHER, Cause, cause_of
 from spark_jobs.runtime.checkpoint import Checkpoint
@@ -187,7 +188,7 @@ def test_a_configuration_that_a_driver_cannot_use_is_said_in_the_status_it_names
     named = {"stream": "s", "run_id": "r1", "status_uri": f"file://{status}"}
     file.write_text(json.dumps({"version": 99, **named}))
 
-    assert drivers.run(JOB, [f"file://{file}"]) == EXIT_FAILED
+    assert entry.run(JOB, [f"file://{file}"]) == EXIT_FAILED
 
     written = json.loads(status.read_text())
     assert (written["run_id"], written["state"]) == ("r1", "failed")
@@ -195,7 +196,7 @@ def test_a_configuration_that_a_driver_cannot_use_is_said_in_the_status_it_names
     assert "expected version 1, found 99: start the driver with the same release" in written["message"]
     status.unlink()
     file.write_text("{half a docum")
-    assert drivers.run(JOB, [f"file://{file}"]) == EXIT_FAILED
+    assert entry.run(JOB, [f"file://{file}"]) == EXIT_FAILED
     assert not status.exists()
 
 

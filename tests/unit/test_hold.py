@@ -23,10 +23,11 @@ from include.control.decide import (
     Suspended,
     Wait,
 )
+from include.control.documents import control_document
 from include.control.hold import give_free, held_by, hold
 from include.control.launch import SparkLauncher
 from include.control.observe import read_control
-from include.control.status import Control, Status, control_document
+from include.control.status import Control, Status
 from include.control.status import Launch as Launched
 from include.control.wish import WishAction
 from include.layout import Layout

@@ -14,18 +14,10 @@ import pytest
 
 from include.control import processes
 from include.control.decide import Presence
+from include.control.documents import DocumentError, control_document, control_from, status_from
 from include.control.lease import read_lease
 from include.control.observe import StallClock, locate, observe, read_control, read_supervisor
-from include.control.status import (
-    Control,
-    DocumentError,
-    Hold,
-    Launch,
-    Status,
-    control_document,
-    control_from,
-    status_from,
-)
+from include.control.status import Control, Hold, Launch, Status
 from include.control.supervisor import STALE_AFTER, claim, release, renew
 from include.layout import Layout
 from include.storage import write_json

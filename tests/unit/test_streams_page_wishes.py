@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from include.control.documents import control_document
 from include.control.observe import read_control
-from include.control.status import Control, Override, control_document
+from include.control.status import Control, Override
 from include.layout import Layout
 from include.storage import write_json
 from include.web.stream_documents import read_streams

@@ -34,6 +34,7 @@ PURE = (
     "include/control/cause.py",
     "include/control/comeback.py",
     "include/control/decide.py",
+    "include/control/documents.py",
     "include/control/health.py",
     "include/control/incident.py",
     "include/control/incident_words.py",

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.control.status import Control, Desired, Hold, Override, control_document, control_from
+from include.control.documents import control_document, control_from
+from include.control.status import Control, Desired, Hold, Override
 from include.control.wish import Wish, WishAction, WishError, declare, first, wanted
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)

@@ -1,0 +1,67 @@
+"""What every driver does first: read its configuration, and take the lease, or say who has it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from spark_jobs.runtime.config import Config, ConfigError, load_config
+from spark_jobs.runtime.driver import Driver
+from spark_jobs.runtime.ending import EXIT_FAILED, EXIT_REFUSED
+from spark_jobs.runtime.identity import ProcessIdentity, driver_process
+from spark_jobs.runtime.lease import Lease, LeaseHeldError, utc_now
+from spark_jobs.runtime.refusal import record_bad_configuration, record_refusal
+from spark_jobs.runtime.status import StatusFile
+
+if TYPE_CHECKING:
+    from spark_jobs.runtime.any_job import AnyJob
+
+_LOG = logging.getLogger("stateward.driver")
+
+
+def run(job: AnyJob, arguments: list[str]) -> int:
+    """Run ``job`` with the configuration named by the one argument; returns the exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    if len(arguments) != 1:
+        print("usage: spark-submit job.py <URI of the configuration>", file=sys.stderr)  # noqa: T201
+        return EXIT_FAILED
+    process = driver_process()
+    try:
+        config = load_config(arguments[0])
+    except (ConfigError, ValueError) as error:
+        _LOG.error("%s", error)
+        record_bad_configuration(arguments[0], process, error)
+        return EXIT_FAILED
+    lease, status = _lease(config, process), _status(config, process)
+    try:
+        epoch = lease.acquire().epoch
+    except LeaseHeldError as error:
+        _LOG.error("%s", error)
+        record_refusal(config.status_uri, status, error, utc_now())
+        return EXIT_REFUSED
+    status.update(epoch=epoch)
+    return Driver(job, config, lease, status).run()
+
+
+def _lease(config: Config, process: ProcessIdentity) -> Lease:
+    return Lease(
+        config.lease.uri,
+        stream=config.stream,
+        run_id=config.run_id,
+        holder=process,
+        ttl_ms=config.lease.ttl_ms,
+    )
+
+
+def _status(config: Config, process: ProcessIdentity) -> StatusFile:
+    return StatusFile(
+        config.status_uri,
+        stream=config.stream,
+        run_id=config.run_id,
+        process=process,
+        python_pid=os.getpid(),
+        clock=utc_now,
+    )
