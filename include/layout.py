@@ -73,6 +73,10 @@ class Layout:
         """Return the URI of the resolved configuration a driver is started with."""
         return f"{self.data}/control/{stream}.config.json"
 
+    def reconciliation_uri(self, stream: str) -> str:
+        """Return the URI of the folder of the stream's last reconciliation: tables, differences, report."""
+        return f"{self.data}/reconciliation/{stream}"
+
     @property
     def quality_uri(self) -> str:
         """URI of the folder with everything Great Expectations writes."""
@@ -116,6 +120,10 @@ class Layout:
     def backfill_dir(self, stream: str) -> Path:
         """Return the folder with what a recomputation of the stream writes: tables, report and log."""
         return self.home / "backfill" / stream
+
+    def reconciliation_log(self, stream: str) -> Path:
+        """Return the log file of the stream's last reconciliation."""
+        return self.home / "reconciliation" / f"{stream}.log"
 
     def operation_log(self, stream: str, operation: str) -> Path:
         """Return the log file of one state operation."""

@@ -13,6 +13,7 @@ from include.spec_fields import Count, Duration, Instant, Name, Part, Span, is_c
 from include.spec_health import Health, Restart
 from include.spec_logic import Logic, logic_model
 from include.spec_problems import Problem, YamlDocument, parse_yaml, problems_of, read_yaml
+from include.spec_reconciliation import Reconciliation
 from include.spec_state import Savepoints, State
 
 SHARED_TABLES = ("dead_letters", "late_events", "batch_counts")
@@ -147,6 +148,7 @@ class StreamSpec(Part):
     restart: Restart = Restart()
     quality: Quality | None = None
     savepoints: Savepoints | None = None
+    reconciliation: Reconciliation = Reconciliation()
 
     @field_validator("logic", mode="before")
     @classmethod
@@ -159,7 +161,7 @@ class StreamSpec(Part):
     @field_validator("tables")
     @classmethod
     def _own_tables(cls, value: list[str]) -> list[str]:
-        taken = sorted(set(value) & {*SHARED_TABLES, "quality_results"})
+        taken = sorted(set(value) & {*SHARED_TABLES, "quality_results", "reconciliations"})
         if taken or len(set(value)) != len(value):
             raise ValueError(f"expected distinct names other than the shared tables, of which {taken} are")
         return value

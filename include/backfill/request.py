@@ -14,6 +14,7 @@ from include.spec import StreamSpec
 
 VERSION = 1
 RAW_EVENTS = "raw_events"
+RECONCILIATIONS = "reconciliations"
 RUN_ID = "backfill"
 
 
@@ -23,6 +24,25 @@ class RangeError(ValueError):
 
 class NotReplayableError(ValueError):
     """Nothing that is kept says what the stream's rows were."""
+
+
+def why_not_replayable(spec: StreamSpec) -> str | None:
+    """Say why a stream's rows cannot be computed again; None for those that can be.
+
+    Args:
+        spec: The stream.
+    """
+    if spec.source.topics is not None or spec.stream == RAW_EVENTS:
+        return (
+            f"stream {spec.stream}: expected a stream that computes rows, found one that lands records as"
+            " they are: there is nothing to compute again"
+        )
+    if spec.clock == "processing":
+        return (
+            f"stream {spec.stream}: expected clock: event, found processing: its rows depend on when each"
+            f" record was read, which {RAW_EVENTS} does not say, so they cannot be computed again"
+        )
+    return None
 
 
 def parse_moment(text: str, option: str) -> datetime:
@@ -53,6 +73,7 @@ def build_request(
     into: str | None = None,
     with_late: bool = False,
     compare: bool = False,
+    run_id: str | None = None,
 ) -> dict[str, Any]:
     """Return the request as a JSON document; times in milliseconds since 1970 UTC.
 
@@ -64,16 +85,14 @@ def build_request(
         into: URI for the tables, `Layout.backfill_dir` when not given.
         with_late: Whether events count that came too late for the stream.
         compare: Whether to compare with the live tables.
+        run_id: Name under which the outcome is kept in the table `reconciliations`; None if it is not.
 
     Raises:
         RangeError: The range is empty, or a live table would be replaced.
-        NotReplayableError: The stream's rows depend on when its batches ran.
+        NotReplayableError: The stream's rows cannot be computed again (`why_not_replayable`).
     """
-    if spec.clock == "processing":
-        raise NotReplayableError(
-            f"stream {spec.stream}: expected clock: event, found processing: its rows depend on when each"
-            f" record was read, which {RAW_EVENTS} does not say, so they cannot be computed again"
-        )
+    if reason := why_not_replayable(spec):
+        raise NotReplayableError(reason)
     if begin >= end:
         raise RangeError(
             f"stream {spec.stream}: expected --from before --to, found {begin.isoformat()} and"
@@ -96,9 +115,10 @@ def build_request(
         "chain_ms": to_ms(spec.logic.longest()),
         "raw_uri": layout.table_uri(RAW_EVENTS),
         "into_uri": target,
-        "report_uri": f"file://{folder / 'report.json'}",
+        "report_uri": f"{target if run_id else f'file://{folder}'}/report.json",
         "with_late": with_late,
         "compare": compare,
+        "record": {"uri": layout.table_uri(RECONCILIATIONS), "run_id": run_id} if run_id else None,
     }
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import logging
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 if __name__ == "__main__":
     # spark-submit puts this file's folder on the path, not the checkout.
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from spark_jobs.backfill.record import write_record
 from spark_jobs.backfill.request import BackfillError, job_of, load_request
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.batch_steps import DIFFERENT, DONE, ERROR, READY, begin_log, say, tell
@@ -47,6 +49,8 @@ def main(arguments: list[str]) -> int:
     except Exception:
         log.exception("the recomputation could not be done")
         return ERROR
+    if request.record is not None:
+        write_record(request.record, report, datetime.now(UTC))
     storage.write_json(request.report_uri, report)
     return DIFFERENT if report["equal"] is False else DONE
 

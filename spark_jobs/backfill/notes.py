@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.backfill.reach import Landed, Span
+from spark_jobs.backfill.reach import Landed, Span, sure_span
 from spark_jobs.runtime.status import iso_ms
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ class Basis:
         exact_from_ms: From when on the answer is exact; None if it is not for some key.
         watermark_ms: How far the stream has got; 0 if it has not begun.
         behind_ms: How far that may be beyond the time of a row that is not written yet.
+        sure_ms: How far it had got before it read what is not landed; None if that is not on record.
+        eager: Whether it acts on arrival.
     """
 
     span: Span
@@ -33,6 +35,15 @@ class Basis:
     exact_from_ms: int | None
     watermark_ms: int
     behind_ms: int = 0
+    sure_ms: int | None = None
+    eager: bool = False
+
+    @property
+    def sure(self) -> Span | None:
+        """The part of the span in which a difference can only be an error."""
+        if self.eager:
+            return None
+        return sure_span(self.span, self.exact_from_ms, self.sure_ms, self.behind_ms)
 
     @property
     def is_exact(self) -> bool:

@@ -82,6 +82,46 @@ def not_landed(landed: Mapping[int, Landed], committed: Mapping[int, int]) -> di
     return {partition: count for partition, count in behind.items() if count > 0}
 
 
+def sure_watermark(
+    batches: Iterable[tuple[Mapping[int, int], int]], landed: Mapping[int, Landed]
+) -> int | None:
+    """The watermark below which no event can change anything that is not landed.
+
+    A record that is not landed was read by a batch after the last one of which everything is; an event that
+    is older than the watermark of the first of those batches was too late for it.
+
+    Args:
+        batches: The stream's committed batches, the newest first: where each ends, and its watermark (ms).
+        landed: By partition.
+
+    Returns:
+        None if the stream has no batch, or as far as is on record none of which everything is landed.
+    """
+    watermark_ms = None
+    for ends, its_watermark_ms in batches:
+        if watermark_ms is None:
+            watermark_ms = its_watermark_ms
+        if not not_landed(landed, ends):
+            return watermark_ms
+        watermark_ms = its_watermark_ms
+    return None
+
+
+def sure_span(span: Span, exact_from_ms: int | None, sure_ms: int | None, behind_ms: int) -> Span | None:
+    """The part of a span in which a difference can only be an error; None if there is none.
+
+    Args:
+        span: Which rows.
+        exact_from_ms: From when on the recomputed rows are exact; None if some never are.
+        sure_ms: `sure_watermark`; None if there is none.
+        behind_ms: How far the watermark may be beyond the time of a row that is not written yet.
+    """
+    if exact_from_ms is None or sure_ms is None:
+        return None
+    begin_ms, end_ms = max(span.from_ms, exact_from_ms), min(span.to_ms, sure_ms - behind_ms)
+    return Span(begin_ms, end_ms) if begin_ms < end_ms else None
+
+
 def anchor(times: Iterable[int], known_ms: int | None, chain_ms: int) -> int | None:
     """From when on the fold of a key is exact.
 

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from spark_jobs.backfill import raw as raw_records
+from spark_jobs.backfill.differences import Comparing
+from spark_jobs.backfill.explaining import Explaining
 from spark_jobs.backfill.folding import Folding, Found, folded
 from spark_jobs.backfill.folds import fold_of
 from spark_jobs.backfill.notes import Basis, notes
-from spark_jobs.backfill.reach import Landed, first_look, landed_since, last_needed, not_landed
-from spark_jobs.backfill.reading import reading
+from spark_jobs.backfill.reach import (
+    Landed,
+    first_look,
+    landed_since,
+    last_needed,
+    not_landed,
+    sure_watermark,
+)
+from spark_jobs.backfill.reading import Moments, Reading, reading
 from spark_jobs.backfill.request import BackfillError, Recomputable, Request
-from spark_jobs.backfill.tables import Difference, compare, write_table
+from spark_jobs.backfill.tables import write_table
 from spark_jobs.runtime import generations
 from spark_jobs.runtime.batch_steps import READY, Report
 from spark_jobs.runtime.checkpoint import Checkpoint
@@ -43,6 +53,9 @@ def recompute(spark: SparkSession, request: Request, job: Recomputable, say: Rep
     landed = raw_records.landed(raw, request)
     say("raw events", READY)
     look = _Looking(spark, request, job, raw, landed).look(say)
+    how = replace(look.how, event=Moments(fold_of(job, request.config, request.chain_ms)))
+    explaining = Explaining(look.records, how, job.key.name, request.config.topic)
+    comparing = Comparing(spark, request.span, look.basis.sure, explaining)
     tables: list[dict[str, Any]] = []
     for output in job.outputs:
         table = output.table
@@ -51,7 +64,7 @@ def recompute(spark: SparkSession, request: Request, job: Recomputable, say: Rep
         entry: dict[str, Any] = {"table": table.name, "uri": uri, "rows": write_table(look.rows, table, uri)}
         if request.compare:
             say(table.name, "comparing")
-            entry |= _compared(spark, request, table, uri)
+            entry |= _compared(comparing, request, table, uri)
         tables.append(entry)
         say(table.name, READY)
     look.rows.unpersist()
@@ -60,8 +73,15 @@ def recompute(spark: SparkSession, request: Request, job: Recomputable, say: Rep
 
 @dataclass(frozen=True)
 class _Look:
-    """What came of one reading of the raw events: packed rows, counts, and what these rest on."""
+    """What came of one reading of the raw events: packed rows, counts, and what these rest on.
 
+    Attributes:
+        records: What was read, and ``how``.
+        rows: Packed.
+    """
+
+    records: DataFrame
+    how: Reading
     rows: DataFrame
     found: Found
     basis: Basis
@@ -88,6 +108,7 @@ class _Looking:
         last = checkpoint.planned(checkpoint.last_committed())
         self._committed = {} if last is None else last.offsets.get(request.config.topic, {})
         self._watermark_ms = 0 if last is None else last.watermark_ms
+        self._sure_ms = sure_watermark(_batches(checkpoint, request.config.topic), landed)
         self._cut_ms = landed_since(landed, begun, request.config.max_ahead_ms)
 
     def look(self, say: Report) -> _Look:
@@ -121,7 +142,11 @@ class _Looking:
         count = sum(one.end - one.first for one in self._landed.values())
         buckets = max(request.config.state_buckets, min(_MOST_BUCKETS, count // _RECORDS_PER_BUCKET))
         fold = fold_of(job, request.config, request.chain_ms)
-        how = reading(request, job, fold, buckets=buckets, since_ms=since_ms, until_ms=until_ms)
+        how = replace(
+            reading(request, job, fold, buckets=buckets, since_ms=since_ms, until_ms=until_ms),
+            read_to={} if request.with_late else self._committed,
+            watermark_ms=self._watermark_ms,
+        )
         records = raw_records.wanted(self._spark, self._raw, request, since_ms)
         folding = Folding(fold, job.outputs, request.span, known_ms)
         rows = folded(raw_records.packed_events(records, how), folding).persist(StorageLevel.DISK_ONLY)
@@ -139,8 +164,10 @@ class _Looking:
             exact_from_ms=exact_from_ms,
             watermark_ms=self._watermark_ms,
             behind_ms=fold.behind_ms,
+            sure_ms=self._sure_ms,
+            eager=request.config.emission == "eager",
         )
-        return _Look(rows, found, basis)
+        return _Look(records, how, rows, found, basis)
 
 
 def _require_tables(request: Request, job: Recomputable) -> None:
@@ -163,21 +190,27 @@ def _require_tables(request: Request, job: Recomputable) -> None:
             )
 
 
-def _compared(spark: SparkSession, request: Request, table: Table, uri: str) -> dict[str, Any]:
+def _batches(checkpoint: Checkpoint, topic: str) -> Iterator[tuple[Mapping[int, int], int]]:
+    """Where the committed batches end, and their watermarks, the newest first, as far as is on record."""
+    for batch_id in range(checkpoint.last_committed(), -1, -1):
+        batch = checkpoint.planned(batch_id)
+        if batch is None:
+            return
+        yield batch.offsets.get(topic, {}), batch.watermark_ms
+
+
+def _compared(comparing: Comparing, request: Request, table: Table, uri: str) -> dict[str, Any]:
+    from deltalake import DeltaTable
+
     into = f"{request.into_uri}/differences/{table.name}"
-    live_uri = request.config.tables[table.name]
-    difference: Difference = compare(spark, table, request.span, live_uri=live_uri, uri=uri, into=into)
-    return {
-        "equal": difference.is_none,
-        "only_live": difference.only_live,
-        "only_backfill": difference.only_backfill,
-        "differences_uri": into,
-        "shown": difference.shown,
-    }
+    found = comparing.compare(table, live_uri=request.config.tables[table.name], uri=uri, into=into)
+    version = DeltaTable(into).version()
+    where = {"differences_uri": into, "differences_version": version}
+    return {"equal": found.is_none, **where, **asdict(found)}
 
 
 def _report(request: Request, job: Recomputable, look: _Look, tables: list[dict[str, Any]]) -> dict[str, Any]:
-    exact_from_ms = look.basis.exact_from_ms
+    exact_from_ms, sure = look.basis.exact_from_ms, look.basis.sure
     return {
         "version": 1,
         "stream": request.config.stream,
@@ -185,6 +218,7 @@ def _report(request: Request, job: Recomputable, look: _Look, tables: list[dict[
         "to": iso_ms(request.span.to_ms),
         "exact": look.basis.is_exact,
         "exact_from": None if look.basis.is_exact or exact_from_ms is None else iso_ms(exact_from_ms),
+        "sure": None if sure is None else {"from": iso_ms(sure.from_ms), "to": iso_ms(sure.to_ms)},
         "counts": dict(look.found.counts),
         "tables": tables,
         "equal": all(entry["equal"] for entry in tables) if request.compare else None,

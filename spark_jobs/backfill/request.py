@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.backfill.reach import Span
+from spark_jobs.backfill.record import Record
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.config import Config, parse_config
 from spark_jobs.runtime.native_job import NativeJob
@@ -36,6 +37,7 @@ class Request:
         report_uri: Where the report goes.
         with_late: Whether events count that came too late for the stream.
         compare: Whether to compare with the live tables.
+        record: Where the outcome of the comparison is kept; None if it is not.
     """
 
     config: Config
@@ -46,6 +48,7 @@ class Request:
     report_uri: str
     with_late: bool
     compare: bool
+    record: Record | None = None
 
 
 def load_request(uri: str) -> Request:
@@ -75,6 +78,7 @@ def parse_request(document: Mapping[str, Any], origin: str) -> Request:
         report_uri=document["report_uri"],
         with_late=document["with_late"],
         compare=document["compare"],
+        record=Record(**document["record"]) if document.get("record") else None,
     )
 
 

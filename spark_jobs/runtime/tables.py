@@ -96,6 +96,19 @@ class Table:
         ]
         return Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
 
+    def identity(self, key: str) -> tuple[str, ...]:
+        """The columns by which two rows are the same one, whatever their other values.
+
+        The first column, or, if that is the stream's key, the key and the time at which the row came to be.
+
+        Args:
+            key: Name of the field by which the stream is keyed.
+        """
+        if self.current_by:
+            return self.current_by
+        first = self.columns[0].name
+        return (first, self.came_at) if first == key else (first,)
+
     @property
     def row_columns(self) -> tuple[Column, ...]:
         """The columns a row comes with: all but those by which the sink marks the rows of a shared table."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,22 @@ def recomputed(spark: SparkSession, wanted: Request) -> dict[str, Any]:
 def alter(launch: Launch, table: str, predicate: str, **updates: str) -> None:
     done = DeltaTable(launch.uri("tables", table)).update(updates=updates, predicate=predicate)
     assert done["num_updated_rows"] == 1
+
+
+def differences(launch: Launch, table: str) -> list[dict[str, Any]]:
+    """The rows that only one side has, those of the live table first."""
+    found = DeltaTable(launch.uri("backfill", "differences", table)).to_pyarrow_table().to_pylist()
+    return sorted(found, key=lambda row: row["only_in"], reverse=True)
+
+
+def explained_by(launch: Launch, row: dict[str, Any]) -> list[str]:
+    """The ids of a row's events, each looked up where it says that it is."""
+    raw = {(one["topic"], one["partition"], one["offset"]): one["value"] for one in launch.rows("raw_events")}
+    for event in row["events"]:
+        found = json.loads(raw[event["topic"], event["partition"], event["offset"]])
+        assert found["event_id"] == event["event_id"]
+        assert datetime.fromisoformat(found["event_time"]) == event["event_time"]
+    return [event["event_id"] for event in row["events"]]
 
 
 def milliseconds(moment: datetime) -> int:

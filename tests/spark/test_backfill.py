@@ -26,7 +26,7 @@ from spark_jobs.user_sessions.model import SessionEvent
 from tests.kafka_broker import RunningBroker
 from tests.spark.catalogue import LIVES, QUIET, START, send
 from tests.spark.launches import CHECKOUT, MINUTE_MS, Launch, real_events
-from tests.spark.recomputing import alter, land, milliseconds, recomputed, request
+from tests.spark.recomputing import alter, differences, explained_by, land, milliseconds, recomputed, request
 from tests.spark.running import running
 
 if TYPE_CHECKING:
@@ -78,6 +78,9 @@ def test_sessions_of_real_events(tmp_path: Path, broker: RunningBroker, spark: S
     [sessions] = report["tables"]
     assert (report["equal"], sessions["only_live"], sessions["only_backfill"]) == (False, 0, 1)
     assert sessions["shown"][0]["user_id"] == "u-late"
+    assert sessions["kinds"] == {"missing in the table": 1}
+    [missing] = differences(launch, "sessions")
+    assert (explained_by(launch, missing), missing["events_in_all"]) == (["late"], 1)
 
     altered = launch.rows("sessions")[7]["session_id"]
     alter(launch, "sessions", f"session_id = '{altered}'", event_count="event_count + 1")
@@ -89,8 +92,22 @@ def test_sessions_of_real_events(tmp_path: Path, broker: RunningBroker, spark: S
         ("live", altered),
         ("backfill", altered),
     ]
+    assert (sessions["compared"], sessions["different"], sessions["sure"]) == (3052, 1, 1)
+    live, made = differences(launch, "sessions")
+    assert (live["difference"], live["differs_in"]) == ("other values", ["event_count"])
+    assert live["event_count"] == made["event_count"] + 1 == made["events_in_all"] + 1
+    assert explained_by(launch, live) == explained_by(launch, made) == events_of(made)
     assert report["counts"].items() >= {"records": 10_004, "events": 10_000, "dead": 1, "ticks": 3}.items()
     assert DeltaTable(launch.uri("tables", "sessions")).version() == before, "the live table was touched"
+
+
+def events_of(session: dict[str, Any]) -> list[str]:
+    """The ids of the real events that are a session."""
+    found = [json.loads(value) for _, value in real_events()]
+    mine = [event for event in found if event["user_id"] == session["user_id"]]
+    at = {event["event_id"]: datetime.fromisoformat(event["event_time"]) for event in mine}
+    inside = [name for name in at if session["started_at"] <= at[name] <= session["ended_at"]]
+    return sorted(inside, key=lambda name: (at[name], name))
 
 
 def command(launch: Launch, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -131,7 +148,8 @@ def test_the_command_says_what_is_different(tmp_path: Path) -> None:
         by_user[found["user_id"]].append(SessionEvent(found["event_id"], at_ms, found["event_type"]))
     logic = SessionLogic(30 * MINUTE_MS)
     rows = [row for user, mine in by_user.items() for row in fold_all(logic, user, mine)]
-    append(launch, SESSIONS, [rows[0]._replace(event_count=99), *rows[1:]])
+    made_up = rows[3]._replace(session_id="made up", user_id="nobody")
+    append(launch, SESSIONS, [rows[0]._replace(event_count=99), *rows[2:], rows[2], made_up])
 
     said = command(launch, "user_sessions", "--from", "2015-05-01", "--to", "2015-06-01", "--compare")
 
@@ -141,11 +159,18 @@ def test_the_command_says_what_is_different(tmp_path: Path) -> None:
     folder = tmp_path / "home" / "backfill" / "user_sessions"
     report = json.loads((folder / "report.json").read_text())
     assert (report["exact"], report["tables"][0]["rows"]) == (True, len(rows))
-    differences = DeltaTable(f"file://{folder}/differences/sessions").to_pyarrow_table().to_pylist()
-    assert sorted((row["only_in"], row["session_id"], row["event_count"]) for row in differences) == [
-        ("backfill", rows[0].session_id, rows[0].event_count),
-        ("live", rows[0].session_id, 99),
-    ]
+    found = DeltaTable(f"file://{folder}/differences/sessions").to_pyarrow_table().to_pylist()
+    assert {(row["only_in"], row["session_id"], row["difference"]) for row in found} == {
+        ("backfill", rows[0].session_id, "other values"),
+        ("live", rows[0].session_id, "other values"),
+        ("backfill", rows[1].session_id, "missing in the table"),
+        ("live", rows[2].session_id, "more than once in the table"),
+        ("live", "made up", "not in the events"),
+    }
+    assert report["tables"][0]["different"] == 4
+    assert report["tables"][0]["sure"] == 0, "the stream has got to nowhere yet"
+    counts = {row.session_id: row.event_count for row in rows[:3]}
+    assert {row["session_id"]: row["events_in_all"] for row in found} == {**counts, "made up": 0}
 
 
 def append(launch: Launch, table: Table, rows: list[Any]) -> None:

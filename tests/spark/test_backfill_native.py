@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from tests.kafka_broker import RunningBroker
 from tests.spark.launches import Launch
 from tests.spark.native import LATENESS_MS, NATIVES, START, START_MS, Native, one, send
-from tests.spark.recomputing import alter, land, recomputed, request
+from tests.spark.recomputing import alter, differences, explained_by, land, recomputed, request
 from tests.spark.running import running
 
 if TYPE_CHECKING:
@@ -24,6 +24,14 @@ QUIET = timedelta(days=1)
 BEGIN, END = START + timedelta(minutes=40, milliseconds=1), START + timedelta(minutes=70)
 MINUTE_MS = 60_000
 NAMES = {"event_windows": "window_id", "payment_auth_join": "payment_id"}
+
+
+def is_explained(row: dict[str, Any]) -> bool:
+    """Whether the events are all that are in a window, or both sides of a joined payment."""
+    ids = {event["event_id"] for event in row["events"] if event["event_time"] != row.get("window_end")}
+    if "window_id" in row:
+        return len(ids) == row["event_count"]
+    return ids >= {name for name in (row["transaction_id"], row["authentication_id"]) if name}
 
 
 @pytest.mark.parametrize("native", NATIVES, ids=lambda native: native.stream.name)
@@ -62,3 +70,7 @@ def test_what_the_operators_have_written_is_recomputed(
     assert (entry["only_live"], entry["only_backfill"]) == (1, 1)
     assert entry["rows"] == len(launch.rows(first))
     assert all(other["equal"] for other in others)
+    live, made = differences(launch, first)
+    assert [live["difference"], made["difference"]] == ["not in the events", "missing in the table"]
+    assert explained_by(launch, made)
+    assert is_explained(made)

@@ -123,7 +123,7 @@ def test_rows_are_those_of_the_oracle_and_every_record_is_counted() -> None:
         wanted += fold_all(SessionLogic(GAP_MS), f"u{user}", mine)
     assert sorted(row["session_id"] for row in rows) == sorted(row.session_id for row in wanted)
     assert sum(row["event_count"] for row in rows) == 20
-    assert found.counts == Counter(records=24, dead=2, ticks=1, events=21, keys=3, outside=0)
+    assert found.counts == Counter(records=24, dead=2, ticks=1, events=21, keys=3, outside=0, late=0)
     assert found.exact_from_ms is not None
     assert found.inexact_keys == []
 
@@ -132,6 +132,17 @@ def test_events_outside_of_what_is_read_are_left_out() -> None:
     how = reading(since_ms=10 * MINUTE_MS, until_ms=20 * MINUTE_MS)
     _, found = outcome(packed(how, batch(*(value(f"e{n}", "u", n) for n in (9, 10, 20, 21)))), folding())
     assert (found.counts["events"], found.counts["outside"]) == (2, 2)
+
+
+def test_what_will_be_late_for_the_stream_is_left_out() -> None:
+    """Landed beyond where the stream has read, and before its watermark; the first two it has read."""
+    values = [value(f"e{n}", "u", minute) for n, minute in enumerate((3, 12, 9, 10))]
+    how = replace(reading(), read_to={0: 2}, watermark_ms=10 * MINUTE_MS)
+    rows, found = outcome(packed(how, batch(*values)), folding())
+    assert (found.counts["events"], found.counts["late"]) == (3, 1)
+    assert sum(row["event_count"] for row in rows) == 3
+    _, found = outcome(packed(replace(how, read_to={}), batch(*values)), folding())
+    assert found.counts["late"] == 0, "without a batch nothing is late"
 
 
 def test_only_rows_that_came_to_be_in_the_span_are_given() -> None:

@@ -148,3 +148,20 @@ def test_savepoints_on_schedule_are_asked_for_and_have_a_policy(tmp_path: Path) 
     ):
         with pytest.raises(SpecError, match=problem):
             load(section)
+
+
+def test_every_stream_is_reconciled_daily_unless_its_yaml_says_otherwise(tmp_path: Path) -> None:
+    def load(**section: Any) -> StreamSpec:
+        (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, **section}))
+        return load_spec("small", tmp_path)
+
+    found = load().reconciliation
+    assert (found.schedule, found.days) == ("30 5 * * *", 1)
+    found = load(reconciliation={"schedule": None, "days": 7}).reconciliation
+    assert (found.schedule, found.days) == (None, 7)
+    for section, problem in (
+        ({"schedule": "daily"}, r"reconciliation\.schedule: expected a cron expression of five fields"),
+        ({"days": 0}, r"reconciliation\.days: expected a number above 0"),
+    ):
+        with pytest.raises(SpecError, match=problem):
+            load(reconciliation=section)

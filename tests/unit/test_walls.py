@@ -31,6 +31,8 @@ WALLS: dict[str, tuple[str, ...]] = {
 EXEMPT = {"include/control": "launch.py"}
 
 PURE = (
+    "include/backfill/verdict.py",
+    "include/backfill/window.py",
     "include/control/cause.py",
     "include/control/comeback.py",
     "include/control/decide.py",
@@ -64,6 +66,7 @@ PURE = (
     "spark_jobs/runtime/key_step.py",
     "spark_jobs/runtime/seed_rule.py",
     "spark_jobs/runtime/state_step.py",
+    "spark_jobs/backfill/evidence.py",
     "spark_jobs/backfill/reach.py",
     "spark_jobs/state/*findings.py",
     "spark_jobs/state/advice.py",
