@@ -28,7 +28,7 @@ from include.control.decide import (
 )
 from include.control.decide import Launch as LaunchAction
 from include.control.documents import control_document
-from include.control.observe import observe, read_control, thresholds_of
+from include.control.observe import end_of, observe, read_control, thresholds_of
 from include.control.status import Control, Launch
 from include.control.thresholds import Thresholds
 from include.control.wish import Wish, declare, first, wanted
@@ -41,7 +41,6 @@ log = logging.getLogger(__name__)
 
 _LOCK_TIMEOUT_S = 120.0
 _KILL_TIMEOUT_S = 10.0
-_TAIL_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -241,9 +240,7 @@ def log_tail(control: Control | None, lines: int = 40) -> str:
         return "No driver was ever started."
     path = Path(control.launch.log)
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            text = file.read().decode("utf-8", "replace")
+        text = end_of(path)
     except OSError as error:
         return f"Its log cannot be read: {error}"
     tail = "\n".join(text.splitlines()[-lines:])

@@ -22,6 +22,7 @@ from typing import Literal
 
 from include.control.cause import remedy
 from include.control.health import Finding, judge_health
+from include.control.incident_words import SILENT
 from include.control.status import ENDED, LEAVING, Control, Status
 from include.control.thresholds import Thresholds
 
@@ -48,12 +49,14 @@ class Observed:
         driver: Where the process of `control.launch` is.
         stalled_since: Since when the watcher has seen the same batch with records waiting, or
             the same driver leaving; see `observe.StallClock`.
+        last_words: What the log of a driver ends with that is gone and has reported nothing; may be empty.
     """
 
     control: Control | None
     status: Status | None
     driver: Presence
     stalled_since: datetime | None = None
+    last_words: str = ""
 
     @property
     def own_status(self) -> Status | None:
@@ -198,7 +201,7 @@ def _relaunch(limits: Thresholds, seen: Observed, control: Control, now: datetim
     ):
         # It was asked to leave from outside, as `stateward down` does, and had lasted until then.
         return Launch("the driver was drained from outside while it should run")
-    cause = _cause_of_death(status)
+    cause = _cause_of_death(status, seen.last_words)
     if status is not None and status.lasting_cause is not None:
         return GiveUp(f"{cause.rstrip('.')}. {remedy(control.stream, status.lasting_cause)}")
     recent = [at for at in control.restarts if now - at <= limits.window]
@@ -212,9 +215,10 @@ def _relaunch(limits: Thresholds, seen: Observed, control: Control, now: datetim
     return Launch(f"{CRASH}{cause}", after_failure=True)
 
 
-def _cause_of_death(status: Status | None) -> str:
+def _cause_of_death(status: Status | None, last_words: str) -> str:
     if status is None:
-        return "driver process gone before it reported anything"
+        said = f": {last_words}" if last_words else ""
+        return f"{SILENT}{said}"
     if status.state in ENDED:
         return f"driver {status.state}: {status.message or 'no message'}"
     return f"driver process gone (last reported {status.state}, batch {status.batch_id})"

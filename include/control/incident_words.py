@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from include.control.health import Finding
 
+SILENT = "driver process gone before it reported anything"
+"""How the cause begins of a driver that has written no status."""
+
 
 @dataclass(frozen=True)
 class Words:
@@ -66,6 +69,8 @@ def words_of_finding(stream: str, finding: Finding) -> Words:
 def _behind(cause: str, hung: bool) -> str:
     if hung:
         return "A batch hangs, or Spark cannot start; the end of the driver's log shows where."
+    if f"{SILENT}: " in cause:
+        return "Its process could not begin: an option of Java, the memory that it asks for, or its code."
     if "process gone" in cause:
         return "It was killed, most often for lack of memory, or crashed; the end of its log may say more."
     return "The error is at the end of the driver's log."

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 from include.control import processes
 from include.control.decide import Observed, Presence
 from include.control.documents import DocumentError, control_from, status_from, supervisor_from
 from include.control.health import Limit
+from include.control.last_words import last_words
 from include.control.status import LEAVING, Control, Launch, Status, Supervisor
 from include.control.thresholds import Thresholds
 from include.layout import Layout
@@ -19,6 +21,8 @@ from include.spec_health import Health
 from include.storage import CorruptDocumentError, read_json
 
 Document = TypeVar("Document")
+
+_TAIL_BYTES = 64 * 1024
 
 
 def thresholds_of(spec: StreamSpec) -> Thresholds:
@@ -98,12 +102,30 @@ def observe(layout: Layout, stream: str, stalled_since: datetime | None = None) 
     """
     control = read_control(layout, stream)
     launch = control.launch if control else None
-    return Observed(
+    seen = Observed(
         control=control,
         status=read_status(layout, stream),
         driver=Presence.GONE if launch is None else locate(layout, stream, launch),
         stalled_since=stalled_since,
     )
+    if launch is None or seen.driver is not Presence.GONE or seen.own_status is not None:
+        return seen
+    # As one whose JVM refuses its options, or whose code cannot be imported.
+    try:
+        return replace(seen, last_words=last_words(end_of(Path(launch.log))))
+    except OSError:
+        return seen
+
+
+def end_of(log: Path) -> str:
+    """Read the end of a log, its last 64 KiB.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+        return file.read().decode("utf-8", "replace")
 
 
 def locate(layout: Layout, stream: str, launch: Launch) -> Presence:

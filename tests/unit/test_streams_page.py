@@ -29,15 +29,11 @@ from include.control.status import Control, Status
 from include.control.status import Launch as Started
 from include.layout import Layout
 from include.storage import read_json, write_json
-from include.web import figures
-from include.web.charts import draw
 from include.web.condition import condition
-from include.web.incidents import incidents
 from include.web.stream_documents import read_streams
-from include.web.stream_history import Sample
 from include.web.stream_view import StreamView, stream_view
 from include.web.streams_page import content_policy, render
-from tests.sample_streams import DISK, MINUTE, Written, installation, write
+from tests.sample_streams import MINUTE, Written, installation, write
 from tests.sample_streams import Sample as Line
 
 NOW = datetime(2026, 2, 3, 14, 30, tzinfo=UTC)
@@ -143,24 +139,6 @@ def test_a_stream_that_lags_comes_first_with_its_warning(written: Written) -> No
     [waited] = view.incidents
     assert waited.last.kind == "waited" and "10.2.0.7:9092 does not answer" in waited.last.cause
     assert waited.last.over_at is not None and waited.last.over_at - waited.last.at == 9 * MINUTE
-
-
-def test_a_stream_that_was_given_up_says_why_and_what_came_before(written: Written) -> None:
-    write(written, "failed")
-    view = views(written)["payment_auth_join"]
-
-    assert (view.condition.state, view.level) == ("failed", "bad")
-    assert "restarted 5 times within 900 s" in view.condition.says
-    assert "asked at 08:30:00 by dag run" in view.wish and "crash" not in view.wish
-    full, killed = view.incidents
-    assert (full.last.kind, full.times, full.last.cause, full.last.over_at) == ("failed", 6, DISK, None)
-    assert full.first_at < full.last.at
-    assert killed.last.kind == "crashed" and killed.last.over_at is not None
-    assert killed.last.cause == "driver process gone (last reported running, batch 2127)"
-    lag, *_ = view.charts
-    assert lag.drawing is not None and len(lag.drawing.gaps) == 2, "while it was away, and since it is gone"
-    assert lag.is_old
-    assert sum(mark.is_failure for mark in lag.marks) == 7
 
 
 def test_nothing_in_a_document_is_taken_for_html(written: Written) -> None:
@@ -297,68 +275,3 @@ def test_a_driver_that_comes_goes_or_waits(state: str, action: Action, word: str
     status = Status("s", "r1", state, NOW, NOW)  # type: ignore[arg-type]
 
     assert condition(Observed(control, status, Presence.ALIVE), action).state == word
-
-
-def test_launches_whose_drivers_never_wrote_a_line_are_incidents_too() -> None:
-    ran = [Sample(NOW - 30 * MINUTE, "r1", "running"), Sample(NOW - 10 * MINUTE, "r1", "running")]
-    control = replace(
-        CONTROL,
-        restarts=(NOW - 8 * MINUTE, NOW - 7 * MINUTE),
-        reason="crash: driver process gone before it reported anything",
-    )
-
-    found = incidents(ran, control)
-    assert [(one.kind, one.cause, one.over_at) for one in found] == [
-        ("crashed", "driver process gone before it reported anything", None),
-        ("crashed", "", None),
-    ]
-    back = [*ran, Sample(NOW - 6 * MINUTE, "r3", "starting", launched="crash: gone")]
-    assert [(one.at, one.cause) for one in incidents(back, control)] == [
-        (NOW - 6 * MINUTE, "gone"),
-        (NOW - 8 * MINUTE, ""),
-    ]
-
-
-def test_a_peak_of_a_minute_is_still_there_in_a_day() -> None:
-    series = tuple((NOW - n * MINUTE, 1000.0 if n == 700 else 1.0) for n in range(1440, -1, -1))
-    drawing = draw(series, NOW - timedelta(hours=24), NOW)
-
-    assert drawing is not None and drawing.gaps == ()
-    heights = [float(point.split()[1]) for point in re.split("[ML] ?", drawing.line) if point.strip()]
-    assert len(heights) <= 122
-    assert min(heights) == 2
-
-
-def test_a_chart_of_nothing_of_one_and_of_nought() -> None:
-    begin = NOW - timedelta(hours=1)
-
-    assert draw((), begin, NOW) is None
-    assert draw(((begin - MINUTE, 5.0),), begin, NOW) is None
-    dot = draw(((NOW, 5.0),), begin, NOW)
-    assert dot is not None and dot.line == "M100 2 L100 2"
-    flat = draw(((NOW - MINUTE, 0.0), (NOW, 0.0)), begin, NOW, limit=100)
-    assert flat is not None and flat.limit_y is None and "38" in flat.line
-
-
-@pytest.mark.parametrize(
-    ("shown", "expected"),
-    [
-        (figures.span(0.25), "250 ms"),
-        (figures.span(59.7), "1 min"),
-        (figures.span(125), "2 min 5 s"),
-        (figures.span(90_000), "1 d 1 h"),
-        (figures.span(-60), "−1 min"),
-        (figures.span(None), "–"),
-        (figures.count(12_345), "12,345"),
-        (figures.count(12_345_678), "12.3 M"),
-        (figures.rate(0.0), "0 /s"),
-        (figures.rate(0.5), "0.5 /s"),
-        (figures.room(1_500_000), "1.5 MB"),
-        (figures.ago(NOW - 125 * timedelta(seconds=1), NOW), "2 min ago"),
-        (figures.ago(NOW + MINUTE, NOW), "now"),
-        (figures.moment(NOW - timedelta(days=1), NOW), "02 Feb 14:30:00"),
-        (figures.moment(NOW, NOW), "14:30:00"),
-    ],
-)
-def test_figures(shown: str, expected: str) -> None:
-    assert shown == expected

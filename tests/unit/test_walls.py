@@ -40,6 +40,7 @@ PURE = (
     "include/control/health.py",
     "include/control/incident.py",
     "include/control/incident_words.py",
+    "include/control/last_words.py",
     "include/control/likely_cause.py",
     "include/control/outbox.py",
     "include/control/status.py",

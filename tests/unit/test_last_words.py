@@ -1,0 +1,51 @@
+"""The cause of a death that is only in the log: of Java, of Spark, of Python, or of nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from include.control.incident_words import SILENT, words_of_driver
+from include.control.last_words import last_words
+
+JAVA = """Error occurred during initialization of VM
+Could not reserve enough space for 1048576000KB object heap
+"""
+SPARK = """26/02/03 14:29:58 WARN Utils: Your hostname resolves to a loopback address
+Exception in thread "main" org.apache.spark.SparkException: Cannot load main class
+\tat org.apache.spark.deploy.SparkSubmit.error(SparkSubmit.scala:1052)
+Caused by: java.io.FileNotFoundException: /jars/delta.jar (No such file or directory)
+\tat java.base/java.io.FileInputStream.open0(Native Method)
+\t... 7 more
+26/02/03 14:29:59 INFO ShutdownHookManager: Shutdown hook called
+"""
+PYTHON = """Traceback (most recent call last):
+  File "/code/spark_jobs/user_sessions/job.py", line 21, in <module>
+    raise ValueError("not this one")
+ModuleNotFoundError: No module named 'spark_jobs.runtime.entry'
+26/02/03 14:29:59 INFO ShutdownHookManager: Shutdown hook called
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (JAVA, "Could not reserve enough space for 1048576000KB object heap"),
+        (SPARK, "java.io.FileNotFoundException: /jars/delta.jar (No such file or directory)"),
+        (PYTHON, "ModuleNotFoundError: No module named 'spark_jobs.runtime.entry'"),
+        ('Exception in thread "main" java.lang.OutOfMemoryError: Java heap space', ": Java heap space"),
+        (f"ValueError: {'x' * 5000}", "x" * 288),
+        ("26/02/03 14:29:59 INFO SparkContext: Running Spark\nErrors: 0\n", ""),
+        ("", ""),
+    ],
+)
+def test_the_root_cause_is_said_in_one_line(log: str, expected: str) -> None:
+    found = last_words(log)
+    assert found.endswith(expected) and len(found) <= 300 and "\n" not in found
+    assert bool(found) == bool(expected)
+
+
+def test_an_alert_takes_a_process_that_could_not_begin_for_no_lack_of_memory() -> None:
+    began = words_of_driver("s", f"{SILENT}: Unrecognized VM option 'X'", hung=False, gave_up=True)
+    assert "could not begin" in began.likely_cause
+    killed = words_of_driver("s", SILENT, hung=False, gave_up=True)
+    assert "lack of memory" in killed.likely_cause

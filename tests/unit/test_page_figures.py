@@ -1,0 +1,59 @@
+"""Charts and figures of the operator's page."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from include.web import figures
+from include.web.charts import draw
+
+NOW = datetime(2026, 2, 3, 14, 30, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+def test_a_peak_of_a_minute_is_still_there_in_a_day() -> None:
+    series = tuple((NOW - n * MINUTE, 1000.0 if n == 700 else 1.0) for n in range(1440, -1, -1))
+    drawing = draw(series, NOW - timedelta(hours=24), NOW)
+
+    assert drawing is not None and drawing.gaps == ()
+    heights = [float(point.split()[1]) for point in re.split("[ML] ?", drawing.line) if point.strip()]
+    assert len(heights) <= 122
+    assert min(heights) == 2
+
+
+def test_a_chart_of_nothing_of_one_and_of_nought() -> None:
+    begin = NOW - timedelta(hours=1)
+
+    assert draw((), begin, NOW) is None
+    assert draw(((begin - MINUTE, 5.0),), begin, NOW) is None
+    dot = draw(((NOW, 5.0),), begin, NOW)
+    assert dot is not None and dot.line == "M100 2 L100 2"
+    flat = draw(((NOW - MINUTE, 0.0), (NOW, 0.0)), begin, NOW, limit=100)
+    assert flat is not None and flat.limit_y is None and "38" in flat.line
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        (figures.span(0.25), "250 ms"),
+        (figures.span(59.7), "1 min"),
+        (figures.span(125), "2 min 5 s"),
+        (figures.span(90_000), "1 d 1 h"),
+        (figures.span(-60), "−1 min"),
+        (figures.span(None), "–"),
+        (figures.count(12_345), "12,345"),
+        (figures.count(12_345_678), "12.3 M"),
+        (figures.rate(0.0), "0 /s"),
+        (figures.rate(0.5), "0.5 /s"),
+        (figures.room(1_500_000), "1.5 MB"),
+        (figures.ago(NOW - 125 * timedelta(seconds=1), NOW), "2 min ago"),
+        (figures.ago(NOW + MINUTE, NOW), "now"),
+        (figures.moment(NOW - timedelta(days=1), NOW), "02 Feb 14:30:00"),
+        (figures.moment(NOW, NOW), "14:30:00"),
+    ],
+)
+def test_figures(shown: str, expected: str) -> None:
+    assert shown == expected
