@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,56 +16,16 @@ import psutil
 import pytest
 
 from include.control import driver_process, launch, processes
-from include.control.act import Controller, Prepared, locked, log_tail
+from include.control.act import Controller, locked, log_tail
 from include.control.decide import Done, GiveUp, Healthy, Kill
 from include.control.driver_process import DriverCommand
-from include.control.observe import read_control, read_status
-from include.control.settle import NOTHING_DUE, REACHED, settle
-from include.control.status import Control
-from include.layout import Layout
-from include.settings import CHECKOUT, Settings
-from include.spec import StreamSpec, load_spec
-from include.spec_health import Health, Restart
-from include.storage import write_json
+from include.control.observe import read_status
+from include.control.settle import NOTHING_DUE, settle
+from include.settings import Settings
+from include.spec import load_spec
+from tests.unit.acting import STREAM, StandInLauncher, control_of, driver_of, pause, quick, reach, run, starts
 from tests.waiting import wait_until
 from tests.wishing import wish
-
-STREAM = "user_sessions"
-
-
-@dataclass
-class StandInLauncher:
-    """Starts tests/stand_in_driver.py in the way that drivers are started, without Spark."""
-
-    spec: StreamSpec
-    settings: Settings
-    at_start: list[Control | None] = field(default_factory=list)
-    deployed: str = "code1-yaml1"
-
-    def prepare(self, run_id: str, now: datetime, release: str | None) -> Prepared:
-        layout = Layout.of(self.settings)
-        configuration = launch.resolved_configuration(self.spec, self.settings, run_id)
-        write_json(layout.config_uri(STREAM), configuration)
-        return Prepared(driver_process.log_file(layout, STREAM, run_id, now), release or self.deployed)
-
-    def start(self, run_id: str, log_file: Path) -> int:
-        layout = Layout.of(self.settings)
-        self.at_start.append(read_control(layout, STREAM))
-        script = str(CHECKOUT / "tests" / "stand_in_driver.py")
-        arguments = [sys.executable, script, layout.config_uri(STREAM)]
-        environment = launch.driver_environment(os.environ, self.settings, STREAM, run_id)
-        return driver_process.start(DriverCommand(arguments, environment), log_file)
-
-
-def quick(spec: StreamSpec, **health: Any) -> StreamSpec:
-    """The shipped spec with shorter deadlines, so that tests need not wait."""
-    short = Health(
-        max_status_age=timedelta(seconds=2),
-        start_deadline=timedelta(seconds=20),
-        stop_deadline=timedelta(seconds=10),
-    )
-    restart = Restart(backoff=timedelta(milliseconds=50), max_attempts=2, window=timedelta(minutes=5))
-    return spec.model_copy(update={"health": short.model_copy(update=health), "restart": restart})
 
 
 @pytest.fixture
@@ -84,40 +43,6 @@ def make(settings: Settings) -> Iterator[Callable[..., Controller]]:
 
     yield build
     processes.kill(processes.marked(settings.home, STREAM), timeout_s=10)
-
-
-def pause() -> None:
-    threading.Event().wait(0.05)
-
-
-def reach(controller: Controller, expected: type[Any]) -> Any:
-    action = settle(controller, pause, REACHED)
-    assert isinstance(action, expected), action
-    return action
-
-
-def control_of(controller: Controller) -> Control:
-    control = read_control(controller.layout, STREAM)
-    assert control is not None
-    return control
-
-
-def driver_of(controller: Controller) -> psutil.Process:
-    launched = control_of(controller).launch
-    assert launched is not None
-    assert launched.pid is not None
-    return psutil.Process(launched.pid)
-
-
-def starts(controller: Controller) -> list[str]:
-    file = controller.settings.home / "starts"
-    return file.read_text().splitlines() if file.exists() else []
-
-
-def run(controller: Controller) -> psutil.Process:
-    controller.request(wish("run", "test"))
-    reach(controller, Healthy)
-    return driver_of(controller)
 
 
 def test_a_driver_is_nobodys_child_and_leads_its_own_session(make: Callable[..., Controller]) -> None:
@@ -323,73 +248,3 @@ def test_the_lock_names_its_file_when_someone_keeps_it(
     monkeypatch.setattr("include.control.act._LOCK_TIMEOUT_S", 0.1)
     with locked(controller.layout, STREAM), pytest.raises(TimeoutError, match=f"{STREAM}.lock"):
         controller.request(wish("run", "test"))
-
-
-def test_only_the_newest_logs_are_kept(settings: Settings) -> None:
-    layout = Layout.of(settings)
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-    for day in range(15):
-        driver_process.log_file(layout, STREAM, f"run{day}", start + timedelta(days=day)).touch()
-    kept = sorted(path.name for path in layout.driver_log_dir(STREAM).iterdir())
-    assert len(kept) == driver_process.KEPT_LOGS
-    assert kept[-1] == "driver-20260115T000000Z-run14.log"
-
-
-def test_a_driver_inherits_nothing_of_airflow(settings: Settings) -> None:
-    inherited = {
-        "PATH": "/bin",
-        "AIRFLOW_CTX_DAG_ID": "x",
-        "_AIRFLOW_PROCESS_CONTEXT": "x",
-        "AIRFLOW__CORE__FERNET_KEY": "secret",
-        "JAVA_HOME": "/java",
-        "STATEWARD_METRICS_TOKEN": "secret",
-    }
-    environment = launch.driver_environment(inherited, settings, STREAM, "r1")
-    assert "secret" not in environment.values()
-    assert not [name for name in environment if "AIRFLOW" in name and not name.startswith("STATEWARD_")]
-    assert environment["JAVA_HOME"] == "/java"
-    assert environment["PYSPARK_PYTHON"] == sys.executable
-    assert environment["STATEWARD_HOME"] == str(settings.home)
-    assert environment[processes.MARK_STREAM] == STREAM
-    assert (Path(environment["SPARK_HOME"]) / "bin" / "spark-submit").is_file()
-
-
-def test_a_driver_works_in_the_folder_of_its_code(settings: Settings, tmp_path: Path) -> None:
-    """Otherwise `-m`, with which Spark starts its Python workers, would find other code first."""
-    code = tmp_path / "release"
-    (code / "spark_jobs").mkdir(parents=True)
-    (code / "spark_jobs" / "__init__.py").write_text("print('of the release')")
-    environment = launch.driver_environment(os.environ, settings, STREAM, "r1", code)
-    command = DriverCommand([sys.executable, "-m", "spark_jobs.__init__"], environment)
-    driver_process.start(command, tmp_path / "log")
-    wait_until((tmp_path / "log").read_text, 20, "it says nothing")
-    assert (tmp_path / "log").read_text().startswith("of the release")
-
-
-def test_a_program_that_is_missing_is_an_error_that_names_it(settings: Settings, tmp_path: Path) -> None:
-    command = DriverCommand(["no-such-program"], {"PATH": "/bin"})
-    with pytest.raises(driver_process.LaunchError, match="no-such-program"):
-        driver_process.start(command, tmp_path / "log")
-
-
-def test_the_resolved_configuration_is_what_a_driver_accepts(settings: Settings) -> None:
-    from spark_jobs.runtime.config import parse_config
-
-    document = launch.resolved_configuration(load_spec(STREAM), settings, "r1")
-    config = parse_config(document, "test")
-    assert (config.stream, config.run_id, config.topic) == (STREAM, "r1", "user_events")
-    assert config.not_before == datetime(2000, 1, 1, tzinfo=UTC)
-    assert (config.state_buckets, config.state_cache_dir) == (64, str(settings.home / "cache" / STREAM))
-
-
-@pytest.mark.parametrize(
-    ("embedded", "cache", "expected"),
-    [(True, "/srv/cache", "/srv/cache"), (False, "/srv/cache", "/srv/cache"), (False, None, None)],
-)
-def test_the_cache_is_the_one_asked_for_and_a_temporary_folder_elsewhere(
-    settings: Settings, embedded: bool, cache: str | None, expected: str | None
-) -> None:
-    spec = load_spec(STREAM)
-    spec = spec.model_copy(update={"state": spec.state.model_copy(update={"cache": cache})})
-    elsewhere = settings.model_copy(update={"embedded": embedded})
-    assert launch.resolved_configuration(spec, elsewhere, "r1")["state_cache_dir"] == expected

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from include.control.decide import (
-    Action,
-    Done,
-    Drain,
-    GiveUp,
-    Healthy,
-    Held,
     Kill,
-    Launch,
     Observed,
     Presence,
-    Suspended,
-    Wait,
 )
-from include.control.health import Finding
-from include.control.incident import Look, Memory, Message, next_incidents
+from include.control.incident import Look, Memory, next_incidents
 from include.control.incident_document import (
     Carried,
     IncidentDocument,
@@ -35,64 +21,28 @@ from include.control.incident_document import (
     to_json,
 )
 from include.control.outbox import put
-from include.control.status import Control, Status
-
-T0 = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
-RESOLVE_AFTER = timedelta(seconds=300)
-NEW = Memory()
-
-SLOW = Finding("warn", "lag", 2000, 1000, "2,000 records behind (limit 1,000)", "a backlog")
-BAD = Finding("critical", "lag", 9000, 5000, "9,000 records behind (limit 5,000)", "a backlog")
-
-# What is seen at a moment: what `decide` says, how many failures are on record, and what the driver says.
-Sight = tuple[Action, int, Status | None]
-
-
-def after(seconds: float) -> datetime:
-    return T0 + timedelta(seconds=seconds)
-
-
-def runs(failures: int = 0, *findings: Finding, progress: bool = True) -> Sight:
-    """The driver runs; `progress`: it has just committed a batch."""
-    status = Status("s", "r1", "running", T0, T0, batch_id=4, last_batch_at=None, caught_up=False)
-    return (
-        Healthy("running, batch 4", findings),
-        failures,
-        replace(status, last_batch_at=T0) if progress else status,
-    )
-
-
-def waits_for_kafka(failures: int = 0) -> Sight:
-    return Healthy("the driver waits by itself"), failures, Status("s", "r1", "waiting", T0, T0)
-
-
-def starts(failures: int = 0) -> Sight:
-    return Wait("the driver is starting"), failures, None
-
-
-def gone(failures: int = 0) -> Sight:
-    return Launch("crash: driver process gone", after_failure=True), failures, None
-
-
-def later(failures: int) -> Sight:
-    return Wait("driver failed: boom; next attempt in 4 s", until=T0), failures, None
-
-
-def hangs(failures: int = 0) -> Sight:
-    return Kill("the driver hangs: its status is 20 s old"), failures, None
-
-
-def given_up(failures: int = 0) -> Sight:
-    return GiveUp("driver failed: boom; restarted 3 times"), failures, None
-
-
-def held(failures: int = 0) -> Sight:
-    return Held("the stream is held"), failures, None
-
-
-STOPPED: Sight = (Done("stopped, as someone has asked"), 0, None)
-SUSPENDED: Sight = (Suspended("suspended by someone"), 0, None)
-LEAVES: Sight = (Drain("asked to drain"), 0, None)
+from tests.unit.sights import (
+    BAD,
+    LEAVES,
+    RESOLVE_AFTER,
+    SLOW,
+    STOPPED,
+    SUSPENDED,
+    T0,
+    Sight,
+    after,
+    control,
+    given_up,
+    gone,
+    hangs,
+    held,
+    later,
+    look,
+    play,
+    runs,
+    starts,
+    waits_for_kafka,
+)
 
 SCENES: list[tuple[str, list[tuple[float, Sight]], list[str]]] = [
     ("all is well", [(0, runs()), (400, runs())], []),
@@ -229,34 +179,6 @@ SCENES: list[tuple[str, list[tuple[float, Sight]], list[str]]] = [
 ]
 
 
-def control(failures: int) -> Control:
-    return Control("s", "running", "r1", T0, "someone", "crash: driver process gone", failures=failures)
-
-
-def look(at: datetime, sight: Sight) -> Look:
-    action, failures, status = sight
-    launched = replace(control(failures), launch=None if status is None else launch_of(status))
-    if status is not None and status.last_batch_at is not None:
-        status = replace(status, last_batch_at=at)
-    if isinstance(action, Kill):
-        launched = replace(launched, launch=launch_of(Status("s", "r1", "running", T0, T0)))
-    return Look("s", action, Observed(launched, status, Presence.ALIVE), at)
-
-
-def launch_of(status: Status):  # type: ignore[no-untyped-def]
-    from include.control.status import Launch as Launched
-
-    return Launched(run_id=status.run_id, at=T0, host="h", log="/l")
-
-
-def play(sights: Sequence[tuple[float, Sight]], memory: Memory = NEW) -> tuple[Memory, list[Message]]:
-    told: list[Message] = []
-    for seconds, sight in sights:
-        memory, messages = next_incidents(memory, look(after(seconds), sight), RESOLVE_AFTER)
-        told.extend(messages)
-    return memory, told
-
-
 @pytest.mark.parametrize(("sights", "expected"), [scene[1:] for scene in SCENES], ids=[s[0] for s in SCENES])
 def test_what_is_told(sights: list[tuple[float, Sight]], expected: list[str]) -> None:
     _, told = play(sights)
@@ -321,65 +243,3 @@ def test_the_document_comes_back_as_it_was_written() -> None:
     carried = Carried(7, memory, tuple(told))
     assert carried_from_json(carried_to_json(carried)) == carried
     assert carried_from_json({"of": "another release"}) is None
-
-
-_SIGHTS = st.one_of(
-    st.builds(runs, st.just(0), progress=st.booleans()),
-    st.builds(runs, st.just(0), st.sampled_from([SLOW, BAD])),
-    st.sampled_from(
-        [
-            gone(),
-            later(0),
-            hangs(),
-            given_up(),
-            starts(),
-            waits_for_kafka(),
-            STOPPED,
-            SUSPENDED,
-            LEAVES,
-            held(),
-        ]
-    ),
-)
-
-
-@given(st.lists(st.tuples(st.integers(1, 400), st.integers(0, 1), _SIGHTS), max_size=60))
-def test_every_incident_is_opened_once_and_then_open_or_resolved(
-    steps: list[tuple[int, int, Sight]],
-) -> None:
-    seconds, failures, sights = 0, 0, []
-    for gap, more, (action, _, status) in steps:
-        seconds, failures = seconds + gap, failures + more
-        sights.append((float(seconds), (action, failures, status)))
-    memory, told = play(sights)
-    of_incident: dict[str, list[str]] = {}
-    for message in told:
-        of_incident.setdefault(message.incident.id, []).append(message.kind)
-    still_open = {incident.id for incident in memory.open}
-    for name, kinds in of_incident.items():
-        assert kinds in (
-            [["opened"], ["opened", "escalated"]]
-            if name in still_open
-            else [["opened", "resolved"], ["opened", "escalated", "resolved"]]
-        )
-    assert still_open <= set(of_incident)
-    assert len({message.id for message in told}) == len(told)
-    # Of a topic, one is over before the next begins.
-    for topic in ("driver", "critical", "warn"):
-        turns = [m.kind for m in told if m.incident.topic == topic and m.kind != "escalated"]
-        assert turns == [("opened", "resolved")[number % 2] for number in range(len(turns))]
-
-
-@given(st.lists(st.tuples(st.integers(1, 400), _SIGHTS), max_size=30), st.integers(0, 29))
-def test_nothing_is_told_twice_by_a_supervisor_that_takes_over(
-    steps: list[tuple[int, Sight]], taken_over_at: int
-) -> None:
-    """It begins with what was written down, which it reads back, and looks at the same stream."""
-    seconds, sights = 0, []
-    for gap, sight in steps:
-        seconds += gap
-        sights.append((float(seconds), sight))
-    memory, first = play(sights[:taken_over_at])
-    read = from_json(to_json(IncidentDocument("s", 1, memory))).memory
-    _, second = play(sights[taken_over_at:], read)
-    assert [m.id for m in [*first, *second]] == [m.id for m in play(sights)[1]]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import configparser
 import os
 import socket
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from include.cli.up import show_addresses
 from include.layout import Layout
 from include.platform.airflow import environment
 from include.platform.java import parse_version
@@ -91,6 +94,17 @@ def test_secrets_are_made_once(tmp_path: Path) -> None:
     first = Secrets.load_or_create(tmp_path)
     assert Secrets.load_or_create(tmp_path) == first
     assert len({first.jwt_secret, first.session_key, first.fernet_key, first.admin_password}) == 4
+
+
+def test_the_login_is_said_again_by_each_up(tmp_path: Path) -> None:
+    settings, said = Settings(home=tmp_path), []
+    for _ in range(2):
+        output = StringIO()
+        show_addresses(Console(file=output, width=200), settings)
+        said.append(output.getvalue())
+    password = Secrets.load_or_create(Layout.of(settings).airflow_home).admin_password
+    assert said[0] == said[1]
+    assert f"login admin / {password}" in said[0]
 
 
 @pytest.mark.parametrize(

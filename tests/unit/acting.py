@@ -1,0 +1,98 @@
+"""A stream that is acted on: real processes, started as drivers are, with a stand-in for the driver."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from include.control import driver_process, launch
+from include.control.act import Controller, Prepared
+from include.control.decide import Healthy
+from include.control.driver_process import DriverCommand
+from include.control.observe import read_control
+from include.control.settle import REACHED, settle
+from include.control.status import Control
+from include.layout import Layout
+from include.settings import CHECKOUT, Settings
+from include.spec import StreamSpec
+from include.spec_health import Health, Restart
+from include.storage import write_json
+from tests.wishing import wish
+
+STREAM = "user_sessions"
+
+
+@dataclass
+class StandInLauncher:
+    """Starts tests/stand_in_driver.py in the way that drivers are started, without Spark."""
+
+    spec: StreamSpec
+    settings: Settings
+    at_start: list[Control | None] = field(default_factory=list)
+    deployed: str = "code1-yaml1"
+
+    def prepare(self, run_id: str, now: datetime, release: str | None) -> Prepared:
+        layout = Layout.of(self.settings)
+        configuration = launch.resolved_configuration(self.spec, self.settings, run_id)
+        write_json(layout.config_uri(STREAM), configuration)
+        return Prepared(driver_process.log_file(layout, STREAM, run_id, now), release or self.deployed)
+
+    def start(self, run_id: str, log_file: Path) -> int:
+        layout = Layout.of(self.settings)
+        self.at_start.append(read_control(layout, STREAM))
+        script = str(CHECKOUT / "tests" / "stand_in_driver.py")
+        arguments = [sys.executable, script, layout.config_uri(STREAM)]
+        environment = launch.driver_environment(os.environ, self.settings, STREAM, run_id)
+        return driver_process.start(DriverCommand(arguments, environment), log_file)
+
+
+def quick(spec: StreamSpec, **health: Any) -> StreamSpec:
+    """The shipped spec with shorter deadlines, so that tests need not wait."""
+    short = Health(
+        max_status_age=timedelta(seconds=2),
+        start_deadline=timedelta(seconds=20),
+        stop_deadline=timedelta(seconds=10),
+    )
+    restart = Restart(backoff=timedelta(milliseconds=50), max_attempts=2, window=timedelta(minutes=5))
+    return spec.model_copy(update={"health": short.model_copy(update=health), "restart": restart})
+
+
+def pause() -> None:
+    threading.Event().wait(0.05)
+
+
+def reach(controller: Controller, expected: type[Any]) -> Any:
+    action = settle(controller, pause, REACHED)
+    assert isinstance(action, expected), action
+    return action
+
+
+def control_of(controller: Controller) -> Control:
+    control = read_control(controller.layout, STREAM)
+    assert control is not None
+    return control
+
+
+def driver_of(controller: Controller) -> psutil.Process:
+    launched = control_of(controller).launch
+    assert launched is not None
+    assert launched.pid is not None
+    return psutil.Process(launched.pid)
+
+
+def starts(controller: Controller) -> list[str]:
+    file = controller.settings.home / "starts"
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def run(controller: Controller) -> psutil.Process:
+    controller.request(wish("run", "test"))
+    reach(controller, Healthy)
+    return driver_of(controller)

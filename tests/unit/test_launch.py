@@ -1,0 +1,94 @@
+"""What a driver is started with: its log, environment, folder and configuration."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from include.control import driver_process, launch, processes
+from include.control.driver_process import DriverCommand
+from include.layout import Layout
+from include.settings import Settings
+from include.spec import load_spec
+from tests.waiting import wait_until
+
+STREAM = "user_sessions"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path / "home")
+
+
+def test_only_the_newest_logs_are_kept(settings: Settings) -> None:
+    layout = Layout.of(settings)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    for day in range(15):
+        driver_process.log_file(layout, STREAM, f"run{day}", start + timedelta(days=day)).touch()
+    kept = sorted(path.name for path in layout.driver_log_dir(STREAM).iterdir())
+    assert len(kept) == driver_process.KEPT_LOGS
+    assert kept[-1] == "driver-20260115T000000Z-run14.log"
+
+
+def test_a_driver_inherits_nothing_of_airflow(settings: Settings) -> None:
+    inherited = {
+        "PATH": "/bin",
+        "AIRFLOW_CTX_DAG_ID": "x",
+        "_AIRFLOW_PROCESS_CONTEXT": "x",
+        "AIRFLOW__CORE__FERNET_KEY": "secret",
+        "JAVA_HOME": "/java",
+        "STATEWARD_METRICS_TOKEN": "secret",
+    }
+    environment = launch.driver_environment(inherited, settings, STREAM, "r1")
+    assert "secret" not in environment.values()
+    assert not [name for name in environment if "AIRFLOW" in name and not name.startswith("STATEWARD_")]
+    assert environment["JAVA_HOME"] == "/java"
+    assert environment["PYSPARK_PYTHON"] == sys.executable
+    assert environment["STATEWARD_HOME"] == str(settings.home)
+    assert environment[processes.MARK_STREAM] == STREAM
+    assert (Path(environment["SPARK_HOME"]) / "bin" / "spark-submit").is_file()
+
+
+def test_a_driver_works_in_the_folder_of_its_code(settings: Settings, tmp_path: Path) -> None:
+    """Otherwise `-m`, with which Spark starts its Python workers, would find other code first."""
+    code = tmp_path / "release"
+    (code / "spark_jobs").mkdir(parents=True)
+    (code / "spark_jobs" / "__init__.py").write_text("print('of the release')")
+    environment = launch.driver_environment(os.environ, settings, STREAM, "r1", code)
+    command = DriverCommand([sys.executable, "-m", "spark_jobs.__init__"], environment)
+    driver_process.start(command, tmp_path / "log")
+    wait_until((tmp_path / "log").read_text, 20, "it says nothing")
+    assert (tmp_path / "log").read_text().startswith("of the release")
+
+
+def test_a_program_that_is_missing_is_an_error_that_names_it(settings: Settings, tmp_path: Path) -> None:
+    command = DriverCommand(["no-such-program"], {"PATH": "/bin"})
+    with pytest.raises(driver_process.LaunchError, match="no-such-program"):
+        driver_process.start(command, tmp_path / "log")
+
+
+def test_the_resolved_configuration_is_what_a_driver_accepts(settings: Settings) -> None:
+    from spark_jobs.runtime.config import parse_config
+
+    document = launch.resolved_configuration(load_spec(STREAM), settings, "r1")
+    config = parse_config(document, "test")
+    assert (config.stream, config.run_id, config.topic) == (STREAM, "r1", "user_events")
+    assert config.not_before == datetime(2000, 1, 1, tzinfo=UTC)
+    assert (config.state_buckets, config.state_cache_dir) == (64, str(settings.home / "cache" / STREAM))
+
+
+@pytest.mark.parametrize(
+    ("embedded", "cache", "expected"),
+    [(True, "/srv/cache", "/srv/cache"), (False, "/srv/cache", "/srv/cache"), (False, None, None)],
+)
+def test_the_cache_is_the_one_asked_for_and_a_temporary_folder_elsewhere(
+    settings: Settings, embedded: bool, cache: str | None, expected: str | None
+) -> None:
+    spec = load_spec(STREAM)
+    spec = spec.model_copy(update={"state": spec.state.model_copy(update={"cache": cache})})
+    elsewhere = settings.model_copy(update={"embedded": embedded})
+    assert launch.resolved_configuration(spec, elsewhere, "r1")["state_cache_dir"] == expected
