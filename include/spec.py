@@ -159,7 +159,7 @@ class StreamSpec(Part):
     @field_validator("tables")
     @classmethod
     def _own_tables(cls, value: list[str]) -> list[str]:
-        taken = sorted(set(value) & {*SHARED_TABLES, "quality_results"})
+        taken = sorted(set(value) & {*SHARED_TABLES, "quality_results", "table_maintenance"})
         if taken or len(set(value)) != len(value):
             raise ValueError(f"expected distinct names other than the shared tables, of which {taken} are")
         return value
