@@ -28,17 +28,27 @@ class Layout:
 
     # Storage that Airflow and Spark both see: URIs.
 
+    @property
+    def tables_uri(self) -> str:
+        """URI of the folder of all Delta tables."""
+        return f"{self.data}/tables"
+
     def table_uri(self, name: str) -> str:
         """Return the URI of the Delta table `name`."""
-        return f"{self.data}/tables/{name}"
+        return f"{self.tables_uri}/{name}"
 
     def checkpoint_uri(self, stream: str) -> str:
         """Return the URI of the folder with the stream's checkpoints, one for each generation."""
         return f"{self.data}/checkpoints/{stream}"
 
+    @property
+    def savepoints_root_uri(self) -> str:
+        """URI of the folder of all streams' savepoints."""
+        return f"{self.data}/savepoints"
+
     def savepoints_uri(self, stream: str) -> str:
         """Return the URI of the folder with the stream's savepoints."""
-        return f"{self.data}/savepoints/{stream}"
+        return f"{self.savepoints_root_uri}/{stream}"
 
     @property
     def operations_uri(self) -> str:

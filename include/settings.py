@@ -59,6 +59,10 @@ class Settings(BaseSettings):
         default=CHECKOUT / "include" / "notifiers.yaml",
         description="YAML file that lists who is told of incidents (docs/alerts.md)",
     )
+    maintenance: Path = Field(
+        default=CHECKOUT / "include" / "maintenance.yaml",
+        description="YAML file that says how long each table keeps its history (docs/maintenance.md)",
+    )
     resolve_after_s: float = Field(
         default=300.0,
         ge=0,
@@ -103,7 +107,7 @@ class Settings(BaseSettings):
         default=45.0, gt=0, description="between SIGTERM and SIGKILL of a driver, seconds"
     )
 
-    @field_validator("home", "jars", "jobs", "streams", "notifiers")
+    @field_validator("home", "jars", "jobs", "streams", "notifiers", "maintenance")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
         # Parts run in other working directories than the shell the setting was typed in.

@@ -16,6 +16,9 @@ from include.spec_problems import Problem, YamlDocument, parse_yaml, problems_of
 from include.spec_reconciliation import Reconciliation
 from include.spec_state import Savepoints, State
 
+PLATFORM_TABLES = ("quality_results", "reconciliations", "table_maintenance")
+"""Tables that no stream writes."""
+
 SHARED_TABLES = ("dead_letters", "late_events", "batch_counts")
 """Tables that every stream writes beside its own."""
 
@@ -161,7 +164,7 @@ class StreamSpec(Part):
     @field_validator("tables")
     @classmethod
     def _own_tables(cls, value: list[str]) -> list[str]:
-        taken = sorted(set(value) & {*SHARED_TABLES, "quality_results", "reconciliations"})
+        taken = sorted(set(value) & {*SHARED_TABLES, *PLATFORM_TABLES})
         if taken or len(set(value)) != len(value):
             raise ValueError(f"expected distinct names other than the shared tables, of which {taken} are")
         return value

@@ -193,6 +193,21 @@ def backfill(  # noqa: PLR0917 - Typer's form of a command line
 
 
 @app.command(rich_help_panel=STREAMS)
+def maintenance(
+    table: Annotated[
+        list[str] | None, typer.Option("--table", help="Only this table; may be repeated.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")
+    ] = False,
+) -> None:
+    """Compact, vacuum and clean the log of tables, beside running streams (docs/maintenance.md)."""
+    from include.cli.maintenance import run
+
+    run(table or (), dry_run=dry_run)
+
+
+@app.command(rich_help_panel=STREAMS)
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave everything running at the end.")] = False,
 ) -> None:

@@ -11,7 +11,7 @@ MAX_COMMITS_READ = 1000
 """More commits than this since the last validation are not read one by one: the table is overdue."""
 
 # They rewrite data or make room for it; "CREATE TABLE AS SELECT" has a name of its own.
-_WITHOUT_NEW_DATA = {"CREATE TABLE", "OPTIMIZE", "VACUUM START", "VACUUM END"}
+_WITHOUT_NEW_DATA = {"CREATE TABLE", "OPTIMIZE", "SET TBLPROPERTIES", "VACUUM START", "VACUUM END"}
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 

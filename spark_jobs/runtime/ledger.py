@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from spark_jobs.runtime.commits import overtaking
 from spark_jobs.runtime.kept_table import KeptTable
 from spark_jobs.runtime.rows import COUNT_NAMES
 
@@ -74,10 +75,14 @@ class Ledger:
         """Put a batch on record, once: a batch that runs again changes nothing."""
         if batch.is_empty or batch.batch_id <= self._last_batch:
             return
-        table = self._table.current()
-        written = table.transaction_version(self._app_id)
-        if written is None or written < batch.batch_id:
-            self._write(table, batch, epoch, run_id)
+
+        def write() -> None:
+            table = self._table.current()
+            written = table.transaction_version(self._app_id)
+            if written is None or written < batch.batch_id:
+                self._write(table, batch, epoch, run_id)
+
+        overtaking("batch_counts", write)
         before = self._history[-1][1]
         row = {**batch.counts, "rows_out": batch.rows_out}
         self._history.append((batch.batch_id, {name: before[name] + row[name] for name in before}))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 
+from spark_jobs.runtime.commits import overtaking
 from spark_jobs.runtime.current_rows import newest_rows, upsert
 from spark_jobs.runtime.ledger import BatchCounts, Ledger
 from spark_jobs.runtime.rows import COUNT_NAMES, KIND_COUNTS, SchemaError, decode_rows, row_schema
@@ -94,8 +95,7 @@ class BatchSink:
         ]
         for target, rows in unpacked:
             if rows.num_rows:
-                self._check_lease()
-                self._commit(target, rows, batch_id)
+                self._commit(target, self._marked(target, rows, batch_id), batch_id)
         rows_out = sum(rows.num_rows for target, rows in unpacked if not target.shared)
         documents: list[dict[str, Any]] = [json.loads(payload.to_pybytes()) for _, payload in counts]
         for document in documents:
@@ -133,18 +133,24 @@ class BatchSink:
         return pa.concat_tables(parts).combine_chunks() if parts else schema.empty_table()
 
     def _commit(self, target: Target, rows: pa.Table, batch_id: int) -> None:
+        def write() -> None:
+            self._check_lease()
+            self._write(target, rows, batch_id)
+
+        overtaking(target.uri, write)
+
+    def _write(self, target: Target, rows: pa.Table, batch_id: int) -> None:
         # Opened anew each time: a table object that is kept and updated grows by 100 kB a commit.
         table = DeltaTable(target.uri)
         app_id = f"{self._generation}:{target.table.name}"
         written = table.transaction_version(app_id)
         if written is not None and written >= batch_id:
             return
-        marked = self._marked(target, rows, batch_id)
         commit = CommitProperties(app_transactions=[Transaction(app_id, batch_id)])
         if key := target.table.current_by:
-            upsert(table, newest_rows(marked, key), key, _WRITER, commit)
+            upsert(table, newest_rows(rows, key), key, _WRITER, commit)
         else:
-            write_deltalake(table, marked, mode="append", writer_properties=_WRITER, commit_properties=commit)
+            write_deltalake(table, rows, mode="append", writer_properties=_WRITER, commit_properties=commit)
 
     def _marked(self, target: Target, rows: pa.Table, batch_id: int) -> pa.Table:
         """The rows with all of the table's columns."""

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from spark_jobs.runtime import sink as sink_module
 from spark_jobs.runtime.ledger import Ledger
 from spark_jobs.runtime.rows import KIND_COUNTS, decode_rows, encode_rows, row_schema
 from spark_jobs.runtime.sink import BatchSink
@@ -189,6 +190,46 @@ def test_a_batch_that_runs_again_writes_nothing_twice(sinks: Sinks) -> None:
     assert sinks.versions() == before
     sinks.sink(generation="g2")(FULL, 3)  # type: ignore[arg-type]
     assert len(sinks.rows(VISITS)) == 6, "another checkpoint is another history"
+
+
+def test_an_upsert_that_a_compaction_has_overtaken_is_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current = Table("current", "The last visit", VISITS.columns, current_by=("user_id",))
+    uri = f"file://{tmp_path}/current"
+    current.create(uri)
+    BATCH_COUNTS.create(f"file://{tmp_path}/batch_counts")
+    sink = BatchSink(
+        stream="visits",
+        run_id="run-1",
+        outputs=((current, uri, False),),
+        generation="g1",
+        ledger=Ledger(f"file://{tmp_path}/batch_counts", "visits", "g1"),
+        check_lease=lambda: 5,
+        note_timers=lambda timers: None,
+    )
+    for batch, user in enumerate("abc"):
+        sink(Batch(part(current, (user, *VISIT[1:]))), batch)  # type: ignore[arg-type]
+    upserts = []
+    upsert = sink_module.upsert
+
+    def overtaken(table: DeltaTable, *args: Any) -> None:
+        upserts.append(table.version())
+        if len(upserts) == 1:
+            assert DeltaTable(uri).optimize.compact()["numFilesRemoved"] == 3
+        upsert(table, *args)
+
+    monkeypatch.setattr(sink_module, "upsert", overtaken)
+    sink(Batch(part(current, ("b", 2_000, *VISIT[2:]))), 3)  # type: ignore[arg-type]
+
+    assert len(upserts) == 2, "it was overtaken once"
+    rows = DeltaTable(uri).to_pyarrow_table().to_pylist()
+    assert {row["user_id"]: row["started_at"] for row in rows} == {
+        "a": at(1_000),
+        "b": at(2_000),
+        "c": at(1_000),
+    }
+    assert len(rows) == 3
 
 
 @pytest.mark.parametrize("call", range(1, 7))

@@ -1,0 +1,1 @@
+"""Maintenance of Delta tables beside running streams, without Spark."""

@@ -1,0 +1,36 @@
+"""A write that is tried again when somebody else's commit has come between."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from deltalake.exceptions import CommitFailedError
+
+_LOG = logging.getLogger(__name__)
+# Beside a stream only maintenance and restores of other streams commit, a few times an hour.
+_MOST_TRIES = 5
+
+
+def overtaking(what: str, write: Callable[[], None]) -> None:
+    """Write, and again when it was overtaken.
+
+    Delta lets two appends pass each other. An upsert fails when the files that it replaces were compacted
+    meanwhile, and any write when a property of the table was changed. Such a commit has left nothing in the
+    table.
+
+    Args:
+        what: The table, for the log.
+        write: Opens the table as it is now, sees what is already written, and writes the rest.
+
+    Raises:
+        CommitFailedError: It was overtaken each time.
+    """
+    for attempt in range(1, _MOST_TRIES + 1):
+        try:
+            write()
+            return
+        except CommitFailedError as error:
+            if attempt == _MOST_TRIES:
+                raise
+            _LOG.info("%s: somebody else wrote at the same time, trying again (%s)", what, error)
