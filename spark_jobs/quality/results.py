@@ -6,8 +6,6 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.quality.failing_rows import BATCH, failing_rows_query
-
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -36,16 +34,17 @@ _SCHEMA = {
     "docs_path": "text",
 }
 SAMPLE_ROWS = 5
-_VIEW = "stateward_validated_table"
 
 
 @dataclass(frozen=True)
 class Validation:
-    """One run of a suite on one version of a table.
+    """One run of a suite on a range of a table's versions.
 
     Attributes:
         table_id: the table's own identifier, which changes when it is dropped and created again.
-        version: the Delta version that was read.
+        from_version: the first Delta version of the range; 0 when it is the table's first validation.
+        version: the last one, at which the table was read.
+        as_of: what counted as now, UTC.
         run_id: names this validation; its results are written once, however often it is tried.
         validated_at: when, UTC.
     """
@@ -53,26 +52,19 @@ class Validation:
     stream: str
     table: str
     table_id: str
+    from_version: int
     version: int
     run_id: str
     suite: str
+    as_of: datetime
     validated_at: datetime
 
 
-def failing_rows(frame: DataFrame, outcome: Outcome) -> str | None:
-    """Return up to five rows of `frame` that break the expectation, as a JSON list, or None."""
-    from pyspark.errors import AnalysisException
-
-    query = failing_rows_query(outcome.expectation)
-    if outcome.success or query is None:
+def sample_of(breaking: DataFrame | None) -> str | None:
+    """Return up to five of the rows as a JSON list, or None when there is no frame."""
+    if breaking is None:
         return None
-    frame.createOrReplaceTempView(_VIEW)
-    try:
-        sample = frame.sparkSession.sql(query.replace(BATCH, _VIEW)).limit(SAMPLE_ROWS)
-        rows = sample.selectExpr("to_json(struct(*)) AS row").collect()
-    except AnalysisException:
-        # The column itself is missing or of another type, which the outcome says already.
-        return None
+    rows = breaking.limit(SAMPLE_ROWS).selectExpr("to_json(struct(*)) AS row").collect()
     return json.dumps([json.loads(row[0]) for row in rows], ensure_ascii=False)
 
 

@@ -27,6 +27,7 @@ from filelock import FileLock
 
 from spark_jobs.quality import results
 from spark_jobs.quality.suite import Suite, SuiteError, load_suite
+from spark_jobs.quality.validated import Validated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,10 +118,20 @@ def validate(session: Callable[[], SparkSession], request: Request) -> list[Outc
     now = datetime.now(UTC)
     frame = read(session(), request, pinned)
     outcomes, docs_path = _run(request, suite, frame, pinned.version, now)
-    sampled = [(outcome, results.failing_rows(frame, outcome)) for outcome in outcomes]
     validation = results.Validation(
-        request.stream, request.table, pinned.table_id, pinned.version, request.run_id, suite.name, now
+        stream=request.stream,
+        table=request.table,
+        table_id=pinned.table_id,
+        from_version=0,
+        version=pinned.version,
+        run_id=request.run_id,
+        suite=suite.name,
+        as_of=now,
+        validated_at=now,
     )
+    done = Validated(validation, tuple(outcomes), frame)
+    # Here the outcomes are known and all failing rows at hand: `done.failing_frame(outcome)`.
+    sampled = [(outcome, results.sample_of(done.breaking_frame(outcome))) for outcome in outcomes]
     # Last, because its rows say that this version is validated and where its page is.
     results.write_results(request.results_uri, validation, sampled, docs_path)
     return outcomes
