@@ -18,6 +18,9 @@ from include.spec_state import Savepoints, State
 SHARED_TABLES = ("dead_letters", "late_events", "batch_counts")
 """Tables that every stream writes beside its own."""
 
+QUALITY_TABLES = ("quality_results", "quality_validations")
+"""Tables that validations write."""
+
 STREAMS_FOLDER = Path(__file__).resolve().parent / "streams"
 
 _MEMORY = r"^[1-9][0-9]*[mg]$"
@@ -109,10 +112,9 @@ class Lease(Part):
 
 
 class Quality(Part):
-    """Which table is validated against which suite, and when."""
+    """Which tables are validated, each against the suite of its name, and when."""
 
-    table: Name
-    suite: Name
+    tables: Annotated[list[Name], Field(min_length=1)]
     settle: Span = timedelta(seconds=10)
     max_staleness: Duration = timedelta(minutes=15)
     schedule: str | None = "0 3 * * *"
@@ -159,15 +161,16 @@ class StreamSpec(Part):
     @field_validator("tables")
     @classmethod
     def _own_tables(cls, value: list[str]) -> list[str]:
-        taken = sorted(set(value) & {*SHARED_TABLES, "quality_results"})
+        taken = sorted(set(value) & {*SHARED_TABLES, *QUALITY_TABLES})
         if taken or len(set(value)) != len(value):
             raise ValueError(f"expected distinct names other than the shared tables, of which {taken} are")
         return value
 
     @model_validator(mode="after")
-    def _quality_knows_its_table(self) -> Self:
-        if self.quality and self.quality.table not in self.tables:
-            raise ValueError(f"expected quality.table to be one of tables {self.tables}")
+    def _quality_knows_its_tables(self) -> Self:
+        named = self.quality.tables if self.quality else []
+        if not set(named) <= set(self.tables) or len(set(named)) != len(named):
+            raise ValueError(f"expected quality.tables to be some of tables {self.tables}, each once")
         return self
 
     @model_validator(mode="after")

@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_jobs.quality.expectations import Outcome
-    from spark_jobs.quality.results import Validation
+    from spark_jobs.quality.frames import Frames
+    from spark_jobs.quality.records import Validation
 
-_VIEW = "stateward_validated_table"
+_VIEW = "rows_of_the_expectation"
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,12 @@ class Validated:
     Attributes:
         validation: what was validated.
         outcomes: one per expectation, in the suite's order.
-        frame: the rows they are about.
+        frames: the rows they are about.
     """
 
     validation: Validation
     outcomes: tuple[Outcome, ...]
-    frame: DataFrame
+    frames: Frames
 
     def failing_frame(self, outcome: Outcome) -> DataFrame | None:
         """Return all rows of the table that break the expectation, with the table's columns as they are.
@@ -38,18 +39,20 @@ class Validated:
             rows of the table.
         """
         found = self.breaking_frame(outcome)
-        return found if found is not None and found.columns == self.frame.columns else None
+        return found if found is not None and found.columns == self.frames.table.columns else None
 
     def breaking_frame(self, outcome: Outcome) -> DataFrame | None:
-        """Return whatever the expectation's own query finds, which may be other rows than the table's."""
+        """Return whatever breaks the expectation; its own query may find other rows than the table's."""
         from pyspark.errors import AnalysisException
 
-        query = failing_rows_query(outcome.expectation)
+        expectation = outcome.expectation
+        query = failing_rows_query(expectation.type, outcome.kwargs)
         if outcome.success or query is None:
             return None
-        self.frame.createOrReplaceTempView(_VIEW)
+        frame = self.frames.batch if expectation.query is not None else self.frames.of(expectation)[1]
+        frame.createOrReplaceTempView(_VIEW)
         try:
-            return self.frame.sparkSession.sql(query.replace(BATCH, _VIEW))
+            return self.frames.spark.sql(query.replace(BATCH, _VIEW))
         except AnalysisException:
             # The column itself is missing or of another type, which the outcome says already.
             return None
