@@ -1,78 +1,114 @@
-"""One DAG per stream that has a quality section: validate its table after changes, and on a schedule."""
+"""One DAG per stream that has a quality section: validate its tables after changes, and on a schedule."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
-from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, AssetWatcher, CronTriggerTimetable, Param
+from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, AssetWatcher, CronTriggerTimetable, Param
 
 from include.layout import Layout
 from include.operators.validate_table import ValidateTableOperator
 from include.settings import Settings
-from include.spec import Quality, StreamSpec, load_specs
+from include.spec import SHARED_TABLES, Quality, StreamSpec, load_specs
 from include.triggers.table_update import TableUpdateTrigger
 
-_VERSION = Param(
-    None,
-    type=["null", "integer"],
-    minimum=0,
-    title="Version",
-    description="Delta version to validate. Empty: the one that changed, or the latest.",
-)
+SHARED = "shared"
+"""Stands for a stream where a table is that of all streams."""
 
 
-def table_asset(stream: str, quality: Quality) -> Asset:
-    """Return the stream's table as an asset that watches its own versions."""
+def params(tables: list[str]) -> dict[str, Param]:
+    """Return the form of a run: which table, and which of its versions."""
+    version: dict[str, Any] = {"type": ["null", "integer"], "minimum": 0}
+    return {
+        "table": Param(
+            tables[0] if len(tables) == 1 else None,
+            type=["null", "string"],
+            enum=[None, *tables],
+            title="Table",
+            description="Empty: all of them, or those that changed.",
+        ),
+        "from_version": Param(
+            None,
+            **version,
+            title="From version",
+            description="First Delta version to validate. Empty: the one after the last that was validated."
+            " A range that has been validated before is validated again as it was.",
+        ),
+        "to_version": Param(
+            None, **version, title="To version", description="The last one. Empty: the latest."
+        ),
+    }
+
+
+def table_asset(stream: str, table: str, quality: Quality) -> Asset:
+    """Return a table of a stream as an asset that watches its own versions."""
     layout = Layout.of()
     trigger = TableUpdateTrigger(
-        table_uri=layout.table_uri(quality.table),
-        results_uri=layout.table_uri("quality_results"),
+        table_uri=layout.table_uri(table),
+        validations_uri=layout.table_uri("quality_validations"),
         stream=stream,
-        table=quality.table,
+        table=table,
         settle_s=quality.settle.total_seconds(),
         max_staleness_s=quality.max_staleness.total_seconds(),
     )
     return Asset(
-        name=f"{stream}.{quality.table}",
-        uri=layout.table_uri(quality.table),
-        watchers=[AssetWatcher(name=f"{stream}.{quality.table} versions", trigger=trigger)],
+        name=f"{stream}.{table}",
+        uri=layout.table_uri(table),
+        watchers=[AssetWatcher(name=f"{stream}.{table} versions", trigger=trigger)],
     )
 
 
-def quality_dag(spec: StreamSpec, quality: Quality) -> DAG:
-    """Return the DAG that validates the table of one stream."""
-    asset = table_asset(spec.stream, quality)
-    schedule = (
-        AssetOrTimeSchedule(timetable=CronTriggerTimetable(quality.schedule, timezone="UTC"), assets=[asset])
-        if quality.schedule
-        else [asset]
-    )
+def quality_dag(stream: str, tables: list[str], schedule: Any, *, owner: str, conn_id: str) -> DAG:
+    """Return the DAG that validates tables, one after the other."""
     with DAG(
-        dag_id=f"quality_{spec.stream}",
-        description=f"Validates {quality.table} of {spec.stream} against the suite {quality.suite}.",
+        dag_id=f"quality_{stream}",
+        description=f"Validates {', '.join(tables)}.",
         schedule=schedule,
         # No start_date: with one, the last missed time of the schedule would run as soon as the DAG is known.
         catchup=False,
         max_active_runs=1,
+        # Each is a Spark job beside the streams.
+        max_active_tasks=1,
         # A paused DAG has no asset watcher.
         is_paused_upon_creation=False,
-        params={"version": _VERSION},
-        tags=["stateward", "quality", spec.stream],
-        default_args={"owner": spec.owner},
+        params=params(tables),
+        tags=["stateward", "quality", stream],
+        default_args={"owner": owner},
     ) as dag:
-        ValidateTableOperator(
-            task_id="validate",
-            stream=spec.stream,
-            table=quality.table,
-            suite=quality.suite,
-            conn_id=spec.spark.conn_id,
-            retries=2,
-            retry_delay=timedelta(seconds=30),
-            execution_timeout=timedelta(minutes=30),
-        )
+        for table in tables:
+            ValidateTableOperator(
+                task_id="validate" if len(tables) == 1 else f"validate_{table}",
+                stream=stream,
+                table=table,
+                conn_id=conn_id,
+                retries=2,
+                retry_delay=timedelta(seconds=30),
+                execution_timeout=timedelta(minutes=30),
+            )
     return dag
+
+
+def stream_dag(spec: StreamSpec, quality: Quality) -> DAG:
+    """Return the DAG that validates the tables of one stream."""
+    assets = AssetAny(*(table_asset(spec.stream, table, quality) for table in quality.tables))
+    schedule = (
+        AssetOrTimeSchedule(timetable=CronTriggerTimetable(quality.schedule, timezone="UTC"), assets=assets)
+        if quality.schedule
+        else assets
+    )
+    return quality_dag(spec.stream, quality.tables, schedule, owner=spec.owner, conn_id=spec.spark.conn_id)
 
 
 for _spec in load_specs(Settings().streams)[0]:
     if _spec.quality:
-        globals()[f"quality_{_spec.stream}"] = quality_dag(_spec, _spec.quality)
+        globals()[f"quality_{_spec.stream}"] = stream_dag(_spec, _spec.quality)
+
+# They change with every batch of every stream: once a day is enough for them.
+globals()[f"quality_{SHARED}"] = quality_dag(
+    SHARED,
+    list(SHARED_TABLES),
+    CronTriggerTimetable("0 5 * * *", timezone="UTC"),
+    owner="stateward",
+    conn_id="spark_default",
+)

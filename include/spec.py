@@ -16,7 +16,13 @@ from include.spec_problems import Problem, YamlDocument, parse_yaml, problems_of
 from include.spec_reconciliation import Reconciliation
 from include.spec_state import Savepoints, State
 
-PLATFORM_TABLES = ("quality_results", "reconciliations", "table_maintenance")
+PLATFORM_TABLES = (
+    "quality_results",
+    "quality_validations",
+    "quarantine",
+    "reconciliations",
+    "table_maintenance",
+)
 """Tables that no stream writes."""
 
 SHARED_TABLES = ("dead_letters", "late_events", "batch_counts")
@@ -113,10 +119,9 @@ class Lease(Part):
 
 
 class Quality(Part):
-    """Which table is validated against which suite, and when."""
+    """Which tables are validated, each against the suite of its name, and when."""
 
-    table: Name
-    suite: Name
+    tables: Annotated[list[Name], Field(min_length=1)]
     settle: Span = timedelta(seconds=10)
     max_staleness: Duration = timedelta(minutes=15)
     schedule: str | None = "0 3 * * *"
@@ -170,9 +175,10 @@ class StreamSpec(Part):
         return value
 
     @model_validator(mode="after")
-    def _quality_knows_its_table(self) -> Self:
-        if self.quality and self.quality.table not in self.tables:
-            raise ValueError(f"expected quality.table to be one of tables {self.tables}")
+    def _quality_knows_its_tables(self) -> Self:
+        named = self.quality.tables if self.quality else []
+        if not set(named) <= set(self.tables) or len(set(named)) != len(named):
+            raise ValueError(f"expected quality.tables to be some of tables {self.tables}, each once")
         return self
 
     @model_validator(mode="after")

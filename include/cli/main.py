@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from include.cli.quality import app as quality
 from include.cli.state import app as state
 
 PLATFORM, STREAMS, SETUP = "Platform", "Streams", "Setup"
@@ -25,6 +26,7 @@ app = typer.Typer(
 
 
 app.add_typer(state, name="state", rich_help_panel=STREAMS)
+app.add_typer(quality, name="quality", rich_help_panel=STREAMS)
 
 
 @app.command(rich_help_panel=PLATFORM)

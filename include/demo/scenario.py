@@ -173,15 +173,16 @@ class Scenario:
     def _wait_for_quality(self, api: AirflowApi) -> QualityVerdict:
         quality = self.spec.quality
         assert quality is not None
-        version = table_version(self._layout.table_uri(quality.table))
+        [table] = quality.tables
+        version = table_version(self._layout.table_uri(table))
         if version is None:
-            raise DemoError(f"the stream has caught up and there is no table {quality.table}")
-        self._report("quality", f"validating {quality.table}, version {version}")
+            raise DemoError(f"the stream has caught up and there is no table {table}")
+        self._report("quality", f"validating {table}, version {version}")
         verdict = _poll(
-            lambda: read_quality(self._layout, STREAM, quality.table, version),
+            lambda: read_quality(self._layout, STREAM, table, version),
             _QUALITY_TIMEOUT_S,
             lambda: (
-                f"no validation of {quality.table} at version {version} or later; runs of quality_{STREAM}: "
+                f"no validation of {table} at version {version} or later; runs of quality_{STREAM}: "
                 f"{list(api.runs(f'quality_{STREAM}').values())}"
             ),
         )

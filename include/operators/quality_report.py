@@ -23,7 +23,8 @@ class QualityReport:
     """The results of one validation.
 
     Attributes:
-        version: the Delta version that was validated.
+        from_version: the first Delta version that was validated.
+        version: the last one.
         expectations: how many were evaluated.
         failed: those that do not hold, the critical ones first.
         docs_path: the report's page below the Data Docs folder.
@@ -31,6 +32,7 @@ class QualityReport:
 
     stream: str
     table: str
+    from_version: int
     version: int
     expectations: int
     failed: tuple[FailedExpectation, ...]
@@ -45,7 +47,7 @@ class QualityReport:
         """Say what does not hold and where to read on."""
         lines = [
             f"{self.stream}: {len(self.failed)} of {self.expectations} expectations do not hold for"
-            f" {self.table} at version {self.version}.",
+            f" {self.table}, versions {self.from_version} to {self.version}.",
             *(f"  - {item.name} ({item.severity}): {item.observed}" for item in self.failed),
             f"Report: {airflow_url.rstrip('/')}{self.url_path}",
             "What each of them means and what to do is on the page of the suite, linked from the report.",
@@ -54,20 +56,27 @@ class QualityReport:
         return "\n".join(lines)
 
 
-def read_report(results_uri: str, stream: str, run_id: str) -> QualityReport | None:
-    """Return the report of validation `run_id`, or None when it wrote no results."""
+def read_report(results_uri: str, stream: str, table: str, run_id: str) -> QualityReport | None:
+    """Return the report of validation `run_id` of a table, or None when it wrote no results."""
     from deltalake import DeltaTable
 
     if not DeltaTable.is_deltatable(results_uri):
         return None
-    rows = (
-        DeltaTable(results_uri)
-        .to_pyarrow_table(
-            filters=[("stream", "=", stream), ("run_id", "=", run_id)],
-            columns=["table", "table_version", "name", "severity", "success", "observed_value", "docs_path"],
-        )
-        .to_pylist()
-    )
+    results = DeltaTable(results_uri)
+    if "from_version" not in {field.name for field in results.schema().fields}:
+        return None  # nothing was written to it since an earlier release
+    rows = results.to_pyarrow_table(
+        filters=[("stream", "=", stream), ("table", "=", table), ("run_id", "=", run_id)],
+        columns=[
+            "from_version",
+            "table_version",
+            "name",
+            "severity",
+            "success",
+            "observed_value",
+            "docs_path",
+        ],
+    ).to_pylist()
     if not rows:
         return None
     failed = [
@@ -75,10 +84,11 @@ def read_report(results_uri: str, stream: str, run_id: str) -> QualityReport | N
         for row in rows
         if not row["success"]
     ]
-    order = ("critical", "warning", "info")
+    order = ("critical", "warn")
     return QualityReport(
         stream=stream,
-        table=rows[0]["table"],
+        table=table,
+        from_version=rows[0]["from_version"],
         version=rows[0]["table_version"],
         expectations=len(rows),
         failed=tuple(sorted(failed, key=lambda item: (order.index(item.severity), item.name))),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -50,25 +51,24 @@ class DataDocsLink(BaseOperatorLink):
 
 
 class ValidateTableOperator(SparkSubmitOperator):
-    """Runs a suite on one version of a table, by the Spark connection.
+    """Runs the suite of a table on the versions that are due, or asked for, by the Spark connection.
 
     Fails with `AirflowFailException`, and so without a retry, when an expectation does not hold; fails with a
-    retry when the validation could not be done; skips when there is no table yet. Never touches the stream.
+    retry when the validation could not be done; skips when there is no table yet, or when the run is about
+    another one. Never touches the stream.
 
     Args:
         stream: the stream that writes the table.
-        table: the table's name.
-        suite: name of the suite in `include/quality`.
+        table: the table's name, and that of its suite in `include/quality`.
     """
 
     operator_extra_links = (DataDocsLink(),)
 
-    def __init__(self, *, stream: str, table: str, suite: str, **kwargs: Any) -> None:
-        kwargs.setdefault("name", f"quality {stream}")
+    def __init__(self, *, stream: str, table: str, **kwargs: Any) -> None:
+        kwargs.setdefault("name", f"quality {stream} {table}")
         super().__init__(application=str(_APPLICATION), conf=dict(_CONF), **kwargs)
         self.stream = stream
         self.table = table
-        self.suite = suite
 
     def execute(self, context: Context) -> None:
         """Submit the job and judge by the results it wrote.
@@ -80,20 +80,24 @@ class ValidateTableOperator(SparkSubmitOperator):
         """
         settings = Settings()
         layout = Layout.of(settings)
-        self._skip_without_table(layout.table_uri(self.table))
+        asked = requested(context, self.table)
+        uri = layout.table_uri(self.table)
+        if not is_wanted(context, self.table):
+            raise AirflowSkipException(f"{self.stream}: this run is not about {self.table}.")
+        self._skip_without_table(uri)
         ti = context["ti"]
         run_id = f"{ti.dag_id}/{ti.run_id}/{ti.try_number}"
-        self._prepare(settings, requested_version(context), run_id)
+        self._prepare(settings, asked, run_id)
         results_uri = layout.table_uri("quality_results")
         try:
             super().execute(context)
         except AirflowException:
             # The submit fails for a failed expectation too; what it wrote tells the two apart.
-            report = read_report(results_uri, self.stream, run_id)
+            report = read_report(results_uri, self.stream, self.table, run_id)
             if report is None or not report.failed:
                 raise
         else:
-            report = read_report(results_uri, self.stream, run_id)
+            report = read_report(results_uri, self.stream, self.table, run_id)
         self._judge(context, report, settings.airflow_url, run_id)
 
     def _judge(self, context: Context, report: QualityReport | None, airflow_url: str, run_id: str) -> None:
@@ -106,10 +110,11 @@ class ValidateTableOperator(SparkSubmitOperator):
         if report.failed:
             raise AirflowFailException(report.message(airflow_url))
         self.log.info(
-            "%s: all %d expectations hold for %s at version %d",
+            "%s: all %d expectations hold for %s, versions %d to %d",
             self.stream,
             report.expectations,
             self.table,
+            report.from_version,
             report.version,
         )
 
@@ -121,7 +126,7 @@ class ValidateTableOperator(SparkSubmitOperator):
                 f"{self.stream}: there is no table at {uri} yet; it appears with the stream's first batch."
             )
 
-    def _prepare(self, settings: Settings, version: int | None, run_id: str) -> None:
+    def _prepare(self, settings: Settings, asked: Asked, run_id: str) -> None:
         layout = Layout.of(settings)
         self.jars = ",".join(str(path) for path in sorted((settings.jars / "spark").glob("*.jar")))
         # The environment's own interpreter and spark-submit; others on the machine lack the libraries.
@@ -136,8 +141,9 @@ class ValidateTableOperator(SparkSubmitOperator):
             "--stream": self.stream,
             "--table": self.table,
             "--table-uri": layout.table_uri(self.table),
-            "--version": "latest" if version is None else str(version),
-            "--suite-file": str(_SUITES / f"{self.suite}.yaml"),
+            "--from-version": "next" if asked.from_version is None else str(asked.from_version),
+            "--to-version": "latest" if asked.to_version is None else str(asked.to_version),
+            "--suite-file": str(_SUITES / f"{self.table}.yaml"),
             "--results-uri": layout.table_uri("quality_results"),
             "--docs-dir": layout.data_docs_uri,
             "--run-id": run_id,
@@ -145,15 +151,45 @@ class ValidateTableOperator(SparkSubmitOperator):
         self.application_args = [part for pair in arguments.items() for part in pair]
 
 
-def requested_version(context: Context) -> int | None:
-    """Return the version asked for: by the run's parameter, else by the asset event; None for the latest."""
-    version = context["params"].get("version")
-    if version is not None:
-        return int(version)
-    versions = [
-        int(event.extra["payload"]["version"])
+@dataclass(frozen=True)
+class Asked:
+    """What the form of a run asks for.
+
+    Attributes:
+        from_version: first version to validate; None for the one after the last that was validated.
+        to_version: the last one; None for the latest when the job starts, so that runs which come late catch
+            up with whatever has been written, and leave nothing out.
+    """
+
+    from_version: int | None
+    to_version: int | None
+
+
+def requested(context: Context, table: str) -> Asked:
+    """Return the range asked for in the form.
+
+    Raises:
+        AirflowFailException: a range is given, and not which of several tables it is of.
+    """
+    params = context["params"]
+    asked = Asked(params.get("from_version"), params.get("to_version"))
+    if asked != Asked(None, None) and params.get("table") is None:
+        raise AirflowFailException(
+            f"{table}: expected the table that the range of versions is of, found none. Trigger the run again"
+            " and choose one; each table has versions of its own."
+        )
+    return asked
+
+
+def is_wanted(context: Context, table: str) -> bool:
+    """Tell whether the run is about the table: it was chosen, or has changed, or all of them are due."""
+    chosen = context["params"].get("table")
+    if chosen is not None:
+        return bool(chosen == table)
+    changed = {
+        event.extra["payload"]["table"]
         for events in context["triggering_asset_events"].values()
         for event in events
-        if "version" in (event.extra.get("payload") or {})
-    ]
-    return max(versions, default=None)
+        if event.extra.get("payload")
+    }
+    return not changed or table in changed

@@ -46,7 +46,7 @@ class Changes:
         version: the latest version.
         first_at: when the earliest of those commits was made; None when there is none.
         last_at: when the latest of them was made; None when there is none.
-        validated_version: latest version with results; -1 when there is none.
+        validated_version: the version up to which all have been validated; -1 when none has.
     """
 
     table_id: str
@@ -96,12 +96,12 @@ def commit_times(commits: Iterable[Mapping[str, Any]]) -> list[datetime]:
 class ChangeReader:
     """Reads a table's changes cheaply, again and again. Blocking: call it from a thread."""
 
-    def __init__(self, table_uri: str, results_uri: str, stream: str, table: str) -> None:
+    def __init__(self, table_uri: str, validations_uri: str, stream: str, table: str) -> None:
         self._table_uri = table_uri
-        self._results_uri = results_uri
+        self._validations_uri = validations_uri
         self._stream = stream
         self._table = table
-        self._results_seen: tuple[str, int] | None = None
+        self._seen: tuple[str, int] | None = None
         self._validated: dict[str, int] = {}
         self._read: tuple[str, int, int, list[datetime]] | None = None
 
@@ -143,17 +143,17 @@ class ChangeReader:
         import pyarrow.compute as pc
         from deltalake import DeltaTable
 
-        if not DeltaTable.is_deltatable(self._results_uri):
+        if not DeltaTable.is_deltatable(self._validations_uri):
             return -1
-        results = DeltaTable(self._results_uri)
-        seen = (str(results.metadata().id), results.version())
-        if seen != self._results_seen:
-            rows = results.to_pyarrow_table(
+        validations = DeltaTable(self._validations_uri)
+        seen = (str(validations.metadata().id), validations.version())
+        if seen != self._seen:
+            rows = validations.to_pyarrow_table(
                 filters=[("stream", "=", self._stream)],
-                columns=["table", "table_id", "table_version"],
+                columns=["table", "table_id", "covered_version"],
             )
             rows = rows.filter(pc.equal(rows["table"], self._table))
-            latest = rows.group_by("table_id").aggregate([("table_version", "max")]).to_pylist()
-            self._validated = {row["table_id"]: row["table_version_max"] for row in latest}
-            self._results_seen = seen
+            latest = rows.group_by("table_id").aggregate([("covered_version", "max")]).to_pylist()
+            self._validated = {row["table_id"]: row["covered_version_max"] for row in latest}
+            self._seen = seen
         return self._validated.get(table_id, -1)

@@ -23,9 +23,9 @@ class TableUpdateTrigger(BaseEventTrigger):
 
     Args:
         table_uri: the table to watch.
-        results_uri: the table `quality_results`, which says what has been validated.
+        validations_uri: the table `quality_validations`, which says what has been validated.
         stream: the stream that writes the table.
-        table: the table's name in `quality_results`.
+        table: the table's name in `quality_validations`.
         settle_s: seconds without a commit before it fires.
         max_staleness_s: seconds after which it fires although the table keeps changing.
         poll_s: seconds between two looks.
@@ -35,7 +35,7 @@ class TableUpdateTrigger(BaseEventTrigger):
         self,
         *,
         table_uri: str,
-        results_uri: str,
+        validations_uri: str,
         stream: str,
         table: str,
         settle_s: float,
@@ -44,7 +44,7 @@ class TableUpdateTrigger(BaseEventTrigger):
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.table_uri = table_uri
-        self.results_uri = results_uri
+        self.validations_uri = validations_uri
         self.stream = stream
         self.table = table
         self.settle_s = settle_s
@@ -57,7 +57,7 @@ class TableUpdateTrigger(BaseEventTrigger):
             "include.triggers.table_update.TableUpdateTrigger",
             {
                 "table_uri": self.table_uri,
-                "results_uri": self.results_uri,
+                "validations_uri": self.validations_uri,
                 "stream": self.stream,
                 "table": self.table,
                 "settle_s": self.settle_s,
@@ -68,7 +68,7 @@ class TableUpdateTrigger(BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event for each version that is due, with the table's URI and the version."""
-        reader = ChangeReader(self.table_uri, self.results_uri, self.stream, self.table)
+        reader = ChangeReader(self.table_uri, self.validations_uri, self.stream, self.table)
         fired: Fired | None = None
         restored = False
         while True:

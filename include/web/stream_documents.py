@@ -124,10 +124,10 @@ def _newest_validation(layout: Layout, spec: StreamSpec | None) -> Link | None:
     if spec is None or spec.quality is None:
         return None
     docs = UPath(layout.data_docs_uri)
-    # validations/<suite>/<run>/<time>/<batch>.html
-    runs = (docs / "validations" / spec.quality.suite).glob("*/*/*.html")
+    # validations/<suite>/<run>/<time>/<batch>.html, and a suite is named after its table
+    runs = [run for suite in spec.quality.tables for run in (docs / "validations" / suite).glob("*/*/*.html")]
     newest = max(runs, key=lambda page: page.parent.name, default=None)
     if newest is None:
         return None
     path = "/".join(newest.parts[-5:])
-    return Link("Data Docs", f"../data-docs/{quote(path)}", spec.quality.suite)
+    return Link("Data Docs", f"../data-docs/{quote(path)}", newest.parts[-4])

@@ -1,8 +1,9 @@
-"""Great Expectations: run a suite on a data frame, build its Data Docs. Only this and `page_view` know it."""
+"""Great Expectations: evaluate a suite on data frames, build its Data Docs."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 from dataclasses import dataclass
@@ -14,25 +15,47 @@ os.environ["GX_ANALYTICS_ENABLED"] = "false"
 os.environ.setdefault("TQDM_DISABLE", "1")
 
 import great_expectations as gx
+from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult
 from great_expectations.core.run_identifier import RunIdentifier
-from great_expectations.data_context.types.base import DataContextConfig, ProgressBarsConfig
 from great_expectations.data_context.types.resource_identifiers import (
     ExpectationSuiteIdentifier,
     ValidationResultIdentifier,
 )
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 from great_expectations.expectations.metadata_types import FailureSeverity
+from great_expectations.validator.v1_validator import Validator as BatchValidator
 
+from spark_jobs.quality.context_folder import context_folder
 from spark_jobs.quality.suite import Expectation, Suite
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from pyspark.sql import DataFrame
 
-_VIEWS = "spark_jobs.quality.page_view"
-_SITE = "data_docs"
 _PARTIAL_VALUES = 20
+# Great Expectations' own word.
+_SEVERITY = {"warn": "warning"}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An expectation as it is evaluated.
+
+    Attributes:
+        expectation: the entry of the suite.
+        type: of Great Expectations.
+        kwargs: its arguments, with names of views in a query and with the table's history in a baseline.
+        frame: name of the rows that it is about.
+        words: what its arguments rest on, for a person; empty when they are the suite's own.
+    """
+
+    expectation: Expectation
+    type: str
+    kwargs: dict[str, Any]
+    frame: str
+    words: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,6 +68,8 @@ class Outcome:
         observed: what was found, in words people can read.
         unexpected_count: rows that break it; None when it is about the whole table.
         unexpected_percent: those rows in percent of all rows with a value; None as above.
+        kwargs: what it was evaluated with.
+        partition: how the values of its column are distributed; None when it is about something else.
     """
 
     expectation: Expectation
@@ -52,6 +77,8 @@ class Outcome:
     observed: str
     unexpected_count: int | None
     unexpected_percent: float | None
+    kwargs: dict[str, Any]
+    partition: dict[str, Any] | None = None
 
 
 class Validator:
@@ -62,50 +89,86 @@ class Validator:
         self._docs_dir = docs_dir
         self._store_dir = context_dir / "validations"
         self._context: Any = gx.get_context(
-            mode="file", context_root_dir=str(_context_folder(context_dir, docs_dir))
+            mode="file", context_root_dir=str(context_folder(context_dir, docs_dir))
         )
 
     def run(
-        self, suite: Suite, frame: DataFrame, label: str, run_name: str, run_time: datetime
+        self,
+        suite: Suite,
+        prepared: Sequence[Prepared],
+        frames: Mapping[str, DataFrame],
+        *,
+        label: str,
+        run_name: str,
+        run_time: datetime,
     ) -> tuple[list[Outcome], str]:
-        """Validate `frame` and write the page of this validation.
+        """Evaluate the expectations, each on its rows, and write the page of this validation.
 
         Args:
             suite: what must hold.
-            frame: the table at one version.
-            label: how Data Docs call the data, such as `sessions@17`.
+            prepared: its expectations.
+            frames: the rows they are about, by name.
+            label: how Data Docs call the data, such as `sessions_v17`.
             run_name: names this validation in paths; letters, digits, `-`, `_` and `.` only.
             run_time: when it was run, UTC.
 
         Returns:
-            One outcome per expectation in the suite's order, and the page's path relative to the docs folder.
+            One outcome per expectation in the order of `prepared`, and the page's path relative to the docs
+            folder.
         """
-        definition = self._definition(suite, label)
+        # It prints a line for each query that names another table than the batch.
+        with contextlib.redirect_stdout(io.StringIO()):
+            return self._run(
+                suite, prepared, frames, label, RunIdentifier(run_name=run_name, run_time=run_time)
+            )
+
+    def _run(
+        self,
+        suite: Suite,
+        prepared: Sequence[Prepared],
+        frames: Mapping[str, DataFrame],
+        label: str,
+        run_id: RunIdentifier,
+    ) -> tuple[list[Outcome], str]:
+        source = self._context.data_sources.add_or_update_spark(suite.name)
+        results = [
+            self._evaluate(
+                source.add_dataframe_asset(f"{label}_{name}"),
+                suite,
+                [one for one in prepared if one.frame == name],
+                frame,
+            )
+            for name, frame in frames.items()
+        ]
+        by_name = {
+            item.expectation_config.meta["name"]: item for result in results for item in result.results
+        }
+        items = [by_name[one.expectation.name] for one in prepared]
         key = ValidationResultIdentifier(
             expectation_suite_identifier=ExpectationSuiteIdentifier(name=suite.name),
-            run_id=RunIdentifier(run_name=run_name, run_time=run_time),
-            batch_identifier=f"{definition.data_source.name}-{label}",
+            run_id=run_id,
+            batch_identifier=f"{suite.name}-{label}",
         )
-        result = definition.run(
-            batch_parameters={"dataframe": frame},
-            result_format={"result_format": "SUMMARY", "partial_unexpected_count": _PARTIAL_VALUES},
-            run_id=key.run_id,
-        )
-        by_name = {item.expectation_config.meta["name"]: item for item in result.results}
-        outcomes = [_outcome(expectation, by_name[expectation.name]) for expectation in suite.expectations]
+        self._store(suite, prepared, key, _merged(results[0], items, key))
+        outcomes = [_outcome(one, item) for one, item in zip(prepared, items, strict=True)]
         return outcomes, self._build_page(key)
 
-    def _definition(self, suite: Suite, label: str) -> Any:
-        context = self._context
-        source = context.data_sources.add_or_update_spark(suite.name)
-        batch = source.add_dataframe_asset(label).add_batch_definition_whole_dataframe("pinned_version")
-        stored = context.suites.add_or_update(gx.ExpectationSuite(name=suite.name))
-        for expectation in suite.expectations:
-            # Without it an expectation takes the place of another one of its type and column.
-            stored.add_expectation_configuration(_configuration(expectation), match_type="success")
-        stored.save()
-        return context.validation_definitions.add_or_update(
-            gx.ValidationDefinition(name=suite.name, data=batch, suite=stored)
+    def _evaluate(self, asset: Any, suite: Suite, prepared: list[Prepared], frame: DataFrame) -> Any:
+        batch = asset.add_batch_definition_whole_dataframe("pinned_version")
+        validator = BatchValidator(
+            batch_definition=batch,
+            batch_parameters={"dataframe": frame},
+            result_format={"result_format": "SUMMARY", "partial_unexpected_count": _PARTIAL_VALUES},
+        )
+        return validator.validate_expectation_suite(_suite(suite.name, prepared))
+
+    def _store(self, suite: Suite, prepared: Sequence[Prepared], key: Any, result: Any) -> None:
+        # As it was evaluated: the suite's page says what each expectation means, and with which numbers.
+        self._context.suites.add_or_update(_suite(suite.name, prepared))
+        self._context.validation_results_store.store_validation_results(
+            suite_validation_result=result,
+            suite_validation_result_identifier=key,
+            expectation_suite_identifier=key.expectation_suite_identifier,
         )
 
     def _build_page(self, key: ValidationResultIdentifier) -> str:
@@ -125,30 +188,77 @@ class Validator:
                     folder.parent.rmdir()  # the run's name, unless it was tried again
 
 
-def _configuration(expectation: Expectation) -> ExpectationConfiguration:
-    return ExpectationConfiguration(
-        type=expectation.type,
-        kwargs=dict(expectation.kwargs),
-        meta={"name": expectation.name},
-        notes=[expectation.means, f"If it fails: {expectation.remedy}"],
-        # A bare query says nothing to a reader of the report.
-        description=expectation.means if expectation.type == "unexpected_rows_expectation" else None,
-        severity=FailureSeverity(expectation.severity),
+def _suite(name: str, prepared: Sequence[Prepared]) -> Any:
+    # At once: one that is added takes the place of another one with its type and arguments.
+    made: Any = gx.ExpectationSuite(name=name, expectations=[_configuration(one) for one in prepared])
+    known = {expectation.meta["name"] for expectation in made.expectations}
+    # The library logs what it cannot use, and goes on without.
+    if unknown := [one.expectation.name for one in prepared if one.expectation.name not in known]:
+        raise ValueError(
+            f"suite {name}: Great Expectations has no use for {unknown}; compare type and kwargs"
+        )
+    return made
+
+
+def _merged(first: Any, items: list[Any], key: Any) -> Any:
+    """One result of all expectations, whatever rows each was about, as the library's own run makes one."""
+    held = sum(bool(item.success) for item in items)
+    meta = {
+        **first.meta,
+        "run_id": key.run_id,
+        "validation_time": key.run_id.run_time,
+        "batch_parameters": None,
+        "validation_id": None,
+        "checkpoint_id": None,
+    }
+    return ExpectationSuiteValidationResult(
+        results=items,
+        success=held == len(items),
+        suite_name=first.suite_name,
+        statistics={
+            "evaluated_expectations": len(items),
+            "successful_expectations": held,
+            "unsuccessful_expectations": len(items) - held,
+            "success_percent": 100 * held / len(items),
+        },
+        meta=meta,
+        batch_id=first.batch_id,
     )
 
 
-def _outcome(expectation: Expectation, item: Any) -> Outcome:
+def _configuration(prepared: Prepared) -> ExpectationConfiguration:
+    expectation = prepared.expectation
+    # A bare query says nothing to a reader of the report, and nor do the numbers of a baseline.
+    description = None
+    if expectation.query is not None:
+        description = expectation.means
+    elif prepared.words:
+        description = f"{expectation.means} ({prepared.words})"
+    return ExpectationConfiguration(
+        type=prepared.type,
+        kwargs=dict(prepared.kwargs),
+        meta={"name": expectation.name},
+        notes=[expectation.means, f"If it fails: {expectation.remedy}"],
+        description=description,
+        severity=FailureSeverity(_SEVERITY.get(expectation.severity, expectation.severity)),
+    )
+
+
+def _outcome(prepared: Prepared, item: Any) -> Outcome:
     result = item.result or {}
     count = result.get("unexpected_count")
-    if expectation.type == "unexpected_rows_expectation":
+    if prepared.expectation.query is not None:
         count = result.get("observed_value")
     percent = result.get("unexpected_percent")
+    observed = _observed(item, result, count)
     return Outcome(
-        expectation=expectation,
+        expectation=prepared.expectation,
         success=bool(item.success),
-        observed=_observed(item, result, count),
+        observed=f"{observed} ({prepared.words})" if prepared.words else observed,
         unexpected_count=None if count is None else int(count),
         unexpected_percent=None if percent is None else float(percent),
+        kwargs=prepared.kwargs,
+        partition=(result.get("details") or {}).get("observed_partition"),
     )
 
 
@@ -168,59 +278,3 @@ def _exception(info: dict[str, Any]) -> str | None:
     records = [info] if "raised_exception" in info else list(info.values())
     raised = [record["exception_message"] for record in records if record.get("raised_exception")]
     return str(raised[0]) if raised else None
-
-
-def _context_folder(context_dir: Path, docs_dir: Path) -> Path:
-    context_dir.mkdir(parents=True, exist_ok=True)
-    config = DataContextConfig(
-        config_version=4,
-        expectations_store_name="expectations_store",
-        validation_results_store_name="validation_results_store",
-        checkpoint_store_name="checkpoint_store",
-        stores={
-            "expectations_store": _store("ExpectationsStore", "expectations"),
-            "validation_results_store": _store("ValidationResultsStore", "validations"),
-            "checkpoint_store": _store("CheckpointStore", "checkpoints"),
-            # In memory, because it refers to the data frame of this run, which no later run can find.
-            "validation_definition_store": {
-                "class_name": "ValidationDefinitionStore",
-                "store_backend": {"class_name": "InMemoryStoreBackend"},
-            },
-        },
-        data_docs_sites={_SITE: _site(docs_dir)},
-        analytics_enabled=False,
-        progress_bars=ProgressBarsConfig(globally=False),
-    )
-    (context_dir / "great_expectations.yml").write_text(config.to_yaml_str(), encoding="utf-8")
-    return context_dir
-
-
-def _store(class_name: str, folder: str) -> dict[str, Any]:
-    return {
-        "class_name": class_name,
-        "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": f"{folder}/"},
-    }
-
-
-def _site(docs_dir: Path) -> dict[str, Any]:
-    page = {"module_name": _VIEWS, "class_name": "OfflinePageView"}
-    sections = {
-        name: {"class_name": "DefaultSiteSectionBuilder", "source_store_name": store, "view": page}
-        for name, store in (
-            ("expectations", "expectations_store"),
-            ("validations", "validation_results_store"),
-        )
-    }
-    return {
-        "class_name": "SiteBuilder",
-        "show_how_to_buttons": False,
-        "store_backend": {
-            "class_name": "TupleFilesystemStoreBackend",
-            "base_directory": str(docs_dir),
-        },
-        "site_section_builders": {**sections, "profiling": "None"},
-        "site_index_builder": {
-            "class_name": "DefaultSiteIndexBuilder",
-            "view": {"module_name": _VIEWS, "class_name": "OfflineIndexView"},
-        },
-    }

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from spark_jobs.quality.suite import Expectation
-
 BATCH = "{batch}"
 """Stands for the table's name in a query, as in Great Expectations."""
 
@@ -67,13 +65,17 @@ _CONDITIONS: dict[str, _Condition] = {
 }
 
 
-def failing_rows_query(expectation: Expectation) -> str | None:
-    """Return a query for the rows that break `expectation`, with `{batch}` for the table.
+def failing_rows_query(kind: str, kwargs: dict[str, Any]) -> str | None:
+    """Return a query for the rows that break an expectation, with `{batch}` for the rows it is about.
+
+    Args:
+        kind: its type.
+        kwargs: its arguments.
 
     Returns:
         SQL text, or None when the expectation is about the whole table or its type has no condition here.
     """
-    if expectation.type == "unexpected_rows_expectation":
-        return str(expectation.kwargs["unexpected_rows_query"])
-    condition = _CONDITIONS.get(expectation.type)
-    return f"SELECT * FROM {BATCH} WHERE {condition(expectation.kwargs)}" if condition else None
+    if kind == "unexpected_rows_expectation":
+        return str(kwargs["unexpected_rows_query"])
+    condition = _CONDITIONS.get(kind)
+    return f"SELECT * FROM {BATCH} WHERE {condition(kwargs)}" if condition else None

@@ -3,137 +3,82 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from spark_jobs.quality.failing_rows import BATCH, failing_rows_query
+from spark_jobs.quality.kept import REAL, TEXT, TIME, TRUTH, WHOLE, append_once
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Iterable
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from spark_jobs.quality.expectations import Outcome
+    from spark_jobs.quality.records import Validation
 
-_SCHEMA = {
-    "stream": "text",
-    "table": "text",
-    "table_id": "text",
-    "table_version": "whole",
-    "run_id": "text",
-    "suite": "text",
-    "name": "text",
-    "expectation": "text",
-    "column": "text",
-    "success": "truth",
-    "severity": "text",
-    "observed_value": "text",
-    "unexpected_count": "whole",
-    "unexpected_percent": "real",
-    "failing_rows_sample": "text",
-    "validated_at": "time",
-    "docs_path": "text",
+_FIELDS = {
+    "stream": TEXT,
+    "table": TEXT,
+    "table_id": TEXT,
+    "table_version": WHOLE,
+    "run_id": TEXT,
+    "suite": TEXT,
+    "name": TEXT,
+    "expectation": TEXT,
+    "column": TEXT,
+    "success": TRUTH,
+    "severity": TEXT,
+    "observed_value": TEXT,
+    "unexpected_count": WHOLE,
+    "unexpected_percent": REAL,
+    "failing_rows_sample": TEXT,
+    "validated_at": TIME,
+    "docs_path": TEXT,
+    "from_version": WHOLE,
+    "scope": TEXT,
+    "as_of": TIME,
+    "arguments": TEXT,
 }
 SAMPLE_ROWS = 5
-_VIEW = "stateward_validated_table"
 
 
-@dataclass(frozen=True)
-class Validation:
-    """One run of a suite on one version of a table.
-
-    Attributes:
-        table_id: the table's own identifier, which changes when it is dropped and created again.
-        version: the Delta version that was read.
-        run_id: names this validation; its results are written once, however often it is tried.
-        validated_at: when, UTC.
-    """
-
-    stream: str
-    table: str
-    table_id: str
-    version: int
-    run_id: str
-    suite: str
-    validated_at: datetime
-
-
-def failing_rows(frame: DataFrame, outcome: Outcome) -> str | None:
-    """Return up to five rows of `frame` that break the expectation, as a JSON list, or None."""
-    from pyspark.errors import AnalysisException
-
-    query = failing_rows_query(outcome.expectation)
-    if outcome.success or query is None:
+def sample_of(breaking: DataFrame | None) -> str | None:
+    """Return up to five of the rows as a JSON list, the same each time, or None when there is no frame."""
+    if breaking is None:
         return None
-    frame.createOrReplaceTempView(_VIEW)
-    try:
-        sample = frame.sparkSession.sql(query.replace(BATCH, _VIEW)).limit(SAMPLE_ROWS)
-        rows = sample.selectExpr("to_json(struct(*)) AS row").collect()
-    except AnalysisException:
-        # The column itself is missing or of another type, which the outcome says already.
-        return None
-    return json.dumps([json.loads(row[0]) for row in rows], ensure_ascii=False)
+    texts = breaking.selectExpr("to_json(struct(*)) AS row").orderBy("row").limit(SAMPLE_ROWS).collect()
+    return json.dumps([json.loads(row[0]) for row in texts], ensure_ascii=False)
 
 
 def write_results(
-    uri: str, validation: Validation, outcomes: list[tuple[Outcome, str | None]], docs_path: str
+    uri: str, validation: Validation, outcomes: Iterable[tuple[Outcome, str | None]], docs_path: str
 ) -> None:
     """Append the outcomes, with their failing rows, to the Delta table at `uri`, once per `run_id`."""
-    # deltalake and not Spark: a few rows are committed in a tenth of a second instead of four.
-    import pyarrow as pa
-    from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-
-    app_id = f"quality/{validation.stream}/{validation.table}/{validation.run_id}"
-    if DeltaTable.is_deltatable(uri) and DeltaTable(uri).transaction_version(app_id) is not None:
-        return
-    rows = [
-        dict(zip(_SCHEMA, _values(validation, outcome, sample, docs_path), strict=True))
-        for outcome, sample in outcomes
-    ]
-    write_deltalake(
-        uri,
-        pa.Table.from_pylist(rows, schema=pa.schema(_arrow_fields())),
-        mode="append",
-        partition_by=["stream"],
-        # Makes a second writer of the same run fail instead of appending twice.
-        commit_properties=CommitProperties(app_transactions=[Transaction(app_id, 1)]),
-    )
+    rows = [_row(validation, outcome, sample, docs_path) for outcome, sample in outcomes]
+    append_once(uri, _FIELDS, rows, f"quality/{validation.stream}/{validation.table}/{validation.run_id}")
 
 
-def _arrow_fields() -> list[tuple[str, pa.DataType]]:
-    import pyarrow as pa
-
-    types = {
-        "text": pa.string(),
-        "whole": pa.int64(),
-        "real": pa.float64(),
-        "truth": pa.bool_(),
-        "time": pa.timestamp("us", tz="UTC"),
-    }
-    return [(name, types[kind]) for name, kind in _SCHEMA.items()]
-
-
-def _values(
-    validation: Validation, outcome: Outcome, sample: str | None, docs_path: str
-) -> tuple[object, ...]:
+def _row(validation: Validation, outcome: Outcome, sample: str | None, docs_path: str) -> dict[str, Any]:
     expectation = outcome.expectation
-    return (
-        validation.stream,
-        validation.table,
-        validation.table_id,
-        validation.version,
-        validation.run_id,
-        validation.suite,
-        expectation.name,
-        expectation.type,
-        expectation.column,
-        outcome.success,
-        expectation.severity,
-        outcome.observed,
-        outcome.unexpected_count,
-        outcome.unexpected_percent,
-        sample,
-        validation.validated_at,
-        docs_path,
-    )
+    return {
+        "stream": validation.stream,
+        "table": validation.table,
+        "table_id": validation.table_id,
+        "table_version": validation.version,
+        "run_id": validation.run_id,
+        "suite": validation.suite,
+        "name": expectation.name,
+        "expectation": expectation.type,
+        "column": expectation.column,
+        "success": outcome.success,
+        "severity": expectation.severity,
+        "observed_value": outcome.observed,
+        "unexpected_count": outcome.unexpected_count,
+        "unexpected_percent": outcome.unexpected_percent,
+        "failing_rows_sample": sample,
+        "validated_at": validation.validated_at,
+        "docs_path": docs_path,
+        "from_version": validation.from_version,
+        "scope": expectation.scope,
+        "as_of": validation.as_of,
+        "arguments": json.dumps(outcome.kwargs, sort_keys=True, ensure_ascii=False),
+    }

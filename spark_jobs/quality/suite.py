@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,18 @@ from typing import Any
 
 import yaml
 
-SEVERITIES = ("critical", "warning", "info")
+from spark_jobs.quality.baseline import Baseline, BaselineError, parse_baseline
+from spark_jobs.quality.column_types import ColumnTypeError, contract
+
+SEVERITIES = ("critical", "warn")
+ROWS, KEYS, TABLE = "rows", "keys", "table"
+SCOPES = (ROWS, KEYS, TABLE)
+APPEND, UPSERT = "append", "upsert"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-_REQUIRED = ("name", "type", "kwargs", "severity", "means", "remedy")
+_REQUIRED = {"name", "type", "kwargs", "severity", "means", "remedy"}
+_OPTIONAL = {"scope", "baseline"}
+_HEAD = {"suite", "table", "description", "changes", "reads", "columns", "expectations"}
+_QUERY = "unexpected_rows_expectation"
 
 
 class SuiteError(ValueError):
@@ -26,9 +36,12 @@ class Expectation:
         name: what people call it; unique in its suite.
         type: the expectation type of Great Expectations.
         kwargs: arguments of that type.
-        severity: `critical`, `warning` or `info`; how urgent a failure is. Any failure fails the validation.
+        severity: `critical` or `warn`; how urgent a failure is. Any failure fails the validation.
         means: what holds when it passes.
         remedy: what to do when it fails.
+        scope: what it is about: `rows` that the range has brought, the `table`, or of the table all rows
+            whose value in its column (`keys`) is one that the range has brought.
+        baseline: what its arguments are taken from, when they come from the table's own history.
     """
 
     name: str
@@ -37,6 +50,8 @@ class Expectation:
     severity: str
     means: str
     remedy: str
+    scope: str = ROWS
+    baseline: Baseline | None = None
 
     @property
     def column(self) -> str | None:
@@ -46,15 +61,29 @@ class Expectation:
         column = self.kwargs.get("column")
         return str(column) if column is not None else None
 
+    @property
+    def query(self) -> str | None:
+        """Its query for the rows that should not exist, if it is one."""
+        return str(self.kwargs["unexpected_rows_query"]) if self.type == _QUERY else None
+
 
 @dataclass(frozen=True)
 class Suite:
-    """The expectations about one table."""
+    """The expectations about one table.
+
+    Attributes:
+        is_appended: whether rows are only ever added; otherwise each validation is about all rows.
+        reads: other tables that its queries name.
+        digest: of the file, to tell whether it has changed.
+    """
 
     name: str
     table: str
     description: str
     expectations: tuple[Expectation, ...]
+    is_appended: bool = True
+    reads: tuple[str, ...] = ()
+    digest: str = ""
 
 
 def load_suite(path: Path) -> Suite:
@@ -64,13 +93,34 @@ def load_suite(path: Path) -> Suite:
         SuiteError: the file is missing, is not YAML, or an entry is incomplete.
     """
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        document = yaml.safe_load(text)
     except FileNotFoundError:
         raise SuiteError(
             f"{path}: no such suite. Add it, or correct quality.suite in the stream's YAML."
         ) from None
     except yaml.YAMLError as error:
         raise SuiteError(f"{path}: not valid YAML: {error}") from error
+    _check_head(path, document)
+    expectations = (
+        *_of_columns(path, document.get("columns")),
+        *(_expectation(path, entry) for entry in document["expectations"]),
+    )
+    names = [expectation.name for expectation in expectations]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise SuiteError(f"{path}: names are unique in a suite, found twice: {twice}. Rename one of each.")
+    return Suite(
+        name=document["suite"],
+        table=document["table"],
+        description=document["description"],
+        expectations=expectations,
+        is_appended=document.get("changes", APPEND) == APPEND,
+        reads=tuple(document.get("reads", ())),
+        digest=hashlib.sha256(text.encode()).hexdigest()[:12],
+    )
+
+
+def _check_head(path: Path, document: Any) -> None:
     if not isinstance(document, dict) or not isinstance(document.get("expectations"), list):
         raise SuiteError(f"{path}: expected `suite`, `table`, `description` and a list `expectations`.")
     missing = [key for key in ("suite", "table", "description") if not isinstance(document.get(key), str)]
@@ -78,17 +128,31 @@ def load_suite(path: Path) -> Suite:
         raise SuiteError(
             f"{path}: expected a text for {missing or 'every field'} and at least one expectation."
         )
-    expectations = tuple(_expectation(path, entry) for entry in document["expectations"])
-    names = [expectation.name for expectation in expectations]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise SuiteError(f"{path}: names are unique in a suite, found twice: {twice}. Rename one of each.")
-    return Suite(document["suite"], document["table"], document["description"], expectations)
+    if unknown := sorted(set(document) - _HEAD):
+        raise SuiteError(f"{path}: a suite has the fields {sorted(_HEAD)}, found {unknown}.")
+    if document.get("changes", APPEND) not in (APPEND, UPSERT):
+        raise SuiteError(f"{path}: changes is `{APPEND}` or `{UPSERT}`, found {document['changes']!r}.")
+    reads = document.get("reads", [])
+    if not isinstance(reads, list) or not all(_NAME.fullmatch(str(name)) for name in reads):
+        raise SuiteError(f"{path}: reads is a list of names of tables, found {reads!r}.")
+
+
+def _of_columns(path: Path, columns: object) -> list[Expectation]:
+    if columns is None:
+        return []
+    try:
+        return [Expectation(**entry) for entry in contract(columns)]
+    except ColumnTypeError as error:
+        raise SuiteError(f"{path}: {error}") from None
 
 
 def _expectation(path: Path, entry: object) -> Expectation:
-    if not isinstance(entry, dict) or set(entry) != set(_REQUIRED):
+    if not isinstance(entry, dict) or not _REQUIRED <= set(entry) <= _REQUIRED | _OPTIONAL:
         found = sorted(entry) if isinstance(entry, dict) else entry
-        raise SuiteError(f"{path}: an expectation has the fields {list(_REQUIRED)}, found {found}.")
+        raise SuiteError(
+            f"{path}: an expectation has the fields {sorted(_REQUIRED)}, and may have {sorted(_OPTIONAL)};"
+            f" found {found}."
+        )
     where = f"{path}: expectation {entry['name']!r}"
     if not _NAME.fullmatch(str(entry["name"])):
         raise SuiteError(f"{where}: a name has lower-case letters, digits and underscores. Rename it.")
@@ -96,7 +160,16 @@ def _expectation(path: Path, entry: object) -> Expectation:
         raise SuiteError(f"{where}: severity is one of {list(SEVERITIES)}, found {entry['severity']!r}.")
     if not isinstance(entry["kwargs"], dict):
         raise SuiteError(f"{where}: kwargs are a mapping, found {entry['kwargs']!r}.")
-    for field in ("type", "means", "remedy"):
-        if not isinstance(entry[field], str) or not entry[field].strip():
-            raise SuiteError(f"{where}: {field} is a text, found {entry[field]!r}.")
-    return Expectation(**entry)
+    for name in ("type", "means", "remedy"):
+        if not isinstance(entry[name], str) or not entry[name].strip():
+            raise SuiteError(f"{where}: {name} is a text, found {entry[name]!r}.")
+    scope = entry.get("scope", ROWS)
+    if scope not in SCOPES or (scope == KEYS and "column" not in entry["kwargs"]):
+        raise SuiteError(
+            f"{where}: scope is one of {list(SCOPES)}, `{KEYS}` only with a column; found {scope!r}."
+        )
+    try:
+        baseline = parse_baseline(entry["baseline"], entry["type"]) if "baseline" in entry else None
+    except BaselineError as error:
+        raise SuiteError(f"{where}: {error}") from None
+    return Expectation(**{**entry, "baseline": baseline})

@@ -1,7 +1,9 @@
-"""Validate one Delta table at one version, as a Spark job.
+"""Validate one Delta table over a range of its versions, as a Spark job.
 
     spark-submit spark_jobs/quality/validate.py --table-uri URI --table NAME --stream NAME --suite-file FILE
-        --results-uri URI --docs-dir DIR --run-id ID [--version N]
+        --results-uri URI --docs-dir DIR --run-id ID [--from-version N] [--to-version N]
+
+Without a range it covers what no validation has covered yet, by `quality_validations` beside the results.
 
 Exit codes: 0 every expectation holds, 2 at least one fails, 1 the validation itself failed.
 """
@@ -26,14 +28,20 @@ if __name__ == "__main__":
 from filelock import FileLock
 
 from spark_jobs.quality import results
+from spark_jobs.quality.baseline import Past, Usual, usual
+from spark_jobs.quality.basis import Basis, find_basis
+from spark_jobs.quality.records import Records, Validation
+from spark_jobs.quality.span import ValidationError
 from spark_jobs.quality.suite import Suite, SuiteError, load_suite
+from spark_jobs.quality.validated import Validated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_jobs.quality.expectations import Outcome
+    from spark_jobs.quality.expectations import Outcome, Prepared
+    from spark_jobs.quality.frames import Frames
 
 PASSED, ERROR, FAILED = 0, 1, 2
 _LOCK_TIMEOUT_S = 120
@@ -43,27 +51,30 @@ _MAX_RUN_NAME = 120
 log = logging.getLogger("stateward.quality")
 
 
-class ValidationError(RuntimeError):
-    """The validation could not be done; the text names the stream, what was found, and what to do."""
-
-
 @dataclass(frozen=True)
 class Request:
     """What to validate and where to put the results.
 
     Attributes:
-        version: Delta version to read; None is the latest when the job starts.
+        from_version: first Delta version to validate; None is the one after the last that was validated.
+        to_version: the last one; None is the latest when the job starts.
         docs_dir: folder of the static Data Docs. The validator's own files lie beside it, in `gx/`.
     """
 
     table_uri: str
     table: str
     stream: str
-    version: int | None
+    from_version: int | None
+    to_version: int | None
     suite_file: Path
     results_uri: str
     docs_dir: Path
     run_id: str
+
+    @property
+    def validations_uri(self) -> str:
+        """The table of the validations."""
+        return f"{self.results_uri.rstrip('/').rpartition('/')[0]}/quality_validations"
 
 
 def parse_request(argv: list[str]) -> Request:
@@ -74,7 +85,8 @@ def parse_request(argv: list[str]) -> Request:
     parser.add_argument("--table-uri", required=True)
     parser.add_argument("--table", required=True)
     parser.add_argument("--stream", required=True)
-    parser.add_argument("--version", type=_version, default=None, help="a number, or `latest` (default)")
+    parser.add_argument("--from-version", type=_version, default=None, help="a number, or `next` (default)")
+    parser.add_argument("--to-version", type=_version, default=None, help="a number, or `latest` (default)")
     parser.add_argument("--suite-file", required=True, type=Path)
     parser.add_argument("--results-uri", required=True)
     parser.add_argument("--docs-dir", required=True, type=_local_folder)
@@ -83,7 +95,7 @@ def parse_request(argv: list[str]) -> Request:
 
 
 def _version(text: str) -> int | None:
-    return None if text in ("latest", "", "None") else int(text)
+    return None if text in ("next", "latest") else int(text)
 
 
 def _local_folder(text: str) -> Path:
@@ -93,12 +105,15 @@ def _local_folder(text: str) -> Path:
     return Path(path)
 
 
-def validate(session: Callable[[], SparkSession], request: Request) -> list[Outcome]:
+def validate(
+    session: Callable[[], SparkSession], request: Request, now: datetime | None = None
+) -> list[Outcome]:
     """Validate the table, write the results and the Data Docs page.
 
     Args:
         session: starts Spark, or returns the session there is; called once the request is known to be sound.
         request: what to validate and where to put the results.
+        now: what counts as now, UTC; None for the time it is.
 
     Returns:
         One outcome per expectation, in the suite's order.
@@ -113,84 +128,95 @@ def validate(session: Callable[[], SparkSession], request: Request) -> list[Outc
             f"{request.stream}: suite {suite.name} is for table {suite.table}, not {request.table}."
             " Correct quality.suite in the stream's YAML."
         )
-    pinned = pin(request)
-    log.info("%s: validating %s at version %d", request.stream, pinned.uri, pinned.version)
-    now = datetime.now(UTC)
-    frame = read(session(), request, pinned)
-    outcomes, docs_path = _run(request, suite, frame, pinned.version, now)
-    sampled = [(outcome, results.failing_rows(frame, outcome)) for outcome in outcomes]
-    validation = results.Validation(
-        request.stream, request.table, pinned.table_id, pinned.version, request.run_id, suite.name, now
+    return list(_validate(session, request, suite, now or datetime.now(UTC)).outcomes)
+
+
+def _validate(
+    session: Callable[[], SparkSession], request: Request, suite: Suite, now: datetime
+) -> Validated:
+    records = Records(request.validations_uri, request.stream, request.table)
+    asked = (request.from_version, request.to_version)
+    basis = find_basis(suite, records, request.table_uri, asked, now)
+    span = basis.span
+    log.info("%s: validating %s, versions %d to %d", request.stream, span.uri, span.first, span.last)
+    spark = session()
+
+    from spark_jobs.quality.frames import open_frames
+
+    frames = open_frames(spark, request.stream, suite, span, as_of=basis.as_of, others=basis.others)
+    baseline = _baseline(suite, basis, frames)
+    outcomes, docs_path = _run(request, suite, frames, baseline, now)
+    validation = Validation(
+        stream=request.stream,
+        table=request.table,
+        table_id=span.table_id,
+        from_version=span.first,
+        version=span.last,
+        run_id=request.run_id,
+        suite=suite.name,
+        suite_digest=suite.digest,
+        as_of=basis.as_of,
+        validated_at=now,
+        is_range=frames.is_range,
+        rows=frames.row_count,
+        table_rows=frames.table_row_count,
+        seconds=frames.seconds,
+        reads=basis.others,
+        baseline=baseline,
+        repeats=basis.repeats,
     )
-    # Last, because its rows say that this version is validated and where its page is.
+    done = Validated(validation, tuple(outcomes), frames)
+    # Here the outcomes are known and all failing rows at hand: `done.failing_frame(outcome)`.
+    sampled = [(outcome, results.sample_of(done.breaking_frame(outcome))) for outcome in outcomes]
     results.write_results(request.results_uri, validation, sampled, docs_path)
-    return outcomes
+    # Last, because its row says that these versions are validated and where their page is.
+    records.write(validation, outcomes, docs_path)
+    return done
 
 
-@dataclass(frozen=True)
-class Pin:
-    """One version of one table, which later commits do not change."""
-
-    uri: str
-    table_id: str
-    version: int
-
-
-def pin(request: Request) -> Pin:
-    """Return the version to validate: the requested one, or the latest now.
-
-    Raises:
-        ValidationError: there is no such table or version.
-    """
-    # deltalake and not Spark, whose first query of a Delta log takes seconds.
-    from deltalake import DeltaTable
-
-    if not DeltaTable.is_deltatable(request.table_uri):
-        raise ValidationError(
-            f"{request.stream}: expected a Delta table at {request.table_uri}, found none."
-            " It appears with the stream's first batch; start the stream."
-        )
-    table = DeltaTable(request.table_uri)
-    version = table.version() if request.version is None else request.version
-    if not 0 <= version <= table.version():
-        raise ValidationError(
-            f"{request.stream}: {request.table} has the versions 0 to {table.version()}, asked for {version}."
-            " Give one of them, or none for the latest."
-        )
-    return Pin(request.table_uri, str(table.metadata().id), version)
+def _baseline(suite: Suite, basis: Basis, frames: Frames) -> dict[str, Usual]:
+    now = Past(basis.span.last, passed=True, rows=frames.row_count, seconds=frames.seconds)
+    return {
+        one.name: basis.then.get(one.name) or usual(one.name, one.baseline, one.kwargs, now, basis.earlier)
+        for one in suite.expectations
+        if one.baseline is not None
+    }
 
 
-def read(spark: SparkSession, request: Request, pinned: Pin) -> DataFrame:
-    """Return the pinned version as a data frame.
+def prepare(
+    suite: Suite, frames: Frames, baseline: dict[str, Usual]
+) -> tuple[list[Prepared], dict[str, DataFrame]]:
+    """Return the expectations as they are evaluated, and the rows that they are about."""
+    from spark_jobs.quality.expectations import Prepared
 
-    Raises:
-        ValidationError: its files or log entries have been removed.
-    """
-    from pyspark.errors import AnalysisException
-
-    try:
-        return spark.read.format("delta").option("versionAsOf", pinned.version).load(pinned.uri)
-    except AnalysisException as error:
-        raise ValidationError(
-            f"{request.stream}: version {pinned.version} of {request.table} is no longer retained."
-            f" Validate a later one: {str(error).splitlines()[0]}"
-        ) from error
+    prepared: list[Prepared] = []
+    rows: dict[str, DataFrame] = {}
+    for one in suite.expectations:
+        name, frame = frames.of(one)
+        rows.setdefault(name, frame)
+        if held := baseline.get(one.name):
+            prepared.append(Prepared(one, held.type, held.kwargs, name, held.words))
+        else:
+            prepared.append(Prepared(one, one.type, frames.resolve(one), name))
+    return prepared, rows
 
 
 def _run(
-    request: Request, suite: Suite, frame: DataFrame, version: int, now: datetime
+    request: Request, suite: Suite, frames: Frames, baseline: dict[str, Usual], now: datetime
 ) -> tuple[list[Outcome], str]:
     from spark_jobs.quality.expectations import Validator
 
     context_dir = request.docs_dir.parent / "gx"
     context_dir.mkdir(parents=True, exist_ok=True)
-    run_name = re.sub(r"[^A-Za-z0-9._-]+", "_", f"{request.stream}_v{version}_{request.run_id}")[
-        :_MAX_RUN_NAME
-    ]
+    span = frames.span
+    run_name = f"{request.stream}_v{span.first}-{span.last}_{request.run_id}"
+    run_name = re.sub(r"[^A-Za-z0-9._-]+", "_", run_name)[:_MAX_RUN_NAME]
+    prepared, rows = prepare(suite, frames, baseline)
     # Streams share the folder, and a second writer would overwrite the index page and the context's files.
     with FileLock(str(context_dir / ".lock"), timeout=_LOCK_TIMEOUT_S):
         validator = Validator(context_dir, request.docs_dir)
-        return validator.run(suite, frame, f"{request.table}_v{version}", run_name, now)
+        label = f"{request.table}_v{span.first}-{span.last}"
+        return validator.run(suite, prepared, rows, label=label, run_name=run_name, run_time=now)
 
 
 def _session_of(request: Request) -> Callable[[], SparkSession]:

@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from deltalake import write_deltalake
 
 from include.layout import Layout
-from include.operators.validate_table import ValidateTableOperator, requested_version
+from include.operators.validate_table import Asked, ValidateTableOperator, is_wanted, requested
 from include.triggers.table_changes import ChangeReader
 from include.triggers.table_update import TableUpdateTrigger
 from tests.airflow.conftest import ROOT, STREAM
@@ -55,16 +55,32 @@ def test_the_dag_runs_after_changes_and_on_a_schedule_one_at_a_time(layout: Layo
     [watcher] = asset.watchers
     assert isinstance(watcher.trigger, TableUpdateTrigger)
     assert dag.timetable.timetable.expression == "0 3 * * *"
-    version = dag.params.get_param("version")
-    assert version.resolve(None) is None
-    assert version.resolve(3) == 3
+    for name in ("from_version", "to_version"):
+        version = dag.params.get_param(name)
+        assert version.resolve(None) is None
+        assert version.resolve(3) == 3
+    assert dag.params["table"] == "sessions"
+
+
+def test_the_tables_of_one_stream_are_validated_one_after_the_other(layout: Layout) -> None:
+    bag = load()
+    dag = bag.dags["quality_fraud_watch"]
+    assert [task.task_id for task in dag.tasks] == ["validate_fraud_alerts", "validate_fraud_summaries"]
+    assert dag.max_active_tasks == 1
+    assert {asset.uri for asset in dag.timetable.asset_condition.objects} == {
+        layout.table_uri("fraud_alerts"),
+        layout.table_uri("fraud_summaries"),
+    }
+    assert dag.params["table"] is None
+    shared = bag.dags["quality_shared"]
+    assert [task.table for task in shared.tasks] == ["dead_letters", "late_events", "batch_counts"]
 
 
 def make_trigger(layout: Layout, **changes: Any) -> TableUpdateTrigger:
     return TableUpdateTrigger(
         **{
             "table_uri": layout.table_uri("sessions"),
-            "results_uri": layout.table_uri("quality_results"),
+            "validations_uri": layout.table_uri("quality_validations"),
             "stream": STREAM,
             "table": "sessions",
             "settle_s": 0.0,
@@ -174,11 +190,11 @@ class TaskInstance:
         self.pushed[key] = value
 
 
-def context(version: int | None = None, *payloads: dict[str, Any]) -> Any:
+def context(*payloads: dict[str, Any], **params: Any) -> Any:
     asset_events = [SimpleNamespace(extra={"payload": payload}) for payload in payloads]
     return {
         "ti": TaskInstance(),
-        "params": {"version": version},
+        "params": {"table": None, "from_version": None, "to_version": None} | params,
         "triggering_asset_events": {"asset": asset_events},
     }
 
@@ -187,6 +203,7 @@ def write_results(layout: Layout, *rows: dict[str, Any]) -> None:
     same = {
         "stream": STREAM,
         "table": "sessions",
+        "from_version": 3,
         "table_version": 7,
         "run_id": RUN_ID,
         "docs_path": DOCS_PATH,
@@ -200,7 +217,7 @@ def write_results(layout: Layout, *rows: dict[str, Any]) -> None:
 
 
 PASSED = {"name": "id_is_present", "severity": "critical", "success": True, "observed_value": "fine"}
-WARNED = {"name": "has_rows", "severity": "warning", "success": False, "observed_value": "0"}
+WARNED = {"name": "has_rows", "severity": "warn", "success": False, "observed_value": "0"}
 BROKEN = {
     "name": "id_is_unique",
     "severity": "critical",
@@ -224,7 +241,7 @@ def submit(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
 
 def make_operator() -> ValidateTableOperator:
-    return ValidateTableOperator(task_id="validate", stream=STREAM, table="sessions", suite="sessions")
+    return ValidateTableOperator(task_id="validate", stream=STREAM, table="sessions")
 
 
 def fail_submit() -> None:
@@ -236,16 +253,16 @@ def test_a_failed_expectation_fails_without_retry_and_says_what_and_where(
 ) -> None:
     append(layout)
     submit += [lambda: write_results(layout, PASSED, WARNED, BROKEN), fail_submit]
-    given = context(7)
+    given = context(table="sessions", to_version=7)
     with pytest.raises(AirflowFailException) as raised:
         make_operator().execute(given)
     url = (
         "http://airflow.example:8080/base/stateward/data-docs/validations/sessions/a%20run/sessions%20v7.html"
     )
     assert str(raised.value).splitlines() == [
-        f"{STREAM}: 2 of 3 expectations do not hold for sessions at version 7.",
+        f"{STREAM}: 2 of 3 expectations do not hold for sessions, versions 3 to 7.",
         "  - id_is_unique (critical): 2 unexpected rows",
-        "  - has_rows (warning): 0",
+        "  - has_rows (warn): 0",
         f"Report: {url}",
         "What each of them means and what to do is on the page of the suite, linked from the report.",
         "The stream is left running.",
@@ -256,11 +273,11 @@ def test_a_failed_expectation_fails_without_retry_and_says_what_and_where(
 def test_a_sound_version_passes_and_is_linked(layout: Layout, submit: list[Any]) -> None:
     append(layout)
     submit += [lambda: write_results(layout, PASSED)]
-    given = context(None, {"version": 4}, {"version": 6})
+    given = context({"table": "sessions", "version": 4}, {"table": "sessions", "version": 6})
     make_operator().execute(given)
     assert given["ti"].pushed["data_docs"].endswith("sessions%20v7.html")
     arguments = dict(zip(submit[-1][::2], submit[-1][1::2], strict=True))
-    assert arguments["--version"] == "6"
+    assert (arguments["--from-version"], arguments["--to-version"]) == ("next", "latest")
     assert arguments["--run-id"] == RUN_ID
     assert Path(arguments["--suite-file"]).is_file()
 
@@ -282,10 +299,25 @@ def test_a_missing_table_is_skipped(layout: Layout, submit: list[Any]) -> None:
     assert submit == []
 
 
-def test_the_parameter_wins_over_the_event_and_neither_means_latest() -> None:
-    assert requested_version(context(0, {"version": 9})) == 0
-    assert requested_version(context(None, {"version": 9})) == 9
-    assert requested_version(context()) is None
+def test_a_range_is_asked_for_in_the_form_with_its_table() -> None:
+    assert requested(context(), "sessions") == Asked(None, None)
+    asked = context(table="sessions", from_version=0, to_version=4)
+    assert requested(asked, "sessions") == Asked(0, 4)
+    with pytest.raises(AirflowFailException, match="sessions: expected the table"):
+        requested(context(from_version=2), "sessions")
+
+
+def test_a_run_is_about_the_chosen_table_or_those_that_changed_or_all(
+    layout: Layout, submit: list[Any]
+) -> None:
+    assert is_wanted(context(), "sessions")
+    assert is_wanted(context({"table": "sessions"}, {"table": "others"}), "sessions")
+    assert is_wanted(context({"table": "others"}, table="sessions"), "sessions")
+    append(layout)
+    for other in (context({"table": "others"}), context(table="others")):
+        with pytest.raises(AirflowSkipException, match="not about sessions"):
+            make_operator().execute(other)
+    assert submit == []
 
 
 def test_the_operator_has_the_link_and_the_link_the_path(monkeypatch: pytest.MonkeyPatch) -> None:

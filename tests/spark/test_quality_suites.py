@@ -5,31 +5,33 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 
 from include.control.launch import resolved_configuration
 from include.settings import Settings
-from include.spec import StreamSpec, load_specs
+from include.spec import StreamSpec, load_spec, load_specs
 from include.traffic.generate import Plan, Traffic
 from include.traffic.profiles import PROFILES
 from include.traffic.records import Record, values_of
 from spark_jobs.quality.expectations import Outcome
 from spark_jobs.quality.suite import load_suite
-from spark_jobs.quality.validate import Request, validate
+from spark_jobs.quality.validate import validate
 from spark_jobs.runtime.config import parse_config
 from spark_jobs.runtime.kafka_reader import read
 from spark_jobs.runtime.offsets import Range
-from spark_jobs.runtime.rows import decode_rows, encode_rows, row_schema
+from spark_jobs.runtime.rows import COUNT_NAMES, decode_rows, encode_rows
 from spark_jobs.runtime.stream_job import Output
+from spark_jobs.runtime.tables import BATCH_COUNTS, DEAD_LETTERS, LATE_EVENTS, SHARED_TABLES, Table
+from spark_jobs.truth.expected import Expected
 from spark_jobs.truth.registry import truth_about
 from tests.kafka_broker import RunningBroker
 from tests.spark.launches import CHECKOUT, RAW_EVENTS, Launch
+from tests.spark.written_batches import GENERATION, Written
 from tests.traffic_truths import RECORDED_MS
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+NOW = datetime.fromtimestamp(RECORDED_MS / 1000, UTC) + timedelta(days=2)
 SUITES = sorted((CHECKOUT / "include" / "quality").glob("*.yaml"))
 
 
@@ -45,49 +48,71 @@ def test_a_suite_holds_for_its_streams_rows_and_not_for_rows_that_are_there_twic
     suite_file: Path, tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:
     table = load_suite(suite_file).table
-    spec, output = maker_of(table)
-    is_landed = spec.stream == RAW_EVENTS.name
-    rows = landed(output, broker, tmp_path) if is_landed else expected_rows(spec, table)
-    assert rows, "a table without a row shows nothing"
-    packed = pa.Table.from_pylist(rows, schema=row_schema(output.table))
-    request = Request(
-        table_uri=f"file://{tmp_path}/{table}",
-        table=table,
-        stream=spec.stream,
-        version=None,
-        suite_file=suite_file,
-        results_uri=f"file://{tmp_path}/quality_results",
-        docs_dir=tmp_path / "docs",
-        run_id="once",
-    )
-    output.table.create(request.table_uri)
+    made = rows_of(table, broker, tmp_path)
+    assert made.rows, "a table without a row shows nothing"
+    written = Written(tmp_path, made.table, made.stream)
 
-    write_deltalake(request.table_uri, packed, mode="append")
-    assert broken(validate(lambda: spark, request)) == {}
+    written.batch(made.rows, dead=len(made.rows), late=len(made.rows))
+    assert broken(validate(lambda: spark, written.request("once"), NOW)) == {}
 
-    write_deltalake(request.table_uri, packed, mode="append")
-    assert broken(validate(lambda: spark, replace(request, run_id="twice"))) != {}
+    written.batch(made.rows, dead=len(made.rows), late=len(made.rows))
+    assert broken(validate(lambda: spark, written.request("twice"), NOW)) != {}
 
 
 def broken(outcomes: Iterable[Outcome]) -> dict[str, str]:
     return {outcome.expectation.name: outcome.observed for outcome in outcomes if not outcome.success}
 
 
-def maker_of(table: str) -> tuple[StreamSpec, Output]:
-    """The stream that writes a table, and how."""
+class Made(NamedTuple):
+    """Rows of a table, and the stream that writes them."""
+
+    table: Table
+    stream: str
+    rows: list[dict[str, Any]]
+
+
+def rows_of(table: str, broker: RunningBroker, folder: Path) -> Made:
+    """What a stream makes of generated traffic, by the oracle and under its shipped settings."""
+    if table in {shared.name for shared in SHARED_TABLES}:
+        return shared_rows(table)
     found = [spec for spec in load_specs()[0] if table in spec.tables]
     assert len(found) == 1, f"expected one stream in include/streams to write {table}, found {found}"
-    job = importlib.import_module(f"spark_jobs.{found[0].stream}.declaration").JOB
-    return found[0], next(output for output in job.outputs if output.table.name == table)
+    spec = found[0]
+    job = importlib.import_module(f"spark_jobs.{spec.stream}.declaration").JOB
+    output = next(output for output in job.outputs if output.table.name == table)
+    is_landed = spec.stream == RAW_EVENTS.name
+    rows = landed(output, broker, folder) if is_landed else expected(spec).tables[table]
+    return Made(output.table, spec.stream, rows)
 
 
-def expected_rows(spec: StreamSpec, table: str) -> list[dict[str, Any]]:
-    """What the stream makes of generated traffic, by the oracle and under its shipped settings."""
+def expected(spec: StreamSpec) -> Expected:
     config = parse_config(resolved_configuration(spec, Settings(), "test"), "test")
     truth = truth_about(config, RECORDED_MS)
     for record in traffic(config.topic):
         truth.see(record)
-    return truth.finish().tables[table]
+    return truth.finish()
+
+
+def shared_rows(table: str) -> Made:
+    """Rows of a table that all streams share; of them, those of one stream."""
+    spec = load_spec("user_sessions")
+    found = expected(spec)
+    marks = {"stream": spec.stream, "generation": GENERATION, "batch_id": 0}
+    if table == BATCH_COUNTS.name:
+        counts = dict.fromkeys((*COUNT_NAMES, "rows_out"), 0) | found.counts
+        row = {**marks, **counts, "epoch": 1, "run_id": "r1", "committed_at": NOW - timedelta(days=1)}
+        return Made(BATCH_COUNTS, spec.stream, [row])
+    shape, rows = (
+        (DEAD_LETTERS, found.dead_letters) if table == DEAD_LETTERS.name else (LATE_EVENTS, found.late_events)
+    )
+    record = {
+        "topic": "user_events",
+        "partition": 0,
+        "record_timestamp": NOW - timedelta(days=1),
+        "watermark": NOW,
+    }
+    named = [{**marks, **record, "offset": offset, **row} for offset, row in enumerate(rows)]
+    return Made(shape, spec.stream, named)
 
 
 def landed(output: Output, broker: RunningBroker, folder: Path) -> list[dict[str, Any]]:

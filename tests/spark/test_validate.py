@@ -17,6 +17,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from spark_jobs.quality.validate import Request, ValidationError, main, validate
+from spark_jobs.runtime.tables import arrow_schema
+from spark_jobs.user_sessions.declaration import SESSIONS
+from tests.spark.written_batches import Written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,20 +29,7 @@ pytestmark = pytest.mark.spark
 ROOT = Path(__file__).resolve().parents[2]
 JARS = ",".join(str(jar) for jar in sorted((ROOT / "jars" / "spark").glob("*.jar")))
 START = datetime(2026, 1, 1, tzinfo=UTC)
-TIME = pa.timestamp("us", tz="UTC")
-SCHEMA = pa.schema(
-    [
-        ("session_id", pa.string()),
-        ("user_id", pa.string()),
-        ("started_at", TIME),
-        ("ended_at", TIME),
-        ("duration_ms", pa.int64()),
-        ("event_count", pa.int64()),
-        ("last_event_type", pa.string()),
-        ("close_reason", pa.string()),
-        ("closed_at", TIME),
-    ]
-)
+SCHEMA = arrow_schema(SESSIONS)
 
 
 def session(number: int, **changes: Any) -> dict[str, Any]:
@@ -79,9 +69,8 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def request_(tmp_path_factory: pytest.TempPathFactory) -> Request:
-    """A table whose version 0 is sound, and whose version 1 adds rows that break five expectations."""
-    home = tmp_path_factory.mktemp("quality")
-    uri = f"file://{home}/tables/sessions"
+    """A table whose version 1 is sound, and whose version 2 adds rows that break five expectations."""
+    written = Written(tmp_path_factory.mktemp("quality"), SESSIONS, "user_sessions")
     sound = [session(number) for number in range(20)]
     broken = [
         session(3),
@@ -90,17 +79,9 @@ def request_(tmp_path_factory: pytest.TempPathFactory) -> Request:
         session(42, user_id=None),
     ]
     for rows in (sound, broken):
-        write_deltalake(uri, pa.Table.from_pylist(rows, schema=SCHEMA), mode="append")
-    return Request(
-        table_uri=uri,
-        table="sessions",
-        stream="user_sessions",
-        version=0,
-        suite_file=ROOT / "include" / "quality" / "sessions.yaml",
-        results_uri=f"file://{home}/tables/quality_results",
-        docs_dir=home / "docs",
-        run_id="quality_user_sessions/manual__2026-01-01T00:00:00+00:00/1",
-    )
+        written.batch(rows)
+    run_id = "quality_user_sessions/manual__2026-01-01T00:00:00+00:00/1"
+    return written.request(run_id, last=1)
 
 
 def results(request: Request) -> list[dict[str, Any]]:
@@ -114,13 +95,13 @@ def test_an_older_sound_version_passes_and_is_written_once(spark: SparkSession, 
         assert [outcome.expectation.name for outcome in outcomes if not outcome.success] == []
     rows = results(request_)
     assert len(rows) == len(outcomes)
-    assert {row["table_version"] for row in rows} == {0}
+    assert {(row["from_version"], row["table_version"]) for row in rows} == {(0, 1)}
     assert {row["table_id"] for row in rows} == {str(DeltaTable(request_.table_uri).metadata().id)}
     assert all(row["success"] and row["failing_rows_sample"] is None for row in rows)
 
 
 def test_the_latest_version_fails_and_shows_the_failing_rows(spark: SparkSession, request_: Request) -> None:
-    request = replace(request_, version=None, run_id="latest")
+    request = replace(request_, to_version=None, run_id="latest")
     validate(lambda: spark, request)
     failed = {row["name"]: row for row in results(request) if not row["success"]}
     assert set(failed) == {
@@ -129,14 +110,15 @@ def test_the_latest_version_fails_and_shows_the_failing_rows(spark: SparkSession
         "duration_is_end_minus_start",
         "close_reason_is_known",
         "user_id_is_present",
+        "no_sessions_of_a_user_overlap",
     }
-    assert {row["table_version"] for row in failed.values()} == {1}
+    assert {(row["from_version"], row["table_version"]) for row in failed.values()} == {(2, 2)}
     sample = {name: json.loads(row["failing_rows_sample"]) for name, row in failed.items()}
     assert [row["session_id"] for row in sample["session_id_is_unique"]] == ["s3", "s3"]
     assert sample["close_reason_is_known"][0]["close_reason"] == "BORED"
     assert [row["session_id"] for row in sample["user_id_is_present"]] == ["s42"]
     assert failed["session_id_is_unique"]["unexpected_count"] == 2
-    assert failed["close_reason_is_known"]["unexpected_percent"] == pytest.approx(100 / 24)
+    assert failed["close_reason_is_known"]["unexpected_percent"] == pytest.approx(100 / 4)
     assert "BORED" in failed["close_reason_is_known"]["observed_value"]
     assert failed["duration_is_not_negative"]["severity"] == "critical"
 
@@ -144,7 +126,7 @@ def test_the_latest_version_fails_and_shows_the_failing_rows(spark: SparkSession
 def test_the_report_is_a_page_without_scripts_and_without_other_hosts(
     spark: SparkSession, request_: Request
 ) -> None:
-    request = replace(request_, version=1, run_id="for the page")
+    request = replace(request_, from_version=2, to_version=2, run_id="for the page")
     validate(lambda: spark, request)
     [docs_path] = {row["docs_path"] for row in results(request)}
     page = (request.docs_dir / docs_path).read_text()
@@ -159,15 +141,23 @@ def test_the_report_is_a_page_without_scripts_and_without_other_hosts(
         assert "https://" not in text
 
 
-def test_a_column_that_is_missing_fails_its_expectations(spark: SparkSession, request_: Request) -> None:
+def changed_by_hand(schema: pa.Schema) -> pa.Schema:
+    place = schema.get_field_index("duration_ms")
+    return schema.set(place, pa.field("duration_ms", pa.int32()))
+
+
+def test_a_column_that_is_missing_or_has_another_type_fails_its_expectations(
+    spark: SparkSession, request_: Request
+) -> None:
     uri = f"{request_.table_uri}_narrow"
     rows = pa.Table.from_pylist([session(1)], schema=SCHEMA).drop_columns(["event_count"])
-    write_deltalake(uri, rows)
-    request = replace(request_, table_uri=uri, run_id="narrow")
+    write_deltalake(uri, rows.cast(changed_by_hand(rows.schema)))
+    request = replace(request_, table_uri=uri, to_version=None, run_id="narrow")
     failed = {o.expectation.name: o.observed for o in validate(lambda: spark, request) if not o.success}
     assert set(failed) == {
         "columns_are_those_of_the_contract",
         "event_count_is_a_long",
+        "duration_ms_is_a_long",
         "session_has_an_event",
     }
     assert "event_count" in failed["session_has_an_event"]
@@ -177,8 +167,8 @@ def test_what_does_not_exist_is_refused_before_spark_starts(request_: Request, t
     def never() -> SparkSession:
         raise AssertionError("Spark was started")
 
-    with pytest.raises(ValidationError, match="versions 0 to 1, asked for 99"):
-        validate(never, replace(request_, version=99))
+    with pytest.raises(ValidationError, match="versions 0 to 2, asked for 99"):
+        validate(never, replace(request_, to_version=99))
     with pytest.raises(ValidationError, match=r"expected a Delta table .* found none"):
         validate(never, replace(request_, table_uri=f"file://{tmp_path}/none"))
     with pytest.raises(ValidationError, match="suite sessions is for table sessions, not others"):
@@ -194,17 +184,18 @@ def arguments(request: Request) -> list[str]:
         "--results-uri": request.results_uri,
         "--docs-dir": f"file://{request.docs_dir}",
         "--run-id": request.run_id,
-        "--version": "latest" if request.version is None else request.version,
+        "--from-version": "next" if request.from_version is None else request.from_version,
+        "--to-version": "latest" if request.to_version is None else request.to_version,
     }
     return [str(part) for pair in given.items() for part in pair]
 
 
 def test_exit_code_1_for_what_cannot_be_validated(request_: Request) -> None:
-    assert main(arguments(replace(request_, version=99))) == 1
+    assert main(arguments(replace(request_, to_version=99))) == 1
 
 
 def test_spark_submit_exits_with_2_when_an_expectation_fails(request_: Request) -> None:
-    request = replace(request_, version=1, run_id="submitted")
+    request = replace(request_, from_version=2, to_version=2, run_id="submitted")
     command = ["spark-submit", "--master", "local[2]", "--jars", JARS, "--conf", "spark.ui.enabled=false"]
     run = subprocess.run(
         [*command, str(ROOT / "spark_jobs" / "quality" / "validate.py"), *arguments(request)],
@@ -221,4 +212,4 @@ def test_spark_submit_exits_with_2_when_an_expectation_fails(request_: Request) 
     )
     assert run.returncode == 2, run.stdout + run.stderr
     assert "FAILED session_id_is_unique (critical)" in run.stdout
-    assert len(results(request)) == 23
+    assert len(results(request)) == 33

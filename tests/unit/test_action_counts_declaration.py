@@ -105,5 +105,5 @@ def test_rows_fit_the_table_and_the_table_its_suite(tmp_path: Path) -> None:
     fields = DeltaTable(uri).schema().fields
     assert [field.name for field in fields] == renamed == list(final)
     assert all(field.metadata["comment"] for field in fields)
-    columns = yaml.safe_load(SUITE.read_text())["expectations"][0]["kwargs"]["column_set"]
-    assert columns == renamed
+    columns = yaml.safe_load(SUITE.read_text())["columns"]
+    assert list(columns) == renamed

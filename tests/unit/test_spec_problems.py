@@ -108,9 +108,9 @@ BAD = [
         id="time-without-zone",
     ),
     pytest.param(
-        "  table: sessions",
-        "  table: session",
-        ["quality.table to be one of tables ['sessions']"],
+        "  tables: [sessions]",
+        "  tables: [session]",
+        ["quality.tables to be some of tables ['sessions']"],
         id="quality-of-unknown-table",
     ),
     pytest.param(

@@ -76,7 +76,7 @@ def test_which_commits_change_data(operation: str, mode: str, rows: str, expecte
 
 @pytest.fixture
 def uris(tmp_path: Path) -> tuple[str, str]:
-    return f"file://{tmp_path}/tables/sessions", f"file://{tmp_path}/tables/quality_results"
+    return f"file://{tmp_path}/tables/sessions", f"file://{tmp_path}/tables/quality_validations"
 
 
 def append(uri: str, *values: int) -> DeltaTable:
@@ -85,13 +85,18 @@ def append(uri: str, *values: int) -> DeltaTable:
 
 
 def record_validation(uri: str, table: DeltaTable, version: int) -> None:
-    row = {"stream": "s", "table": "sessions", "table_id": str(table.metadata().id), "table_version": version}
+    row = {
+        "stream": "s",
+        "table": "sessions",
+        "table_id": str(table.metadata().id),
+        "covered_version": version,
+    }
     write_deltalake(uri, pa.Table.from_pylist([row]), mode="append", partition_by=["stream"])
 
 
 def test_the_reader_sees_commits_until_they_are_validated(uris: tuple[str, str]) -> None:
-    table_uri, results_uri = uris
-    reader = ChangeReader(table_uri, results_uri, "s", "sessions")
+    table_uri, validations_uri = uris
+    reader = ChangeReader(table_uri, validations_uri, "s", "sessions")
     assert reader.read(None) is None  # there is no table yet
 
     append(table_uri, 1)
@@ -105,15 +110,15 @@ def test_the_reader_sees_commits_until_they_are_validated(uris: tuple[str, str])
     assert second.first_at == first.first_at
     assert second.last_at and second.first_at and second.last_at > second.first_at
 
-    record_validation(results_uri, DeltaTable(table_uri), 1)
+    record_validation(validations_uri, DeltaTable(table_uri), 1)
     third = reader.read(None)
     assert third and (third.validated_version, third.first_at) == (1, None)
 
 
 def test_what_was_fired_for_is_not_new_and_the_next_commit_is(uris: tuple[str, str]) -> None:
-    table_uri, results_uri = uris
+    table_uri, validations_uri = uris
     table = append(table_uri, 1)
-    reader = ChangeReader(table_uri, results_uri, "s", "sessions")
+    reader = ChangeReader(table_uri, validations_uri, "s", "sessions")
     fired = Fired(str(table.metadata().id), 0, NOW)
     assert (found := reader.read(fired)) and found.first_at is None
     append(table_uri, 2)
@@ -121,13 +126,13 @@ def test_what_was_fired_for_is_not_new_and_the_next_commit_is(uris: tuple[str, s
 
 
 def test_results_of_an_older_table_of_that_name_do_not_count(uris: tuple[str, str]) -> None:
-    table_uri, results_uri = uris
+    table_uri, validations_uri = uris
     older = append(table_uri, 1)
-    record_validation(results_uri, older, 0)
+    record_validation(validations_uri, older, 0)
     for path in sorted(Path(table_uri.removeprefix("file://")).rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     append(table_uri, 1)
-    found = ChangeReader(table_uri, results_uri, "s", "sessions").read(None)
+    found = ChangeReader(table_uri, validations_uri, "s", "sessions").read(None)
     assert found and found.validated_version == -1
     assert found.first_at is not None
 
