@@ -1,4 +1,4 @@
-"""The DAG `maintenance`: its form, and its tasks one by one."""
+"""The DAG `maintenance`: its form, its tasks one by one, and a run by a real Airflow."""
 
 from __future__ import annotations
 
@@ -89,3 +89,14 @@ def test_without_any_table_there_is_nothing_to_do(tmp_path: Path, monkeypatch: p
 
     with pytest.raises(AirflowSkipException, match="no tables yet"):
         ListTablesOperator(task_id="tables").execute(context())
+
+
+@pytest.mark.usefixtures("metadata_database")
+def test_airflow_runs_a_task_for_each_table(layout: Layout) -> None:
+    found = dag().test(run_conf={}).get_task_instances()
+
+    assert sorted((task.task_id, str(task.state)) for task in found) == [
+        *(("maintain", "success"), ("maintain", "success")),
+        *(("report", "success"), ("tables", "success")),
+    ]
+    assert len(DeltaTable(layout.table_uri("sessions")).file_uris()) == 1
