@@ -20,7 +20,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from spark_jobs.quality.column_types import TYPES
-from spark_jobs.quality.profile import Profile, profile
+from spark_jobs.quality.table_profile import Profile, profile
 
 _HEAD = """\
 # A draft, from {rows} rows of version {version}: it says what is so, not what has to be. Keep what a

@@ -1,4 +1,7 @@
-"""What the rows of a table look like: the profile from which a suite is drafted."""
+"""What the rows of a table look like: the profile from which a suite is drafted.
+
+Not `profile.py`: spark-submit puts this folder on the path, and would hide Python's own module of that name.
+"""
 
 from __future__ import annotations
 
