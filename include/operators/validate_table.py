@@ -13,6 +13,7 @@ from airflow.sdk import BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from include.layout import Layout
+from include.operators.quality_links import QualityOverviewLink
 from include.operators.quality_report import QualityReport, read_report
 from include.settings import CHECKOUT, Settings
 
@@ -61,7 +62,7 @@ class ValidateTableOperator(SparkSubmitOperator):
         suite: name of the suite in `include/quality`.
     """
 
-    operator_extra_links = (DataDocsLink(),)
+    operator_extra_links = (DataDocsLink(), QualityOverviewLink())
 
     def __init__(self, *, stream: str, table: str, suite: str, **kwargs: Any) -> None:
         kwargs.setdefault("name", f"quality {stream}")
