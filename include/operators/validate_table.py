@@ -14,6 +14,7 @@ from airflow.sdk import BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from include.layout import Layout
+from include.operators.quality_links import QualityOverviewLink
 from include.operators.quality_report import QualityReport, read_report
 from include.settings import CHECKOUT, Settings
 
@@ -62,7 +63,7 @@ class ValidateTableOperator(SparkSubmitOperator):
         table: the table's name, and that of its suite in `include/quality`.
     """
 
-    operator_extra_links = (DataDocsLink(),)
+    operator_extra_links = (DataDocsLink(), QualityOverviewLink())
 
     def __init__(self, *, stream: str, table: str, **kwargs: Any) -> None:
         kwargs.setdefault("name", f"quality {stream} {table}")

@@ -1,21 +1,24 @@
-"""Where the marks of a chart over time go, in its own coordinates: 100 wide, 40 high, 0 at the top. Pure.
+"""Charts over time: what each says, and where its marks go. Pure.
 
-Text stays out of the drawings, so that it keeps its size on a phone.
+A drawing has its own coordinates: 100 wide, 40 high, 0 at the top. Text stays out of it, so that it keeps its
+size on a phone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from include.web.stream_history import Series
+Series = tuple[tuple[datetime, float], ...]
+"""Values by time, the oldest first."""
 
 WIDTH, HEIGHT = 100.0, 40.0
 _MARGIN = 2.0
 _SLOTS = 120
-_APART = timedelta(minutes=3)
+APART = timedelta(minutes=3)
+"""Drivers give a sample a minute: of two that are farther apart some between are missing."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +38,94 @@ class Drawing:
     limit_y: float | None
 
 
+@dataclass(frozen=True)
+class Mark:
+    """Something that happened, on a chart: how far to the right, and what it was."""
+
+    x: float
+    is_failure: bool
+    label: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One measure over time. `now` is the last value; `is_old` says that it is not of now."""
+
+    name: str
+    unit: str
+    now: str
+    low: str
+    high: str
+    limit: str
+    is_old: bool
+    drawing: Drawing | None
+    marks: tuple[Mark, ...] = ()
+
+    @property
+    def says(self) -> str:
+        """The chart in words, for who cannot see it."""
+        if self.drawing is None:
+            return f"{self.name}: no samples in this time."
+        last = "last" if self.is_old else "now"
+        failures = sum(mark.is_failure for mark in self.marks)
+        text = f"{self.name}: lowest {self.low}, highest {self.high}, {last} {self.now}"
+        text += f", limit {self.limit}" if self.limit else ""
+        text += f"; {failures} failures" if failures else ""
+        return (
+            f"{text}; samples are missing in {len(self.drawing.gaps)} places."
+            if self.drawing.gaps
+            else f"{text}."
+        )
+
+
+def chart_of(
+    series: Series,
+    begin: datetime,
+    end: datetime,
+    *,
+    name: str,
+    unit: str,
+    told: Callable[[float | None], str],
+    limit: float | None = None,
+    marks: tuple[Mark, ...] = (),
+    apart: timedelta = APART,
+) -> Chart:
+    """Make the chart of a series.
+
+    Args:
+        series: The oldest first.
+        begin: The left edge.
+        end: The right edge, now.
+        name: What is measured.
+        unit: In what.
+        told: A value as a person reads it.
+        limit: A value not to be exceeded.
+        marks: What happened meanwhile.
+        apart: How far apart two samples are when some between them are missing; an older last one is old.
+    """
+    values = [value for at, value in series if begin <= at <= end]
+    last = series[-1] if values else None
+    return Chart(
+        name=name,
+        unit=unit,
+        now=told(last[1] if last else None),
+        low=told(min(values, default=None)),
+        high=told(max(values, default=None)),
+        limit=told(limit) if limit is not None else "",
+        is_old=last is not None and end - last[0] > apart,
+        drawing=draw(series, begin, end, limit, apart),
+        marks=marks,
+    )
+
+
 def across(at: datetime, begin: datetime, end: datetime) -> float:
     """How far to the right a time is."""
     return round(WIDTH * ((at - begin) / (end - begin)), 2)
 
 
-def draw(series: Series, begin: datetime, end: datetime, limit: float | None = None) -> Drawing | None:
+def draw(
+    series: Series, begin: datetime, end: datetime, limit: float | None = None, apart: timedelta = APART
+) -> Drawing | None:
     """Draw a series; None when none of it is in the time that is shown.
 
     Args:
@@ -49,6 +134,7 @@ def draw(series: Series, begin: datetime, end: datetime, limit: float | None = N
         begin: The left edge.
         end: The right edge.
         limit: A value not to be exceeded; drawn when the values come near it.
+        apart: How far apart two samples are when some between them are missing.
     """
     shown = [(at, value) for at, value in series if begin <= at <= end]
     if not shown:
@@ -59,20 +145,22 @@ def draw(series: Series, begin: datetime, end: datetime, limit: float | None = N
     slot = (end - begin) / _SLOTS
     drawn = [
         [(across(at, begin, end), _down(value, scale)) for at, value in _thinned(stretch, slot)]
-        for stretch in _stretches(shown)
+        for stretch in _stretches(shown, apart)
     ]
     return Drawing(
         line=" ".join(_path(points) for points in drawn),
         area=" ".join(_area(points) for points in drawn),
-        gaps=_gaps(drawn, end - begin),
+        gaps=_gaps(drawn, end - begin, apart),
         limit_y=_down(limit, scale) if limit is not None and is_near else None,
     )
 
 
-def _stretches(points: Sequence[tuple[datetime, float]]) -> list[list[tuple[datetime, float]]]:
+def _stretches(
+    points: Sequence[tuple[datetime, float]], apart: timedelta
+) -> list[list[tuple[datetime, float]]]:
     stretches: list[list[tuple[datetime, float]]] = []
     for point in points:
-        if stretches and point[0] - stretches[-1][-1][0] <= _APART:
+        if stretches and point[0] - stretches[-1][-1][0] <= apart:
             stretches[-1].append(point)
         else:
             stretches.append([point])
@@ -107,11 +195,11 @@ def _area(points: Sequence[tuple[float, float]]) -> str:
 
 
 def _gaps(
-    drawn: Sequence[Sequence[tuple[float, float]]], shown: timedelta
+    drawn: Sequence[Sequence[tuple[float, float]]], shown: timedelta, apart: timedelta
 ) -> tuple[tuple[float, float], ...]:
     """Between two stretches, and after the last one; before the first one nothing was missing."""
     edges = [(left[-1][0], right[0][0]) for left, right in pairwise(drawn)]
     last = drawn[-1][-1][0]
-    if (WIDTH - last) / WIDTH * shown > _APART:
+    if (WIDTH - last) / WIDTH * shown > apart:
         edges.append((last, WIDTH))
     return tuple((left, round(right - left, 2)) for left, right in edges)

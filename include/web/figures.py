@@ -20,6 +20,17 @@ def count(number: float | None) -> str:
     return f"{number:,.0f}"
 
 
+def percent(number: float | None) -> str:
+    """A share, which is 0 % or 100 % only if it is exactly that: `99.9 %`, `0.02 %`."""
+    if number is None:
+        return NOTHING
+    if 0 < number < 0.1:
+        return f"{number:.2g} %" if number >= 0.001 else "< 0.001 %"
+    if 99.9 < number < 100:
+        return "> 99.9 %"
+    return f"{number:.1f}".removesuffix(".0") + " %"
+
+
 def rate(per_second: float | None) -> str:
     """Records a second: `1,200 /s`; of few one decimal."""
     if per_second is None:
@@ -72,3 +83,11 @@ def moment(at: datetime, now: datetime) -> str:
     at = at.astimezone(UTC)
     form = "%H:%M:%S" if at.date() == now.astimezone(UTC).date() else "%d %b %H:%M:%S"
     return at.strftime(form)
+
+
+def stretch(begin: datetime, end: datetime) -> str:
+    """A range of time, UTC: `21 Nov` for a whole day, else `21 Nov 10:00 to 22 Nov 12:00`."""
+    begin, end = begin.astimezone(UTC), end.astimezone(UTC)
+    if end - begin == timedelta(days=1) and (begin.hour, begin.minute) == (0, 0):
+        return f"{begin:%d %b}"
+    return f"{begin:%d %b %H:%M} to {end:%d %b %H:%M}"

@@ -3,55 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from include.web import figures, stream_history
-from include.web.charts import Drawing, across, draw
+from include.web.charts import Chart, Mark, Series, across, chart_of
 from include.web.incidents import Incident
-from include.web.stream_history import Sample, Series
-
-_FRESH = timedelta(minutes=3)
-
-
-@dataclass(frozen=True)
-class Mark:
-    """An incident on a chart: how far to the right, and what it was."""
-
-    x: float
-    is_failure: bool
-    label: str
-
-
-@dataclass(frozen=True)
-class Chart:
-    """One measure over time. `now` is the last value; `is_old` says that it is not of now."""
-
-    name: str
-    unit: str
-    now: str
-    low: str
-    high: str
-    limit: str
-    is_old: bool
-    drawing: Drawing | None
-    marks: tuple[Mark, ...]
-
-    @property
-    def says(self) -> str:
-        """The chart in words, for who cannot see it."""
-        if self.drawing is None:
-            return f"{self.name}: no samples in this time."
-        last = "last" if self.is_old else "now"
-        failures = sum(mark.is_failure for mark in self.marks)
-        text = f"{self.name}: lowest {self.low}, highest {self.high}, {last} {self.now}"
-        text += f", limit {self.limit}" if self.limit else ""
-        text += f"; {failures} failures" if failures else ""
-        return (
-            f"{text}; samples are missing in {len(self.drawing.gaps)} places."
-            if self.drawing.gaps
-            else f"{text}."
-        )
+from include.web.stream_history import Sample
 
 
 def charts(
@@ -80,19 +37,7 @@ def charts(
     def chart(
         name: str, unit: str, series: Series, told: Callable[[float | None], str], limit: float | None = None
     ) -> Chart:
-        values = [value for at, value in series if begin <= at <= now]
-        last = series[-1] if values else None
-        return Chart(
-            name=name,
-            unit=unit,
-            now=told(last[1] if last else None),
-            low=told(min(values, default=None)),
-            high=told(max(values, default=None)),
-            limit=told(limit) if limit is not None else "",
-            is_old=last is not None and now - last[0] > _FRESH,
-            drawing=draw(series, begin, now, limit),
-            marks=marks,
-        )
+        return chart_of(series, begin, now, name=name, unit=unit, told=told, limit=limit, marks=marks)
 
     return (
         chart("Lag", "records", stream_history.lag(samples), figures.count, max_lag),

@@ -18,8 +18,9 @@ from include.settings import Settings
 from include.spec import StreamSpec, load_specs
 from include.spec_problems import Problem
 from include.storage import CorruptDocumentError, read_json
+from include.web.link import Link
 from include.web.stream_history import Sample, samples_of
-from include.web.stream_view import Documents, Link
+from include.web.stream_view import Documents
 
 _LOG = logging.getLogger(__name__)
 
@@ -108,7 +109,8 @@ def _links(layout: Layout, stream: str, spec: StreamSpec | None) -> tuple[Link, 
     except OSError as error:
         _LOG.warning("stream %s: its reports cannot be listed: %s", stream, error)
         more = []
-    return (dag, *(link for link in more if link))
+    quality = [Link("Quality", "../quality/index.html", "pass rates and failures")]
+    return (dag, *(link for link in more if link), *(quality if spec and spec.quality else ()))
 
 
 def _newest_operation(layout: Layout, stream: str) -> Link | None:

@@ -10,9 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from include.control.documents import DocumentError, parse_time
-
-Series = tuple[tuple[datetime, float], ...]
-"""Values by time, the oldest first."""
+from include.web.charts import Series
 
 _SHORTEST = timedelta(seconds=10)
 _LONGEST = timedelta(minutes=10)

@@ -11,24 +11,16 @@ from include.control.decide import CRASH, Action, Observed, decide
 from include.control.status import Status, Supervisor
 from include.control.thresholds import Thresholds
 from include.web import figures, stream_history
+from include.web.charts import Chart
 from include.web.condition import Condition, condition
 from include.web.findings import Finding, findings_of, supervision
 from include.web.incidents import Repeated, incidents, repeated
-from include.web.stream_charts import Chart, charts
+from include.web.link import Link
+from include.web.stream_charts import charts
 from include.web.stream_history import Sample
 
 _ORDER = {"bad": 0, "warn": 1, "good": 2, "calm": 2}
 _COUNTERS = ("consumed", "accepted", "dead", "late", "duplicates", "rows_out")
-
-
-@dataclass(frozen=True)
-class Link:
-    """Where to read on. `outer` is a page of Airflow's own, which must not open inside of this one."""
-
-    text: str
-    href: str
-    note: str = ""
-    outer: bool = False
 
 
 @dataclass(frozen=True)

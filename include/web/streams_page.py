@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import functools
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from include.control.supervisor import STALE_AFTER
 from include.web import figures
+from include.web.self_contained import SelfContainedPage
 from include.web.stream_view import Documents, StreamView, in_order, stream_view
 
 _LOG = logging.getLogger(__name__)
@@ -23,8 +18,8 @@ _LOG = logging.getLogger(__name__)
 MOST_HOURS = 24
 """How much of a stream's past its driver keeps."""
 
-_TEMPLATES = Path(__file__).resolve().parent / "templates"
 _CHOICES = (1, 6, MOST_HOURS)
+_PAGE = SelfContainedPage("streams.html.j2", style="streams.css", refresh_s=15)
 
 
 def render(read: Sequence[Documents], now: datetime, hours: int) -> str:
@@ -37,27 +32,20 @@ def render(read: Sequence[Documents], now: datetime, hours: int) -> str:
     """
     shown = timedelta(hours=hours)
     views = in_order([_view(one, now, shown) for one in read])
-    environment = _environment()
-    return environment.get_template("streams.html.j2").render(
+    return _PAGE.render(
         views=views,
         summary=_summary(views),
         now=now.astimezone(UTC),
         hours=hours,
         choices=_choices(hours),
-        style=Markup(_text("streams.css")),
-        script=Markup(_text("streams.js")),
         moment=functools.partial(figures.moment, now=now),
         ago=functools.partial(figures.ago, now=now),
     )
 
 
-@functools.cache
 def content_policy() -> str:
-    """What a browser may do with the page: its own style and script, and nothing that came with the data."""
-    return (
-        f"default-src 'none'; script-src {_hash('streams.js')}; style-src {_hash('streams.css')};"
-        " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
-    )
+    """What a browser may do with the page."""
+    return _PAGE.content_policy()
 
 
 def _view(read: Documents, now: datetime, shown: timedelta) -> StreamView:
@@ -85,24 +73,3 @@ def _summary(views: Sequence[StreamView]) -> list[tuple[str, str]]:
             counted.items(), key=lambda item: (worst_first.index(item[0][0]), item[0][1])
         )
     ]
-
-
-@functools.cache
-def _environment() -> Environment:
-    return Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-@functools.cache
-def _text(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
-
-
-def _hash(name: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(_text(name).encode()).digest()).decode()
-    return f"'sha256-{digest}'"

@@ -323,10 +323,12 @@ def test_a_run_is_about_the_chosen_table_or_those_that_changed_or_all(
 def test_the_operator_has_the_link_and_the_link_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow.sdk.execution_time.xcom import XCom
 
-    [link] = make_operator().operator_extra_links
-    assert link.name == "Data Docs"
+    link, overview = make_operator().operator_extra_links
+    assert (link.name, overview.name) == ("Data Docs", "Quality overview")
     stored: dict[str, str | None] = {"data_docs": "/stateward/data-docs/x.html"}
     monkeypatch.setattr(XCom, "get_value", lambda *, ti_key, key: stored[key])
     assert link.get_link(make_operator(), ti_key=None) == "/stateward/data-docs/x.html"
     stored["data_docs"] = None  # skipped: there is no report
     assert link.get_link(make_operator(), ti_key=None) == ""
+    page = "/stateward/quality/table.html?stream=user_sessions&table=sessions"
+    assert overview.get_link(make_operator(), ti_key=None) == page

@@ -92,10 +92,27 @@ def test_the_operators_page_is_in_airflows_navigation(stream: LiveStream, page: 
     page.get_by_text("supervise").first.wait_for()
 
 
+def test_the_quality_overview_opens_from_the_navigation_and_from_the_task(
+    stream: LiveStream, page: Page
+) -> None:
+    page.goto(stream.installation.settings.airflow_url)
+    page.get_by_role("link", name="Quality").click()
+    frame = page.frame_locator("iframe[title='Quality']")
+    frame.locator("#user_sessions-sessions").get_by_role("link", name="sessions").first.click()
+    frame.get_by_role("heading", name="Reconciliations").wait_for()
+    keep(page, "quality-in-airflow")
+    with stream.airflow() as api:
+        run = next(run for run, state in api.runs(QUALITY_DAG).items() if state == "success")
+        task = next(iter(api.task_states(QUALITY_DAG, run)))
+        link = api.task_links(QUALITY_DAG, run, task)["Quality overview"]
+    page.goto(urljoin(stream.installation.settings.airflow_url, link))
+    page.get_by_role("heading", name="Expectations").wait_for()
+
+
 def test_a_stranger_sees_no_report(stream: LiveStream) -> None:
     import httpx
 
-    for page in ("data-docs", "streams"):
+    for page in ("data-docs", "streams", "quality"):
         url = f"{stream.installation.settings.airflow_url}/stateward/{page}/index.html"
         answer = httpx.get(url, trust_env=False)
         assert answer.status_code in (302, 303, 307, 401), answer.status_code

@@ -43,5 +43,5 @@ const refresh = async () => {
     note.textContent = `Not refreshed, what is shown is getting old: ${error.message}`;
   }
 };
-setInterval(refresh, 15_000);
+setInterval(refresh, Number(document.documentElement.dataset.refreshS) * 1000);
 addEventListener("visibilitychange", refresh);

@@ -1,0 +1,59 @@
+"""Serves the quality pages: what validations have found of every table, to people who are logged in."""
+
+# No `from __future__ import annotations`: FastAPI could not resolve the types that are imported late.
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+from include.settings import Settings
+from include.web.logged_in import SAFE_HEADERS, LateApp, logged_in_app
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+PREFIX = "/stateward/quality"
+"""Where the plugin serves them, below Airflow's base path."""
+
+_NAME = r"^[a-z][a-z0-9_]*$"
+
+
+def quality_app() -> LateApp:
+    """The application."""
+    return LateApp(create_app)
+
+
+def create_app() -> "FastAPI":
+    """Build it; the pages are read anew for each request."""
+    from fastapi import Query
+    from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+    from include.web.quality_history import Name
+    from include.web.quality_page import MOST_DAYS, policies, render_overview, render_table, since
+    from include.web.quality_tables import read_quality
+
+    app = logged_in_app("Quality")
+    headers = [{"Content-Security-Policy": policy, **SAFE_HEADERS} for policy in policies()]
+    days_shown = Query(ge=1, le=MOST_DAYS)
+
+    @app.get("/")
+    def index() -> Response:
+        return RedirectResponse("index.html")
+
+    # Not coroutines: files are read, and the server's other pages must not wait for them.
+    @app.get("/index.html")
+    def overview(days: Annotated[int, days_shown] = 7) -> Response:
+        now = datetime.now(UTC)
+        found = read_quality(Settings(), since(now, days))
+        return HTMLResponse(render_overview(found, now, days), headers=headers[0])
+
+    @app.get("/table.html")
+    def table(
+        stream: Annotated[str, Query(pattern=_NAME)],
+        table: Annotated[str, Query(pattern=_NAME)],
+        days: Annotated[int, days_shown] = 7,
+    ) -> Response:
+        now, name = datetime.now(UTC), Name(stream, table)
+        found = read_quality(Settings(), since(now, days), name)
+        return HTMLResponse(render_table(found, name, now, days), headers=headers[1])
+
+    return app

@@ -1,0 +1,74 @@
+"""Pages that need nothing beside themselves: style and script stand in them, and nothing else may run."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+_TEMPLATES = Path(__file__).resolve().parent / "templates"
+_SHARED_STYLE, _SCRIPT = "page.css", "page.js"
+
+
+@dataclass(frozen=True)
+class SelfContainedPage:
+    """A page in Airflow's colours, which brings itself up to date while it is looked at.
+
+    Attributes:
+        template: Its template, which extends `page.html.j2`.
+        style: What its style has beside that of all pages.
+        refresh_s: How often it is made anew, seconds.
+    """
+
+    template: str
+    style: str
+    refresh_s: int
+
+    def render(self, **values: object) -> str:
+        """Make the page of the values that its template names."""
+        return (
+            _environment()
+            .get_template(self.template)
+            .render(
+                **values,
+                style=Markup(self._styles()),
+                script=Markup(_text(_SCRIPT)),
+                refresh_s=self.refresh_s,
+            )
+        )
+
+    def content_policy(self) -> str:
+        """What a browser may do with it: its own style and script, and nothing that came with the data."""
+        return (
+            f"default-src 'none'; script-src {_hash(_text(_SCRIPT))}; style-src {_hash(self._styles())};"
+            " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+        )
+
+    def _styles(self) -> str:
+        return _text(_SHARED_STYLE) + _text(self.style)
+
+
+@functools.cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@functools.cache
+def _text(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+@functools.cache
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
