@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,9 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ign
 
 _TIMEOUT_S = 5.0
 _ON_ITS_WAY = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE)
+# What is said of a partition that was made a moment before, or whose leader changes; it passes in a second.
+_SETTLING = (*_ON_ITS_WAY, KafkaError.NOT_LEADER_FOR_PARTITION)
+_PAUSES_S = (0.2, 0.4, 0.8, 1.6)
 _TICK_RETENTION_MS = 30 * 24 * 3600 * 1000
 
 # The client reports every failed connection attempt; the driver reports the broker's absence once, as its
@@ -97,12 +101,32 @@ class Broker:
 
     def _offsets(self, topic: str, partitions: int, spec: OffsetSpec) -> dict[int, int]:
         wanted = {TopicPartition(topic, partition): spec for partition in range(partitions)}
+        for pause_s in _PAUSES_S:
+            try:
+                return self._listed(wanted)
+            except KafkaException as error:
+                away = self._away(error)  # and a client that has forgotten who led
+                if error.args[0].code() not in _SETTLING:
+                    raise away from None
+                threading.Event().wait(pause_s)
+        try:
+            return self._listed(wanted)
+        except KafkaException as error:
+            raise self._away(error) from None
+
+    def _listed(self, wanted: dict[TopicPartition, OffsetSpec]) -> dict[int, int]:
+        """One question for offsets.
+
+        Raises:
+            BrokerAwayError: There is no answer.
+            KafkaException: The answer is an error.
+        """
         try:
             futures = self._admin.list_offsets(
                 wanted, request_timeout=_TIMEOUT_S, isolation_level=IsolationLevel.READ_COMMITTED
             )
             return {key.partition: future.result(_TIMEOUT_S).offset for key, future in futures.items()}
-        except (KafkaException, TimeoutError) as error:
+        except TimeoutError as error:
             raise self._away(error) from None
 
     def last_records(self, topic: str, ends: dict[int, int]) -> dict[int, LastRecord]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from spark_jobs.device_lifecycle.declaration import JOB
 from spark_jobs.runtime import driver as drivers
@@ -129,6 +130,34 @@ def test_a_topic_without_a_leader_yet_is_waited_for_and_is_not_missing(
     broker._admin = cast(Any, Admin())
     with pytest.raises(raised):
         broker.ensure_topic("t", 3, create=False, stream="s")
+
+
+def test_a_partition_made_a_moment_ago_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers: list[Any] = [KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)), 7]
+
+    class Admin:
+        """A STAND-IN for the client, which needs a server: it gives one answer after the other."""
+
+        def __init__(self, settings: object) -> None:
+            pass
+
+        def list_offsets(self, wanted: dict[Any, Any], **_: object) -> dict[Any, Future[SimpleNamespace]]:
+            [partition], found = wanted, Future[SimpleNamespace]()
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                found.set_exception(answer)
+            else:
+                found.set_result(SimpleNamespace(offset=answer))
+            return {partition: found}
+
+    monkeypatch.setattr("spark_jobs.runtime.broker.AdminClient", Admin)
+    assert Broker("localhost:1").end_offsets("t", 1) == {0: 7}
+    answers.append(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+    with pytest.raises(BrokerAwayError):
+        Broker("localhost:1").end_offsets("t", 1)
+    assert not answers
 
 
 def test_a_full_disk_may_pass_and_lost_records_do_not_whatever_else_failed_with_them() -> None:
