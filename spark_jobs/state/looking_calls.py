@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
+from typing import TYPE_CHECKING
 
+from spark_jobs.runtime.stream_job import StreamJob
 from spark_jobs.state.answer import Answer, Listing
 from spark_jobs.state.checkpoint_interval import mean_time_between
 from spark_jobs.state.context import Context
@@ -13,7 +15,13 @@ from spark_jobs.state.errors import StateError
 from spark_jobs.state.sizes import SizeLimits
 from spark_jobs.state.start import judge_start
 
+if TYPE_CHECKING:
+    from spark_jobs.state.comparing import Comparison
+
 _SHOWN_CHANGES = 20
+_EXAMPLES = 3
+# Of a chunk of a log, which may hold the states of a thousand keys, nobody reads more.
+_LONGEST = 120
 
 
 def _inspect(context: Context) -> Answer:
@@ -109,17 +117,30 @@ def _compare(context: Context) -> Answer:
         by="keys" if arguments["by_key"] else "entries",
     )
     equal = found.equal
-    rows = [
-        (one.variable, one.only_left, one.only_right, one.changed, str(one.samples[:3]))
-        for one in found.differences
-    ]
     names = [arguments[side] or "the current state" for side in ("left", "right")]
-    return Answer(
-        (f"{names[0]} and {names[1]} are {'equal' if equal else 'different'}.",),
-        (Listing("Differences", ("variable", "only left", "only right", "changed", "such as"), rows),),
-        asdict(found),
-        is_good=equal,
+    lines = [f"{names[0]} and {names[1]} are {'equal' if equal else 'different'}."]
+    if not equal and not arguments["by_key"] and isinstance(context.job, StreamJob):
+        lines.append("Entries are compared as Spark keeps them; by key it is said which states differ.")
+    return Answer(tuple(lines), _differences(found), asdict(found), is_good=equal)
+
+
+def _differences(found: Comparison) -> tuple[Listing, ...]:
+    counts = [(one.variable, one.only_left, one.only_right, one.changed) for one in found.differences]
+    examples = [
+        (one.variable, *(_beginning(text) for text in (sample.key, sample.left, sample.right)))
+        for one in found.differences
+        for sample in one.samples[:_EXAMPLES]
+    ]
+    return (
+        Listing("Differences", ("variable", "only left", "only right", "changed"), counts),
+        Listing("Such as", ("variable", "key", "left", "right"), examples),
     )
+
+
+def _beginning(text: str | None) -> str:
+    if text is None:
+        return "not there"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _upgrade(context: Context) -> Answer:
