@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -97,27 +98,42 @@ def _names(uri: str) -> list[str]:
 
 
 def validation_needs(layout: Layout, now: datetime, kept: Mapping[str, timedelta]) -> dict[str, list[Need]]:
-    """The versions that were validated lately, by Delta's identifier of the table.
+    """The versions that validations of late rest on, by Delta's identifier of the table.
+
+    Those are the last version of a range, the one before its first, and the versions of other tables that
+    were read.
 
     Args:
-        layout: Where `quality_results` is.
+        layout: Where `quality_validations` is.
         now: The time, aware.
         kept: By table, for how long a validation can be repeated.
     """
     from deltalake import DeltaTable
 
-    uri = layout.table_uri("quality_results")
+    uri = layout.table_uri("quality_validations")
     if not kept or not DeltaTable.is_deltatable(uri):
         return {}
-    columns = ["table", "table_id", "table_version", "validated_at"]
     rows = DeltaTable(uri).to_pyarrow_table(
-        columns=columns, filters=[("validated_at", ">=", now - max(kept.values()))]
+        columns=["table", "table_id", "from_version", "table_version", "reads", "validated_at"],
+        filters=[("validated_at", ">=", now - max(kept.values()))],
     )
-    latest = rows.group_by(columns[:3]).aggregate([("validated_at", "max")])
-    needs: dict[str, list[Need]] = defaultdict(list)
-    for row in latest.to_pylist():
-        at = row["validated_at_max"]
+    # Of validations that rest on one version the last is named.
+    latest: dict[tuple[str, int], datetime] = {}
+    for row in rows.to_pylist():
+        at = row["validated_at"]
         if now - at <= kept.get(row["table"], timedelta(0)):
-            why = f"the validation of {at:%Y-%m-%d %H:%M} UTC"
-            needs[row["table_id"]].append(Need(row["table_version"], why))
+            for rested_on in _rested_on(row):
+                latest[rested_on] = max(at, latest.get(rested_on, at))
+    needs: dict[str, list[Need]] = defaultdict(list)
+    for (table_id, version), at in latest.items():
+        needs[table_id].append(Need(version, f"the validation of {at:%Y-%m-%d %H:%M} UTC"))
     return dict(needs)
+
+
+def _rested_on(row: Mapping[str, Any]) -> Iterable[tuple[str, int]]:
+    """Tables and versions of one validation."""
+    yield row["table_id"], row["table_version"]
+    if row["from_version"] > 0:
+        yield row["table_id"], row["from_version"] - 1
+    for pin in json.loads(row["reads"]).values():
+        yield pin["table_id"], pin["version"]

@@ -100,18 +100,33 @@ def test_an_operation_that_changes_tables_puts_its_stream_in_doubt(layout: Layou
     assert "did not end" in savepoint_needs(layout, NOW).in_doubt["visits"]
 
 
-def test_validated_versions_are_needed_for_as_long_as_their_table_says(layout: Layout) -> None:
-    def row(table: str, version: int, days: int) -> dict[str, object]:
-        at = NOW - timedelta(days=days)
-        return {"table": table, "table_id": f"id-{table}", "table_version": version, "validated_at": at}
+def test_what_validations_rest_on_is_needed_for_as_long_as_their_table_says(layout: Layout) -> None:
+    def row(table: str, versions: tuple[int, int], days: int, **reads: int) -> dict[str, object]:
+        return {
+            "table": table,
+            "table_id": f"id-{table}",
+            "from_version": versions[0],
+            "table_version": versions[1],
+            "reads": json.dumps(
+                {name: {"uri": "", "table_id": f"id-{name}", "version": at} for name, at in reads.items()}
+            ),
+            "validated_at": NOW - timedelta(days=days),
+        }
 
-    rows = [row("visits", 5, 3), row("visits", 5, 40), row("visits", 2, 9), row("alerts", 7, 3)]
-    write_deltalake(layout.table_uri("quality_results"), pa.Table.from_pylist(rows))
+    rows = [
+        row("visits", (4, 5), 3, counts=8),
+        row("visits", (4, 5), 4),
+        row("visits", (0, 5), 40),
+        row("visits", (0, 2), 9),
+        row("alerts", (0, 7), 3, counts=9),
+    ]
+    write_deltalake(layout.table_uri("quality_validations"), pa.Table.from_pylist(rows))
     kept = {"visits": timedelta(days=5), "alerts": timedelta(days=1)}
 
     found = validation_needs(layout, NOW, kept)
 
-    assert found == {"id-visits": [Need(5, "the validation of 2026-01-07 00:00 UTC")]}
+    why = "the validation of 2026-01-07 00:00 UTC"
+    assert found == {"id-visits": [Need(5, why), Need(3, why)], "id-counts": [Need(8, why)]}
 
 
 def test_nothing_is_needed_where_nothing_is(layout: Layout) -> None:
