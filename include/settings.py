@@ -12,6 +12,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 ENV_PREFIX = "STATEWARD_"
 
 METRICS_TOKEN = f"{ENV_PREFIX}METRICS_TOKEN"
+MASK_SECRET = f"{ENV_PREFIX}MASK_SECRET"
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 
@@ -99,6 +100,12 @@ class Settings(BaseSettings):
         exclude=True,
         description="bearer token of Prometheus, for the metrics; without one they are for users only",
     )
+    mask_secret: SecretStr | None = Field(
+        default=None,
+        exclude=True,
+        description="secret by which values of personal columns are masked (docs/quality.md); without it one"
+        " is made up, and kept in the file mask-secret under the home",
+    )
 
     start_timeout_s: float = Field(
         default=180.0, gt=0, description="how long `up` waits for each part, seconds"
@@ -120,7 +127,7 @@ class Settings(BaseSettings):
         uri = value if "://" in value else _file_uri(Path(value).expanduser().absolute())
         return uri.rstrip("/")
 
-    @field_validator("metrics_token")
+    @field_validator("metrics_token", "mask_secret")
     @classmethod
     def _none_if_empty(cls, value: SecretStr | None) -> SecretStr | None:
         # Compose passes on an unset variable as an empty one, and an empty token would be everybody's.

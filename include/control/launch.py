@@ -22,7 +22,7 @@ from include.control.driver_process import DriverCommand, LaunchError, log_file,
 from include.durations import to_ms
 from include.layout import Layout
 from include.local_files import local_files_conf
-from include.settings import METRICS_TOKEN, Settings
+from include.settings import MASK_SECRET, METRICS_TOKEN, Settings
 from include.spec import SpecError, StreamSpec, load_spec
 from include.storage import write_json
 
@@ -88,7 +88,7 @@ def driver_environment(
     Args:
         inherited: The environment of whoever launches it. What Airflow has put there is left
             out: connections and keys are not the driver's, and a task's context is gone long
-            before the driver is. Nor is the token of the metrics.
+            before the driver is. Nor are the token of the metrics and the secret of masked values.
         settings: Passed on as `STATEWARD_*`.
         stream: The stream's name, a mark on every process of the driver.
         run_id: This launch, a mark too.
@@ -97,7 +97,7 @@ def driver_environment(
     kept = {
         name: value
         for name, value in inherited.items()
-        if "AIRFLOW" not in name.upper() and name != METRICS_TOKEN
+        if "AIRFLOW" not in name.upper() and name not in (METRICS_TOKEN, MASK_SECRET)
     }
     binaries = str(Path(sys.executable).parent)
     return {

@@ -39,6 +39,11 @@ class QualityReport:
     docs_path: str
 
     @property
+    def critical(self) -> tuple[FailedExpectation, ...]:
+        """Those of the failed ones for which nobody downstream may go on."""
+        return tuple(item for item in self.failed if item.severity == "critical")
+
+    @property
     def url_path(self) -> str:
         """Path of the report below Airflow's base path."""
         return f"{DOCS_PREFIX}/{quote(self.docs_path)}"
@@ -51,7 +56,8 @@ class QualityReport:
             *(f"  - {item.name} ({item.severity}): {item.observed}" for item in self.failed),
             f"Report: {airflow_url.rstrip('/')}{self.url_path}",
             "What each of them means and what to do is on the page of the suite, linked from the report.",
-            "The stream is left running.",
+            "The stream is left running."
+            + (f" What waits for {self.stream}.{self.table}.valid is not started." if self.critical else ""),
         ]
         return "\n".join(lines)
 

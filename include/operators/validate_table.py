@@ -16,7 +16,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from include.layout import Layout
 from include.operators.quality_links import QualityOverviewLink
 from include.operators.quality_report import QualityReport, read_report
-from include.settings import CHECKOUT, Settings
+from include.operators.valid_asset import announce, valid_asset
+from include.platform.mask_secret import mask_secret
+from include.settings import CHECKOUT, MASK_SECRET, Settings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -54,7 +56,9 @@ class DataDocsLink(BaseOperatorLink):
 class ValidateTableOperator(SparkSubmitOperator):
     """Runs the suite of a table on the versions that are due, or asked for, by the Spark connection.
 
-    Fails with `AirflowFailException`, and so without a retry, when an expectation does not hold; fails with a
+    Fails with `AirflowFailException`, and so without a retry, when a critical expectation does not hold; one
+    that is not critical is a warning. Without a critical failure it updates the asset
+    `<stream>.<table>.valid`, on which whatever is downstream of the table is scheduled. Fails with a
     retry when the validation could not be done; skips when there is no table yet, or when the run is about
     another one. Never touches the stream.
 
@@ -67,6 +71,7 @@ class ValidateTableOperator(SparkSubmitOperator):
 
     def __init__(self, *, stream: str, table: str, **kwargs: Any) -> None:
         kwargs.setdefault("name", f"quality {stream} {table}")
+        kwargs.setdefault("outlets", [valid_asset(stream, table)])
         super().__init__(application=str(_APPLICATION), conf=dict(_CONF), **kwargs)
         self.stream = stream
         self.table = table
@@ -75,7 +80,7 @@ class ValidateTableOperator(SparkSubmitOperator):
         """Submit the job and judge by the results it wrote.
 
         Raises:
-            AirflowFailException: at least one expectation does not hold.
+            AirflowFailException: at least one critical expectation does not hold.
             AirflowSkipException: the table does not exist yet.
             AirflowException: the validation could not be done.
         """
@@ -108,8 +113,12 @@ class ValidateTableOperator(SparkSubmitOperator):
             )
         base_path = urlsplit(airflow_url).path.rstrip("/")
         context["ti"].xcom_push(key=_LINK_KEY, value=f"{base_path}{report.url_path}")
-        if report.failed:
+        if report.critical:
             raise AirflowFailException(report.message(airflow_url))
+        announce(context, report)
+        if report.failed:
+            self.log.warning("%s", report.message(airflow_url))
+            return
         self.log.info(
             "%s: all %d expectations hold for %s, versions %d to %d",
             self.stream,
@@ -137,6 +146,7 @@ class ValidateTableOperator(SparkSubmitOperator):
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "PYTHONPATH": str(CHECKOUT),
             "PATH": os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)]),
+            MASK_SECRET: _never_logged(mask_secret(settings)),
         }
         arguments = {
             "--stream": self.stream,
@@ -194,3 +204,11 @@ def is_wanted(context: Context, table: str) -> bool:
         if event.extra.get("payload")
     }
     return not changed or table in changed
+
+
+def _never_logged(secret: str) -> str:
+    # Where the driver runs in the cluster, its environment is part of the command, which is logged.
+    from airflow.sdk.log import mask_secret as keep_out_of_logs
+
+    keep_out_of_logs(secret)
+    return secret

@@ -19,7 +19,7 @@ ACTION_COUNTS = Table(
     "action_counts",
     "One user as it is now",
     (
-        Column("user_id", "string", "The user"),
+        Column("user_id", "string", "The user", personal=True),
         Column("action_count", "long", "Actions since the last pause"),
         Column("last_action", "string", "event_type of the last event; TIMEOUT in a final row"),
         Column("last_event_id", "string", "Id of the last event, in a final row too"),

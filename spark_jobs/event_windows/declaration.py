@@ -24,7 +24,7 @@ MAX_VALUE = 1e12
 
 _WINDOW = (
     Column("window_id", "string", "Identity, from the user and the window: the same on every run"),
-    Column("user_id", "string", "The user"),
+    Column("user_id", "string", "The user", personal=True),
     Column("window_start", "timestamp", "Begin of the window; an event at it is inside"),
     Column("window_end", "timestamp", "End of the window; an event at it is outside"),
     Column("event_count", "long", "Events of the user in the window"),

@@ -28,7 +28,7 @@ FRAUD_ALERTS = Table(
     "One alert about one account",
     (
         Column("alert_id", "string", "Identity, from the account and the event: the same on every run"),
-        Column("account_id", "string", "The account"),
+        Column("account_id", "string", "The account", personal=True),
         Column("kind", "string", "SUSPICIOUS or FLAGGED: the state the account came into"),
         Column("raised_at", "timestamp", "Event time of the event that raised it"),
         Column("previous_state", "string", "State the account was in before"),
@@ -45,7 +45,7 @@ FRAUD_SUMMARIES = Table(
     "One account that is watched no longer",
     (
         Column("summary_id", "string", "Identity, from the account and its first transaction"),
-        Column("account_id", "string", "The account"),
+        Column("account_id", "string", "The account", personal=True),
         Column("state", "string", "State it was in at the end: watching, suspicious or flagged"),
         Column("opened_at", "timestamp", "Time of the first transaction"),
         Column("closed_at", "timestamp", "Event time of case_closed, or at which the timeout was due"),

@@ -27,14 +27,14 @@ INTRUSION_ALERTS = Table(
     "One complete pattern of one source",
     (
         Column("alert_id", "string", "Identity, from source, pattern and events: the same on every run"),
-        Column("source_ip", "string", "The source"),
+        Column("source_ip", "string", "The source", personal=True),
         Column("pattern", "string", "Name of the pattern"),
         Column("started_at", "timestamp", "Event time of the first step"),
         Column("completed_at", "timestamp", "Event time of the last step"),
         Column("duration_ms", "long", "completed_at - started_at, milliseconds"),
         Column("event_ids", "array<string>", "Ids of the events, in the order of the steps"),
         Column("event_times", "array<timestamp>", "Their event times, in the same order"),
-        Column("summary", "string", "What happened and what to do first, for a person"),
+        Column("summary", "string", "What happened and what to do first, for a person", personal=True),
     ),
     came_at="completed_at",
 )

@@ -28,7 +28,7 @@ PAYMENT_AUTHENTICATIONS = Table(
         Column(
             "payment_id", "string", "Identity, from the account and the transaction: the same on every run"
         ),
-        Column("account_id", "string", "The account"),
+        Column("account_id", "string", "The account", personal=True),
         Column("transaction_id", "string", "Id of the transaction's event"),
         Column("transaction_at", "timestamp", "Time of the transaction"),
         Column("amount", NUMBER, "Its amount; null if it named none"),

@@ -11,7 +11,7 @@ from spark_jobs.quality.suite import KEYS, ROWS, Expectation, Suite
 from spark_jobs.quality.table_log import Commit, brought, read_commits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +39,7 @@ class Frames:
         seconds: from the commit before the range to its last one.
         as_of: what counts as now.
         others: the tables that the suite reads beside its own.
+        veil: what masks rows of the table; None where they are as they are.
     """
 
     spark: SparkSession
@@ -52,6 +53,7 @@ class Frames:
     seconds: float
     as_of: datetime
     others: Mapping[str, DataFrame]
+    veil: Callable[[DataFrame], DataFrame] | None = None
 
     def of(self, expectation: Expectation) -> tuple[str, DataFrame]:
         """Return the rows that an expectation is about, and a name for them."""
@@ -96,7 +98,8 @@ class Frames:
         if name == "before":
             if self.span.is_whole:
                 return self.table.limit(0)
-            return read_version(self.spark, Pin(self.span.uri, self.span.table_id, self.span.first - 1))
+            before = read_version(self.spark, Pin(self.span.uri, self.span.table_id, self.span.first - 1))
+            return self.veil(before) if self.veil else before
         return self.others[name]
 
 

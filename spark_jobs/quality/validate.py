@@ -5,7 +5,7 @@
 
 Without a range it covers what no validation has covered yet, by `quality_validations` beside the results.
 
-Exit codes: 0 every expectation holds, 2 at least one fails, 1 the validation itself failed.
+Exit codes: 0 every critical expectation holds, 2 at least one fails, 1 the validation itself failed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import logging
 import re
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -142,10 +142,14 @@ def _validate(
     spark = session()
 
     from spark_jobs.quality.frames import open_frames
+    from spark_jobs.quality.holding_back import hold_back
+    from spark_jobs.quality.privacy import privacy_of
 
     frames = open_frames(spark, request.stream, suite, span, as_of=basis.as_of, others=basis.others)
+    privacy = privacy_of(spark, suite, request.stream, frames)
+    shown = privacy.shown(frames)
     baseline = _baseline(suite, basis, frames)
-    outcomes, docs_path = _run(request, suite, frames, baseline, now)
+    outcomes, docs_path = _run(request, suite, shown, baseline, now)
     validation = Validation(
         stream=request.stream,
         table=request.table,
@@ -166,8 +170,9 @@ def _validate(
         repeats=basis.repeats,
     )
     done = Validated(validation, tuple(outcomes), frames)
-    # Here the outcomes are known and all failing rows at hand: `done.failing_frame(outcome)`.
-    sampled = [(outcome, results.sample_of(done.breaking_frame(outcome))) for outcome in outcomes]
+    seen = replace(done, frames=shown)
+    sampled = [(outcome, results.sample_of(seen.breaking_frame(outcome))) for outcome in outcomes]
+    hold_back(done, privacy, request.results_uri)
     results.write_results(request.results_uri, validation, sampled, docs_path)
     # Last, because its row says that these versions are validated and where their page is.
     records.write(validation, outcomes, docs_path)
@@ -261,7 +266,8 @@ def main(argv: list[str]) -> int:
         name, severity = outcome.expectation.name, outcome.expectation.severity
         log.warning("FAILED %s (%s): %s", name, severity, outcome.observed)
     log.info("%s: %d of %d expectations hold", request.stream, len(outcomes) - len(failed), len(outcomes))
-    return FAILED if failed else PASSED
+    is_critical = any(outcome.expectation.severity == "critical" for outcome in failed)
+    return FAILED if is_critical else PASSED
 
 
 if __name__ == "__main__":

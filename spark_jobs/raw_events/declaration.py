@@ -23,10 +23,12 @@ RAW_EVENTS = Table(
         Column("offset", "long", "Kafka offset"),
         Column("record_timestamp", "timestamp", "Kafka's timestamp of the record"),
         Column("date", "date", "Date of record_timestamp, UTC"),
-        Column("key", "binary", "Raw key; null if the record has none"),
-        Column("value", "binary", "Raw value; null if the record has none"),
+        Column("key", "binary", "Raw key; null if the record has none", personal=True),
+        Column("value", "binary", "Raw value; null if the record has none", personal=True),
         Column("header_names", "array<string>", "Names of the headers, in order; null if there are none"),
-        Column("header_values", "array<binary>", "Raw values of the headers, in the same order"),
+        Column(
+            "header_values", "array<binary>", "Raw values of the headers, in the same order", personal=True
+        ),
     ),
     partition_by=("topic", "date"),
 )

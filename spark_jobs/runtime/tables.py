@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from deltalake.schema import Field
 
 
+_MASKABLE = ("string", "binary", "array<string>", "array<binary>")
+
+
 @dataclass(frozen=True)
 class Column:
     """A column.
@@ -24,11 +27,24 @@ class Column:
         name: Its name.
         type: A primitive type of Delta, or ``array<`` one ``>``.
         comment: What it means.
+        personal: Whether its values tell of one person, and are masked wherever people read of failing rows
+            (docs/quality.md).
+
+    Raises:
+        ValueError: It is personal, and of a type that has no masked form.
     """
 
     name: str
     type: str
     comment: str
+    personal: bool = False
+
+    def __post_init__(self) -> None:
+        if self.personal and self.type not in _MASKABLE:
+            raise ValueError(
+                f"column {self.name}: expected a personal column to be one of {', '.join(_MASKABLE)}, found "
+                f"{self.type}: only these have a masked form. Declare it as text."
+            )
 
     @property
     def delta_type(self) -> str | dict[str, Any]:
@@ -132,10 +148,10 @@ DEAD_LETTERS = Table(
     (
         _STREAM,
         *_RECORD,
-        Column("key", "binary", "Raw key of the record"),
-        Column("value", "binary", "Raw value of the record"),
+        Column("key", "binary", "Raw key of the record", personal=True),
+        Column("value", "binary", "Raw value of the record", personal=True),
         Column("reason", "string", "Why: one of the reasons in docs/streams"),
-        Column("detail", "string", "The field and what was found"),
+        Column("detail", "string", "The field and what was found", personal=True),
         _GENERATION,
         _BATCH,
     ),
@@ -148,10 +164,10 @@ LATE_EVENTS = Table(
         _STREAM,
         *_RECORD,
         Column("event_id", "string", "Id of the event"),
-        Column("key", "string", "Key of the stream, such as the user"),
+        Column("key", "string", "Key of the stream, such as the user", personal=True),
         Column("event_time", "timestamp", "Event time"),
         Column("watermark", "timestamp", "Watermark it came after"),
-        Column("value", "binary", "Raw value of the record"),
+        Column("value", "binary", "Raw value of the record", personal=True),
         _GENERATION,
         _BATCH,
     ),

@@ -26,7 +26,7 @@ ACTIVITY_SESSIONS = Table(
     "One completed session of one user, from login to logout",
     (
         Column("session_id", "string", "Identity, from the user and the login: the same on every run"),
-        Column("user_id", "string", "The user"),
+        Column("user_id", "string", "The user", personal=True),
         Column("session_count", "long", "Sessions the user has completed, this one included"),
         Column("login_at", "timestamp", "Time of the login"),
         Column("logout_at", "timestamp", "Time of the logout or the next login, or login_at + timeout"),
@@ -41,7 +41,7 @@ ACTIVITY_ANOMALIES = Table(
     "One event of one user that belongs to no session",
     (
         Column("anomaly_id", "string", "Identity, from the user and the event: the same on every run"),
-        Column("user_id", "string", "The user"),
+        Column("user_id", "string", "The user", personal=True),
         Column("event_id", "string", "Id of the event"),
         Column("occurred_at", "timestamp", "Time of the event"),
         Column("activity", "string", "activity of the event, as it was sent"),

@@ -20,7 +20,7 @@ SESSIONS = Table(
     "One closed session of one user",
     (
         Column("session_id", "string", "Identity, from the user and the first event: the same on every run"),
-        Column("user_id", "string", "The user"),
+        Column("user_id", "string", "The user", personal=True),
         Column("started_at", "timestamp", "Time of the first event"),
         Column("ended_at", "timestamp", "Time of the last event"),
         Column("duration_ms", "long", "ended_at - started_at, milliseconds"),

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from deltalake import write_deltalake
 
@@ -190,12 +191,23 @@ class TaskInstance:
         self.pushed[key] = value
 
 
+class OutletEvents:
+    """What a task says in the events of its assets, as far as one that has one asset sees it."""
+
+    def __init__(self) -> None:
+        self.said = SimpleNamespace(extra={})
+
+    def __getitem__(self, asset: Asset) -> SimpleNamespace:
+        return self.said
+
+
 def context(*payloads: dict[str, Any], **params: Any) -> Any:
     asset_events = [SimpleNamespace(extra={"payload": payload}) for payload in payloads]
     return {
         "ti": TaskInstance(),
         "params": {"table": None, "from_version": None, "to_version": None} | params,
         "triggering_asset_events": {"asset": asset_events},
+        "outlet_events": OutletEvents(),
     }
 
 
@@ -265,7 +277,7 @@ def test_a_failed_expectation_fails_without_retry_and_says_what_and_where(
         "  - has_rows (warn): 0",
         f"Report: {url}",
         "What each of them means and what to do is on the page of the suite, linked from the report.",
-        "The stream is left running.",
+        f"The stream is left running. What waits for {STREAM}.sessions.valid is not started.",
     ]
     assert given["ti"].pushed == {"data_docs": url.removeprefix("http://airflow.example:8080")}
 

@@ -77,6 +77,7 @@ PURE = (
     "spark_jobs/runtime/state_step.py",
     "spark_jobs/backfill/evidence.py",
     "spark_jobs/backfill/reach.py",
+    "spark_jobs/quality/held.py",
     "spark_jobs/state/*findings.py",
     "spark_jobs/state/advice.py",
     "spark_jobs/state/changes.py",

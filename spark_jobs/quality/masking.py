@@ -1,0 +1,92 @@
+"""Values that tell of a person, put into a form that tells who is the same and not who it is.
+
+Everything that people read is made from masked rows: Great Expectations is never given others, so none can
+get into a page, a result or a message of an error. The secret is the installation's own. It is read by a
+subquery and stands in no plan, which Spark writes into its logs and errors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+SECRET_VARIABLE = "STATEWARD_MASK_SECRET"
+PREFIX = "masked-"
+_DIGITS = 20
+_VIEW = "stateward_mask"
+_SECRET = "__stateward_mask"
+
+
+def secret_of_the_environment() -> str | None:
+    """Return the installation's secret, if whoever started this process has given it."""
+    return os.environ.get(SECRET_VARIABLE) or None
+
+
+def mask(secret: str, value: str | bytes) -> str:
+    """Return the masked form of one value, as `Veil` makes it."""
+    # A secret before the value is enough here: of a hash that is cut short no other one can be continued.
+    content = value if isinstance(value, bytes) else value.encode()
+    return PREFIX + hashlib.sha256(secret.encode() + content).hexdigest()[:_DIGITS]
+
+
+class Veil:
+    """Masks columns of data frames.
+
+    Args:
+        spark: the session.
+        secret: the installation's; None is one of this run alone, under which rows of two runs cannot be
+            compared.
+    """
+
+    def __init__(self, spark: SparkSession, secret: str | None) -> None:
+        row = spark.createDataFrame([(secret or secrets.token_hex(32),)], "secret string")
+        row.createOrReplaceTempView(_VIEW)
+
+    def over(self, frame: DataFrame, personal: Collection[str]) -> DataFrame:
+        """Return the frame with the values of some columns masked; nulls and types stay.
+
+        A column of a type that has no masked form keeps nothing but whether there is a value: see `_masked`.
+        """
+        from pyspark.sql import functions as F
+
+        kinds = dict(frame.dtypes)
+        hidden = [name for name in frame.columns if name in personal]
+        if not hidden:
+            return frame
+        columns = [
+            _masked(name, kinds[name]).alias(name) if name in hidden else F.col(_quoted(name))
+            for name in frame.columns
+        ]
+        known = frame.select("*", F.expr(f"(SELECT secret FROM {_VIEW})").alias(_SECRET))
+        return known.select(*columns)
+
+
+def _masked(name: str, kind: str) -> Column:
+    from pyspark.sql import functions as F
+
+    column = _quoted(name)
+    if kind == "array<string>":
+        return F.expr(f"transform({column}, one -> {_text('one')})")
+    if kind == "array<binary>":
+        return F.expr(f"transform({column}, one -> encode({_text('one')}, 'UTF-8'))")
+    if kind == "binary":
+        return F.expr(f"encode({_text(column)}, 'UTF-8')")
+    if kind == "string":
+        return F.expr(_text(column))
+    # Only a table that was changed by hand has a personal column of another type.
+    return F.expr(f"IF({column} IS NULL, NULL, '{PREFIX}{kind.partition('<')[0]}')")
+
+
+def _text(value: str) -> str:
+    digest = f"sha2(concat(cast({_SECRET} AS binary), cast({value} AS binary)), 256)"
+    return f"IF({value} IS NULL, NULL, concat('{PREFIX}', left({digest}, {_DIGITS})))"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
