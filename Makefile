@@ -40,7 +40,7 @@ examples: setup ## Ten inputs at random for each stream on real Spark, cut and i
 
 .PHONY: matrix
 matrix: setup ## Move every kind of state up and down, however Spark keeps it, and kill a move at each step
-	STATE_MATRIX=1 $(BIN)/python -m pytest -q tests/spark/test_state_matrix.py tests/spark/test_state_repartition_dies.py \
+	FULL=1 STATE_MATRIX=1 $(BIN)/python -m pytest -q tests/spark/test_state_matrix.py tests/spark/test_state_repartition_dies.py \
 		tests/spark/test_state_migrate_dies.py
 
 .PHONY: full

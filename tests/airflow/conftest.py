@@ -103,7 +103,9 @@ class House:
 
     def failed_output(self) -> str:
         """What runs printed that have ended by now, for the message of a test that waits in vain."""
-        return "\n".join(run.communicate()[0] for run in self.runs if run.poll() is not None)
+        ended = (run for run in self.runs if run.poll() is not None)
+        # Of one whose end was waited for, the test has the output already.
+        return "\n".join(run.communicate()[0] for run in ended if run.stdout and not run.stdout.closed)
 
     def starts(self) -> list[str]:
         """The run id and process id of every driver that was started, oldest first."""

@@ -19,6 +19,7 @@ from spark_jobs.state.building import UNFINISHED
 from spark_jobs.state.copying import checksums_of
 from spark_jobs.state.job import perform
 from spark_jobs.state.start import require_start
+from tests.full import only_full
 from tests.kafka_broker import RunningBroker
 from tests.spark.dying import MADE_CURRENT, PLANNED, killed_at
 from tests.spark.launches import Launch
@@ -40,6 +41,8 @@ STEPS = (
 )
 
 
+# A move that is killed takes the same way, and is in `make test`.
+@only_full
 def test_killed_at_each_step_the_state_is_the_old_or_the_new(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:

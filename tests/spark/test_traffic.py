@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 
 from include.traffic.generate import Plan
 from include.traffic.profiles import PROFILES
+from tests.full import only_full
 from tests.kafka_broker import RunningBroker
 from tests.spark.catalogue import QUIET
 from tests.spark.launches import (
@@ -69,6 +70,8 @@ def test_a_stream_writes_what_was_known_in_advance(
     assert set(traced.wrong()) == spoiled
 
 
+# Drivers are killed at work in the chaos run too, with the same proof.
+@only_full
 def test_a_driver_that_is_killed_at_work_writes_it_too(tmp_path: Path, broker: RunningBroker) -> None:
     launch = Launch(tmp_path, broker, "traffic-killed", stream=FRAUD_WATCH)
     proof = prove(launch, plan_for(FRAUD_WATCH, rate=60), kills=1)
