@@ -64,7 +64,7 @@ def hears(house: House, *expected: str) -> None:
     """Wait until exactly these turns have been told."""
     wait_until(
         lambda: events(house) == list(expected),
-        120,
+        240,
         lambda: f"expected {expected}, told {events(house)}\n{house.failed_output()}",
     )
 
