@@ -94,6 +94,8 @@ def test_every_record_is_landed_once_as_it_was_sent(tmp_path: Path, broker: Runn
     assert len(course.wrong()["raw_events"]["missing"]) == 3
 
 
+# test_action_counts_stream shows it on less traffic, and `make truth` on more.
+@only_full
 def test_every_action_is_counted_once_at_the_time_of_its_batch(tmp_path: Path, broker: RunningBroker) -> None:
     launch = Launch(tmp_path, broker, "traffic-counted", stream=ACTION_COUNTS)
     plan = Plan(PROFILES["storm"], seed=3, rate=60, minutes=2, topics=("user_events",))
