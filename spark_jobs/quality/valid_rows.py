@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.quality.held import held
+from spark_jobs.quality.plain_row_hash import hasher_of, row_hash
 from spark_jobs.quality.row_hash import SEED
-from spark_jobs.quality.xxh64 import hasher_of, row_hash
 
 if TYPE_CHECKING:
     import pyarrow as pa

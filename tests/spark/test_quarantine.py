@@ -20,13 +20,13 @@ from spark_jobs.quality.batch_offsets import BatchOffsets
 from spark_jobs.quality.event_search import EventSearch
 from spark_jobs.quality.masking import Veil, mask
 from spark_jobs.quality.origin import Origins
+from spark_jobs.quality.plain_row_hash import hasher_of
+from spark_jobs.quality.plain_row_hash import row_hash as row_hash_without_spark
 from spark_jobs.quality.quarantine import Facts, Failure, keep
 from spark_jobs.quality.row_hash import SEED, row_hash
 from spark_jobs.quality.table_log import read_commits
 from spark_jobs.quality.valid_rows import as_counted, valid_rows
 from spark_jobs.quality.valid_view import ValidViewError, register_valid
-from spark_jobs.quality.xxh64 import hasher_of
-from spark_jobs.quality.xxh64 import row_hash as row_hash_without_spark
 from spark_jobs.raw_events.declaration import RAW_EVENTS
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.config import parse_config

@@ -15,8 +15,8 @@ from spark_jobs.quality.batch_offsets import BatchOffsets
 from spark_jobs.quality.event_search import Wanted, matcher, wanted_of
 from spark_jobs.quality.held import held
 from spark_jobs.quality.origin import Origins
+from spark_jobs.quality.plain_row_hash import hasher_of, row_hash
 from spark_jobs.quality.valid_rows import NotValidError, require_valid
-from spark_jobs.quality.xxh64 import xxh64
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.validation import EVENT_TIME, Bounds, Field
 
@@ -80,10 +80,11 @@ def test_a_row_stays_when_it_is_found_again_or_the_expectation_was_not_evaluated
     assert held([entry(severity="warn")], []) == set()
 
 
-def test_xxh64_gives_the_values_that_its_authors_publish() -> None:
-    assert xxh64(b"", 0) == 0xEF46DB3751D8E999
-    assert xxh64(b"a", 0) == 0xD24EC4F1A98C6E5B
-    assert xxh64(b"Nobody inspects the spammish repetition", 0) == 0xFBCEA83C8A378BF1
+def test_a_row_is_hashed_as_in_the_example_of_sparks_manual() -> None:
+    # https://spark.apache.org/docs/latest/api/sql/: SELECT xxhash64('Spark', array(123), 2)
+    kinds = (pa.string(), pa.list_(pa.int32()), pa.int32())
+    in_full = row_hash(("Spark", [123], 2), map(hasher_of, kinds), seed=17)
+    assert int(in_full[:16], 16) == 5602566077635097486
 
 
 GENERATION = "00000000-0000-0000-0000-000000000001"

@@ -1,8 +1,7 @@
 """Spark's `xxhash64` of a row, for readers without Spark: the public algorithm XXH64, over columns. Pure.
 
-Python takes some ten microseconds for a value, so it is meant for the few rows that may be in quarantine. A
-number of up to four bytes is hashed as four, a larger one as eight, each with the hash so far as the seed; a
-null changes nothing.
+A number of up to four bytes is hashed as four, a larger one as eight, each with the hash so far as the seed;
+a null changes nothing.
 """
 
 from __future__ import annotations
@@ -12,64 +11,17 @@ from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from xxhash import xxh64_intdigest as xxh64
+
 if TYPE_CHECKING:
     from decimal import Decimal
 
     import pyarrow as pa
 
-_ALL = 0xFFFFFFFFFFFFFFFF
-_P1, _P2, _P3, _P4, _P5 = (
-    0x9E3779B185EBCA87,
-    0xC2B2AE3D27D4EB4F,
-    0x165667B19E3779F9,
-    0x85EBCA77C2B2AE63,
-    0x27D4EB2F165667C5,
-)
 _SPARK_SEED = 42
 _LONG_DIGITS = 18
 
 Hasher = Callable[[Any, int], int]
-
-
-def xxh64(data: bytes, seed: int) -> int:
-    """XXH64 of some bytes."""
-    length, at = len(data), 0
-    if length >= 32:
-        lanes = [(seed + _P1 + _P2) & _ALL, (seed + _P2) & _ALL, seed, (seed - _P1) & _ALL]
-        while at + 32 <= length:
-            words = struct.unpack_from("<4Q", data, at)
-            lanes = [_round(lane, word) for lane, word in zip(lanes, words, strict=True)]
-            at += 32
-        total = sum(_left(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)) & _ALL
-        for lane in lanes:
-            total = ((total ^ _round(0, lane)) * _P1 + _P4) & _ALL
-    else:
-        total = (seed + _P5) & _ALL
-    return _finish(data, at, (total + length) & _ALL)
-
-
-def _finish(data: bytes, at: int, total: int) -> int:
-    while at + 8 <= len(data):
-        total ^= _round(0, struct.unpack_from("<Q", data, at)[0])
-        total = (_left(total, 27) * _P1 + _P4) & _ALL
-        at += 8
-    if at + 4 <= len(data):
-        total ^= (struct.unpack_from("<I", data, at)[0] * _P1) & _ALL
-        total = (_left(total, 23) * _P2 + _P3) & _ALL
-        at += 4
-    for byte in data[at:]:
-        total = (_left(total ^ (byte * _P5 & _ALL), 11) * _P1) & _ALL
-    for bits, prime in ((33, _P2), (29, _P3)):
-        total = ((total ^ (total >> bits)) * prime) & _ALL
-    return total ^ (total >> 32)
-
-
-def _round(lane: int, word: int) -> int:
-    return _left((lane + word * _P2) & _ALL, 31) * _P1 & _ALL
-
-
-def _left(value: int, bits: int) -> int:
-    return (value << bits | value >> (64 - bits)) & _ALL
 
 
 def row_hash(values: Iterable[Any], hashers: Iterable[Hasher], seed: int) -> str:
