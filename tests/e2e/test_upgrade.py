@@ -5,6 +5,7 @@ The shared platform runs copies of the drivers' code and of the YAML, so that th
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime
@@ -19,6 +20,7 @@ from spark_jobs.user_sessions.model import SessionEvent
 from tests.e2e.event_files import Event, as_line, shifted, web_events, write_lines
 from tests.e2e.installation import Installation
 from tests.e2e.live_stream import LiveStream
+from tests.full import FULL
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -26,6 +28,9 @@ pytestmark = pytest.mark.e2e
 PREFIX = "upgraded"
 GAP_MS = 30 * 60 * 1000
 ENDED = ("success", "failed")
+# Of the replay in which the bug shows: after twenty seconds, or after two minutes.
+SHOWS_AT = 3000
+RATE = SHOWS_AT / (125 if FULL else 20)
 LOGIC = Path("user_sessions") / "logic.py"
 # Counts each event twice, and fails once event time has come to {at}.
 BAD = """
@@ -109,7 +114,7 @@ def test_an_upgrade_does_well_and_the_next_one_is_rolled_back(stream: LiveStream
     assert stream.is_running()
     assert one["release"] != two["release"]
 
-    deploy(stream, BAD.format(at=at_ms(rest[3000])))
+    deploy(stream, BAD.format(at=at_ms(rest[SHOWS_AT])))
     run = upgrade(stream, watch_s=300)
     wait_until(
         lambda: stream.control()["release"] not in (one["release"], two["release"]) and stream.is_running(),
@@ -117,11 +122,13 @@ def test_an_upgrade_does_well_and_the_next_one_is_rolled_back(stream: LiveStream
         lambda: f"what was deployed runs: {stream.describe()}",
         poll_s=1,
     )
+    begun = time.monotonic()
     lines = [as_line(event) for event in rest]
-    more = stream.replay(write_lines(tmp_path / "rest.jsonl", lines), "--rate", "150", "--tick")
+    more = stream.replay(write_lines(tmp_path / "rest.jsonl", lines), "--rate", str(RATE), "--tick")
     tasks = ended(stream, run)
     assert tasks["upgrade"] == "failed"
-    assert more.wait(60) == 0
+    assert time.monotonic() - begun > SHOWS_AT / RATE, "the bug has not shown before its time"
+    assert more.wait(150) == 0
     three = stream.control()
     assert three["release"] == two["release"]
 
