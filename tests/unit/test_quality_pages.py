@@ -13,7 +13,8 @@ from include.web.quality_history import Name
 from include.web.quality_page import policies, render_overview, render_table, since
 from include.web.quality_tables import Found, read_quality
 from tests.html_of_pages import require_allowed, require_whole, text
-from tests.sample_quality import OTHER, QUERY, Broken, Written, suite_of, week
+from tests.sample_quality import OTHER, QUERY, week
+from tests.written_quality import Broken, Written, suite_of
 
 NOW = datetime(2026, 2, 3, 14, 30, tzinfo=UTC)
 SESSIONS = Name("user_sessions", "sessions")
