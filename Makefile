@@ -31,8 +31,9 @@ check: setup ## Lint, types, and the fast tests (under a minute)
 .PHONY: test
 test: setup ## Run every test, fastest tier first, with real Kafka, Spark and Airflow
 	$(BIN)/python -m pytest -n 2 --durations=10 tests/unit tests/processors
-	$(BIN)/python -m pytest --durations=30 tests/spark
-	$(BIN)/python -m pytest --durations=15 tests/airflow tests/e2e
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=30 tests/spark
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=15 tests/airflow
+	$(BIN)/python -m pytest --durations=15 tests/e2e
 
 .PHONY: examples
 examples: setup ## Ten inputs at random for each stream on real Spark, cut and interrupted at random; EXAMPLES=3 for less
@@ -40,7 +41,7 @@ examples: setup ## Ten inputs at random for each stream on real Spark, cut and i
 
 .PHONY: matrix
 matrix: setup ## Move every kind of state up and down, however Spark keeps it, and kill a move at each step
-	FULL=1 STATE_MATRIX=1 $(BIN)/python -m pytest -q tests/spark/test_state_matrix.py tests/spark/test_state_repartition_dies.py \
+	FULL=1 STATE_MATRIX=1 $(BIN)/python -m pytest -q -n 2 tests/spark/test_state_matrix.py tests/spark/test_state_repartition_dies.py \
 		tests/spark/test_state_migrate_dies.py
 
 .PHONY: full
