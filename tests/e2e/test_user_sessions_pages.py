@@ -17,7 +17,7 @@ from tests.e2e.live_stream import LiveStream
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Locator, Page
 
 pytestmark = [
     pytest.mark.e2e,
@@ -42,6 +42,11 @@ def page(platform: Installation) -> Iterator[Page]:
     """A browser that is logged in as a person would be."""
     with logged_in(platform) as page:
         yield page
+
+
+def in_navigation(page: Page, name: str) -> Locator:
+    """A link in Airflow's navigation; the rest of a page may have others with the word in it."""
+    return page.get_by_test_id("nav-sidebar").get_by_role("link", name=name, exact=True)
 
 
 def test_the_grid_shows_the_supervised_stream(stream: LiveStream, page: Page) -> None:
@@ -76,7 +81,7 @@ def test_the_report_opens_from_its_task(stream: LiveStream, page: Page) -> None:
 def test_the_operators_page_is_in_airflows_navigation(stream: LiveStream, page: Page) -> None:
     """Inside of Airflow's frame, in Airflow's theme, fresh without being asked, and with a way out."""
     page.goto(stream.installation.settings.airflow_url)
-    page.get_by_role("link", name="Streams").click()
+    in_navigation(page, "Streams").click()
     frame = page.frame_locator("iframe[title='Streams']")
     card = frame.locator(f"article#{stream.name}")
     card.locator(".badge.good").wait_for()
@@ -96,7 +101,7 @@ def test_the_quality_overview_opens_from_the_navigation_and_from_the_task(
     stream: LiveStream, page: Page
 ) -> None:
     page.goto(stream.installation.settings.airflow_url)
-    page.get_by_role("link", name="Quality").click()
+    in_navigation(page, "Quality").click()
     frame = page.frame_locator("iframe[title='Quality']")
     frame.locator("#user_sessions-sessions").get_by_role("link", name="sessions").first.click()
     frame.get_by_role("heading", name="Reconciliations").wait_for()
