@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,45 +11,44 @@ from include.spec import SpecError, load_spec
 
 _LOG = logging.getLogger(__name__)
 
-_Stamp = tuple[int, int] | None
+
+def digest_of(stream: str, folder: Path) -> str:
+    """Return the SHA-256 of a stream's YAML as it is, sound or not; empty when it cannot be read."""
+    try:
+        return hashlib.sha256((folder / f"{stream}.yaml").read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 @dataclass
 class YamlWatch:
-    """Looks at one file. What it has when it is first looked at is known.
+    """Looks at one file.
 
     Attributes:
         stream: The stream.
         folder: Where its YAML lies.
+        known: `digest_of` what was read last, taken before it was read: so no edit is missed, however long
+            it takes until somebody watches. None: what is there at the first look is known.
     """
 
     stream: str
     folder: Path
-    _known: _Stamp = None
-    _begun: bool = False
+    known: str | None = None
 
     def changed(self) -> bool:
-        """Tell whether the YAML is another one than at the last look, and sound.
+        """Tell whether the YAML is another one than is known, and sound; then it is known.
 
         One that is not sound, or gone, is said in the log, and what runs goes on as it was started.
         """
-        stamp = self._stamp()
-        if not self._begun:
-            self._begun, self._known = True, stamp
+        found = digest_of(self.stream, self.folder)
+        if found == self.known:
             return False
-        if stamp == self._known:
+        is_first, self.known = self.known is None, found
+        if is_first:
             return False
-        self._known = stamp
         try:
             load_spec(self.stream, self.folder)
         except SpecError as error:
             _LOG.warning("stream %s: its YAML has changed and is not used: %s", self.stream, error)
             return False
         return True
-
-    def _stamp(self) -> _Stamp:
-        try:
-            found = (self.folder / f"{self.stream}.yaml").stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size

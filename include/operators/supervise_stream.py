@@ -16,6 +16,7 @@ from include.control.incident_document import Carried, carried_from_json
 from include.control.observe import read_control
 from include.control.settle import NOTHING_DUE, settle
 from include.control.supervisor import release
+from include.control.yaml_watch import digest_of
 from include.notifications.dispatcher import Dispatcher, Remaining
 from include.operators.deploy_stream import controller_of, dag_run_of
 from include.operators.telling import become_supervisor, tell
@@ -77,6 +78,8 @@ class SuperviseStreamOperator(BaseOperator):
     def _supervise(
         self, dispatcher: Dispatcher, stalled_since: datetime | None, carried: Carried | None
     ) -> str:
+        # Before it is read: an edit from here on is seen by the trigger, even by one that begins much later.
+        yaml = digest_of(self.stream, Settings().streams)
         controller = controller_of(self.stream)
         other = become_supervisor(dispatcher, self.poll_s)
         if other is not None:
@@ -89,7 +92,7 @@ class SuperviseStreamOperator(BaseOperator):
         if left.to_send or not isinstance(action, Done | GiveUp):
             for warning in action.warnings if isinstance(action, Healthy) else ():
                 self.log.warning("stream %s: %s", self.stream, warning)
-            self._watch(controller, dispatcher.dag_run, left)
+            self._watch(controller, dispatcher.dag_run, left, yaml)
         self.log.info("Nothing more to supervise: %s", action.reason)
         release(controller.layout, self.stream, dispatcher.dag_run)
         if isinstance(action, GiveUp):
@@ -107,7 +110,7 @@ class SuperviseStreamOperator(BaseOperator):
         tell(dispatcher, Done("it was stopped on purpose"))
         release(dispatcher.layout, self.stream, dispatcher.dag_run)
 
-    def _watch(self, controller: Controller, dag_run: str, left: Remaining) -> None:
+    def _watch(self, controller: Controller, dag_run: str, left: Remaining, yaml: str) -> None:
         self.defer(
             trigger=StreamProgressTrigger(
                 stream=self.stream,
@@ -115,6 +118,7 @@ class SuperviseStreamOperator(BaseOperator):
                 limits=controller.limits.to_json(),
                 poll_s=self.poll_s,
                 alerts_from=format_time(left.not_before) if left.not_before else None,
+                yaml=yaml,
             ),
             method_name="resume",
         )

@@ -36,6 +36,7 @@ class StreamProgressTrigger(BaseTrigger):
             does not end the supervision of a stream that runs.
         poll_s: Time between two looks, in seconds.
         alerts_from: When to look at incidents again, after an error; None: at once.
+        yaml: `digest_of` the YAML that the task has gone by; None: what is there when the watch begins.
     """
 
     def __init__(
@@ -43,8 +44,10 @@ class StreamProgressTrigger(BaseTrigger):
         stream: str,
         dag_run: str,
         limits: dict[str, Any],
+        *,
         poll_s: float = 2.0,
         alerts_from: str | None = None,
+        yaml: str | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.stream = stream
@@ -52,6 +55,7 @@ class StreamProgressTrigger(BaseTrigger):
         self.limits = limits
         self.poll_s = poll_s
         self.alerts_from = alerts_from
+        self.yaml = yaml
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the path of this class and exactly its constructor's arguments."""
@@ -63,6 +67,7 @@ class StreamProgressTrigger(BaseTrigger):
                 "limits": self.limits,
                 "poll_s": self.poll_s,
                 "alerts_from": self.alerts_from,
+                "yaml": self.yaml,
             },
         )
 
@@ -76,7 +81,7 @@ class StreamProgressTrigger(BaseTrigger):
             Layout.of(settings),
             resolve_after=timedelta(seconds=settings.resolve_after_s),
             alerts_from=parse_time(self.alerts_from) if self.alerts_from else None,
-            yaml=YamlWatch(self.stream, settings.streams),
+            yaml=YamlWatch(self.stream, settings.streams, self.yaml),
         )
         while True:
             # Files may lie on slow storage, and all triggers share one event loop.

@@ -127,6 +127,14 @@ def test_it_renews_the_heartbeat_of_its_dag_run(layout: Layout, driver: psutil.P
     assert datetime.now(UTC) - found.at < timedelta(seconds=10)
 
 
+def test_a_yaml_that_was_edited_before_the_watch_began_is_the_tasks_to_read(
+    layout: Layout, driver: psutil.Popen
+) -> None:
+    claim(layout, STREAM, "dag/run", datetime.now(UTC))
+    event = asyncio.run(first_event(trigger(yaml="what the task went by")))
+    assert (event["event"], event["reason"]) == ("changed", "its YAML has changed")
+
+
 def test_a_slow_stream_is_told_once_for_each_level_and_leads_to_nothing(
     layout: Layout, driver: psutil.Popen, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from include.control.yaml_watch import YamlWatch
+from include.control.yaml_watch import YamlWatch, digest_of
 from include.settings import CHECKOUT
 
 STREAM = "user_sessions"
@@ -28,6 +28,14 @@ def test_each_change_is_noticed_once(file: Path) -> None:
     watch, text = YamlWatch(STREAM, file.parent), file.read_text()
     assert [watch.changed(), watch.changed()] == [False, False]
     write(file, text.replace("desired: running", "desired: suspended"), 1_900_000_000)
+    assert [watch.changed(), watch.changed()] == [True, False]
+
+
+def test_an_edit_before_anybody_watches_is_noticed(file: Path) -> None:
+    gone_by, text = digest_of(STREAM, file.parent), file.read_text()
+    assert not YamlWatch(STREAM, file.parent, gone_by).changed()
+    write(file, text.replace("desired: running", "desired: suspended"), 1_900_000_000)
+    watch = YamlWatch(STREAM, file.parent, gone_by)
     assert [watch.changed(), watch.changed()] == [True, False]
 
 
