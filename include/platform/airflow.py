@@ -99,8 +99,10 @@ def _airflow_options(settings: Settings, secrets: Secrets) -> dict[str, str]:
         },
         "api_auth": {"jwt_secret": secrets.jwt_secret},
         "scheduler": {
-            # How fast a part that was killed is missed, and its tasks are given to its successor, seconds.
-            "scheduler_health_check_threshold": 10,
+            # How fast a part that was killed is missed, and its tasks are given to its successor, seconds. A
+            # scheduler that a busy machine keeps from its heartbeat for so long takes itself for dead, and
+            # starts its own tasks once more: with 10 it did, beside a load of 17 on two cores.
+            "scheduler_health_check_threshold": 30,
             "orphaned_tasks_check_interval": 10,
             "task_instance_heartbeat_timeout": 30,
             "task_instance_heartbeat_timeout_detection_interval": 5,
