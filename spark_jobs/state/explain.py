@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.runtime.stream_job import StreamJob
+from spark_jobs.state.errors import StateError
 from spark_jobs.state.key_rule import MOST_STEPS, rule_of
 from spark_jobs.state.keyed_history import explain_keyed
 from spark_jobs.state.native_history import explain_native
-from spark_jobs.state.retained import Retained, plans, repartitions, retained
+from spark_jobs.state.retained import Retained, is_retained, newer_half, plans, repartitions, retained
 from spark_jobs.state.steps import Report
 from spark_jobs.state.stores import stores
 from spark_jobs.state.told import Coming, Entry, Happening, Past, Told
@@ -84,6 +85,25 @@ def explain(
         StateError: There is no such batch, or Spark cannot read its state.
     """
     found = retained(checkpoint_uri, stream, batch_id)
+    try:
+        return _explained(spark, found, key, job=job, config=config, report=report)
+    except StateError:
+        if is_retained(found, found.first):
+            raise
+        report("history", "shortened: the stream runs, and has let go of its oldest batches")
+        found = newer_half(retained(checkpoint_uri, stream, batch_id))
+        return _explained(spark, found, key, job=job, config=config, report=report)
+
+
+def _explained(
+    spark: SparkSession,
+    found: Retained,
+    key: str,
+    *,
+    job: AnyJob | None,
+    config: Config | None,
+    report: Report,
+) -> Explanation:
     report("operators", "reading")
     rule = rule_of(job, config) if isinstance(job, StreamJob) and config is not None else None
     buckets = None if config is None else config.state_buckets

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from spark_jobs.runtime.stream_job import StreamJob
 from spark_jobs.state.bounds import Bound, bounds_of
 from spark_jobs.state.checkpoint_interval import Interval, interval
+from spark_jobs.state.errors import StateError
 from spark_jobs.state.key_rule import rule_of
 from spark_jobs.state.keyed_variables import KEYS, keyed_variables, live_keys
 from spark_jobs.state.measures import Load, Variable, masked
 from spark_jobs.state.native_variables import native_variable, row_count
 from spark_jobs.state.reading import readable
-from spark_jobs.state.retained import Retained, batch_times, plans, retained, state_files
+from spark_jobs.state.retained import Retained, batch_times, is_retained, plans, retained, state_files
 from spark_jobs.state.sizes import Growth, Sample, Size, SizeLimits, growth, skew
 from spark_jobs.state.steps import Report
 from spark_jobs.state.stores import Store, stores
@@ -118,7 +119,7 @@ def inspect(
     planned = plans(found)
     size = _size(found, variables)
     earlier = spread([batch for batch in planned if batch < found.batch_id], samples - 1)
-    counted = [_sample(spark, found, all_stores, planned[batch]) for batch in earlier]
+    counted = _samples(spark, found, all_stores, [planned[batch] for batch in earlier])
     counted.append(Sample(found.batch_id, found.planned_ms, size.keys))
     times = batch_times(found, planned)
     return Inspection(
@@ -192,6 +193,20 @@ def _skew(groups: list[tuple[Load, ...]]) -> float | None:
         for load in group:
             bytes_of[load.number] = bytes_of.get(load.number, 0) + load.key_bytes + load.value_bytes
     return skew(list(bytes_of.values())) if bytes_of else None
+
+
+def _samples(
+    spark: SparkSession, found: Retained, all_stores: tuple[Store, ...], earlier: list[PlannedBatch]
+) -> list[Sample]:
+    """The keys as of earlier batches; without those that a running stream has let go of in the meantime."""
+    counted = []
+    for plan in earlier:
+        try:
+            counted.append(_sample(spark, found, all_stores, plan))
+        except StateError:
+            if is_retained(found, plan.batch_id):
+                raise
+    return counted
 
 
 def _sample(

@@ -6,7 +6,7 @@ Read without Spark: ``commits/<n>`` is there for every batch that Spark retains 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import fsspec
 
@@ -83,6 +83,20 @@ def retained(checkpoint_uri: str, stream: str, batch_id: int | None = None) -> R
     if plan is None:
         raise found.error("expected a retained batch, found none of this number: ask for one of them")
     return Retained(stream, uri, tuple(batches), chosen, plan.watermark_ms, plan.planned_ms)
+
+
+def is_retained(found: Retained, batch_id: int) -> bool:
+    """Whether a batch can still be read: a stream that runs lets go of its oldest while others look."""
+    return storage.exists(f"{found.uri}/commits/{batch_id}")
+
+
+def newer_half(found: Retained) -> Retained:
+    """Only the newer half of the batches, which a running stream does not let go of so soon.
+
+    The batch that was asked for stays the oldest of them, if it is older.
+    """
+    middle = min(len(found.batches) // 2, found.batches.index(found.batch_id))
+    return replace(found, batches=found.batches[middle:])
 
 
 def plans(found: Retained) -> dict[int, PlannedBatch]:
