@@ -31,7 +31,7 @@ _PACKAGE = "spark_jobs"
 _DIGITS = 12
 # What the control plane reads anew at each look; a driver knows nothing of it.
 _NOT_THE_DRIVERS = frozenset(
-    {"desired", "description", "owner", "health", "restart", "quality", "savepoints"}
+    {"desired", "description", "owner", "health", "restart", "quality", "savepoints", "reconciliation"}
 )
 
 

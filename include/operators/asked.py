@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from include.control.documents import DocumentError
 from include.control.driver_process import LaunchError
+from include.control.in_force import spec_in_force
 from include.operators.deploy_stream import dag_run_of
 from include.platform.jars import JarsMissingError
 from include.settings import Settings
@@ -65,8 +66,11 @@ class Asked:
 
         Raises:
             VerbError: A field is missing, unknown, or of another type.
-            SpecError: A field names a stream whose YAML is missing or not sound.
+            SpecError: A field names a stream whose YAML is missing or not sound, or the stream's own is not,
+                and has to be for what is started in the end.
         """
+        if not self.verb.keeps_release:
+            load_spec(self.stream, Settings().streams)
         other_stream(self.verb, arguments_of(self.verb, self.given), Settings())
 
     def operation(self, verb: Verb, given: Mapping[str, Any]) -> Operation:
@@ -123,8 +127,8 @@ def asked_of(context: Context, asks: Mapping[str, Any] | None) -> Asked:
     params, run = {**context["params"], **(asks or {})}, context["dag_run"]
     try:
         verb = verb_of(params["verb"])
-        spec = load_spec(params["stream"], Settings().streams)
-    except (VerbError, SpecError) as error:
+        spec = spec_in_force(params["stream"], Settings())
+    except (VerbError, SpecError, DocumentError) as error:
         raise AirflowFailException(str(error)) from error
     return Asked(
         verb=verb,

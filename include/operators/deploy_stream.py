@@ -13,6 +13,7 @@ from include.control.act import Controller, log_tail
 from include.control.decide import GiveUp
 from include.control.documents import DocumentError
 from include.control.driver_process import LaunchError
+from include.control.in_force import spec_in_force
 from include.control.launch import SparkLauncher
 from include.control.observe import read_control
 from include.control.settle import REACHED, settle
@@ -30,10 +31,11 @@ def controller_of(stream: str) -> Controller:
     """Wire a stream's controller to this process's settings and to `spark-submit`.
 
     Raises:
-        SpecError: The stream's YAML is missing or invalid.
+        SpecError: The stream's YAML is missing or invalid, and nothing was launched with an earlier one.
+        DocumentError: The control document cannot be read.
     """
     settings = Settings()
-    spec = load_spec(stream, settings.streams)
+    spec = spec_in_force(stream, settings)
     return Controller(spec, settings, SparkLauncher(spec, settings))
 
 
@@ -87,6 +89,9 @@ class DeployStreamOperator(BaseOperator):
             raise AirflowSkipException(f"stream {self.stream}: the run of state_operations has done it")
         wish = wish_of(context, datetime.now(UTC))
         try:
+            if wish.action not in ("stop", "suspend"):
+                # What starts is the YAML of now: before anything is drained for it, it has to be sound.
+                load_spec(self.stream, Settings().streams)
             controller = controller_of(self.stream)
             if wish.action in ("run", "resume"):
                 controller.start_afresh(wish.by)

@@ -167,19 +167,37 @@ def test_what_the_yaml_declares_anew_is_brought_about_by_the_supervisor(house: H
     watched = house.trigger("run")
     pid = running(house, starts=1)
     wait_until(lambda: read_supervisor(layout_of(house), STREAM), 60, "nobody supervises")
-    declare(house, "suspended")
+    edit(house, desired="suspended")
     wait_until(lambda: processes.started_at(pid) is None, 60, "the driver goes on")
     control = read_control(layout_of(house), STREAM)
     assert control is not None
     assert (control.desired, control.declared, control.override) == ("suspended", "suspended", None)
     assert watched.poll() is None
-    declare(house, "running")
+    edit(house, desired="running")
     assert running(house, starts=2) != pid
     assert house.run_here("stop") == {"deploy": "success", "supervise": "skipped"}
     assert results(watched)[0] == {"deploy": "success", "supervise": "success"}
 
 
-def declare(house: House, desired: str) -> None:
+def test_a_broken_yaml_lets_a_driver_crash_and_come_back_and_be_stopped(
+    house: House, capfd: pytest.CaptureFixture[str]
+) -> None:
+    watched = house.trigger("run")
+    pid = running(house, starts=1)
+    wait_until(lambda: read_supervisor(layout_of(house), STREAM), 60, "nobody supervises")
+    edit(house, trigger_interval="soon")
+    os.kill(pid, signal.SIGKILL)
+    again = running(house, starts=2)
+    assert again != pid
+    # A restart would be with what is there now: it says so, and leaves the driver alone.
+    assert house.run_here("restart") == {"deploy": "failed", "supervise": "upstream_failed"}
+    assert "trigger_interval" in capfd.readouterr().out
+    assert processes.started_at(again) is not None
+    assert house.run_here("stop") == {"deploy": "success", "supervise": "skipped"}
+    assert results(watched)[0] == {"deploy": "success", "supervise": "success"}
+
+
+def edit(house: House, **changes: str) -> None:
     """Edit the stream's YAML."""
     file = Path(house.environment["STATEWARD_STREAMS"], f"{STREAM}.yaml")
-    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"desired": desired}))
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | changes))

@@ -53,7 +53,14 @@ def spec(settings: Settings, **changes: Any) -> StreamSpec:
 def test_only_what_a_driver_is_started_with_makes_another_release(settings: Settings) -> None:
     first = release_of(spec(settings), settings)
     (settings.jobs / STREAM / "__pycache__" / "job.pyc").write_text("compiled")
-    same = spec(settings, desired="suspended", owner="others", restart={"max_attempts": 9})
+    same = spec(
+        settings,
+        desired="suspended",
+        owner="others",
+        restart={"max_attempts": 9},
+        reconciliation={"days": 3},
+        savepoints=None,
+    )
     assert release_of(same, settings) == first
 
     code = settings.jobs / STREAM / "job.py"
