@@ -10,7 +10,7 @@ _REMEDIES = {
     "configuration": "correct the stream's YAML, or start drivers of the same release",
     "schema": "compare the table with the stream's declaration, and correct the one that is wrong",
     "topic": "create the topic, or correct its name in the stream's YAML",
-    "data_loss": "restore the records, or begin a new checkpoint (docs/runbook.md)",
+    "data_loss": "restore the records, or run the verb skip of state_operations, which goes on after them",
 }
 
 

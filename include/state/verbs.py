@@ -123,6 +123,13 @@ VERBS: dict[str, Verb] = {
             has_dry_run=True,
         ),
         Verb(
+            "skip",
+            "Go on after records that Kafka has lost unread: says which, and keeps every state.",
+            takes_lease=True,
+            has_dry_run=True,
+            keeps_release=True,
+        ),
+        Verb(
             "inspect",
             "Show how large the state is, where it lies, how it grows, and its timers.",
             (

@@ -7,8 +7,8 @@ line of JSON metadata, and one line of JSON per source.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from spark_jobs.runtime import storage
@@ -16,6 +16,8 @@ from spark_jobs.runtime.offsets import Offsets
 
 # Beside what Spark keeps, so that it goes with every copy.
 _EARLIER = "stateward/earlier.json"
+SKIPPED = "stateward/skipped.json"
+"""File in which a checkpoint keeps its jumps."""
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
 
@@ -30,6 +32,23 @@ class PlannedBatch:
     offsets: Offsets
     watermark_ms: int
     planned_ms: int
+
+
+@dataclass(frozen=True)
+class Jump:
+    """A partition in which the stream went on elsewhere than after the last record that it had read.
+
+    Attributes:
+        topic: The topic.
+        partition: Its number.
+        begin: The next record that was to be read.
+        end: The one that was read next; before ``begin`` if the topic had been made anew.
+    """
+
+    topic: str
+    partition: int
+    begin: int
+    end: int
 
 
 class Checkpoint:
@@ -89,6 +108,19 @@ class Checkpoint:
     def write_earlier(self, generations: Mapping[str, int]) -> None:
         """Keep which generations this one goes on from."""
         storage.write_json(f"{self._uri}/{_EARLIER}", dict(generations))
+
+    def jumps(self) -> list[Jump]:
+        """Where offsets were passed over on purpose, because Kafka had lost what was there; oldest first."""
+        found = storage.read_json(f"{self._uri}/{SKIPPED}") or {"jumps": []}
+        return [Jump(**jump) for jump in found["jumps"]]
+
+    def write_jumps(self, jumps: Sequence[Jump]) -> None:
+        """Keep which offsets were passed over, all that were."""
+        storage.write_json(f"{self._uri}/{SKIPPED}", {"jumps": [asdict(jump) for jump in jumps]})
+
+    def skipped(self, topics: Collection[str]) -> int:
+        """By how many offsets `consumed` has to be less, for they were passed over and not read."""
+        return sum(jump.end - jump.begin for jump in self.jumps() if jump.topic in topics)
 
     def initial_offsets(self) -> Offsets:
         """Where the first batch began; empty before it was planned."""

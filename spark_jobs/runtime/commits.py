@@ -1,4 +1,4 @@
-"""A write that is tried again when somebody else's commit has come between."""
+"""How a batch is committed to a table: once, and again when somebody else's commit has come between."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from deltalake.exceptions import CommitFailedError
 _LOG = logging.getLogger(__name__)
 # Beside a stream only maintenance and restores of other streams commit, a few times an hour.
 _MOST_TRIES = 5
+
+
+def app_id(generation: str, table: str) -> str:
+    """By what name Delta remembers which batches of a generation are in a table: its newest one."""
+    return f"{generation}:{table}"
 
 
 def overtaking(what: str, write: Callable[[], None]) -> None:

@@ -120,8 +120,8 @@ def _refusal(error: KafkaError, topic: str, partition: int) -> RuntimeError:
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
         return DataLossError(
             f"topic {topic}, partition {partition}: the records to be read next are no longer in Kafka "
-            f"({error}). Its retention was shorter than the stream's absence: begin a new checkpoint, or "
-            "restore the records."
+            f"({error}). Its retention was shorter than the stream's absence. Restore the records, or see "
+            "what is lost and go on after it: `stateward state skip <stream> --dry-run`."
         )
     return ReadError(f"topic {topic}, partition {partition}: {error}")
 

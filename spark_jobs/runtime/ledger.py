@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from spark_jobs.runtime.commits import overtaking
+from spark_jobs.runtime.commits import app_id, overtaking
 from spark_jobs.runtime.kept_table import KeptTable
 from spark_jobs.runtime.rows import COUNT_NAMES
 
@@ -66,7 +66,7 @@ class Ledger:
         self._table = KeptTable(uri)
         self._stream = stream
         self._generation = generation
-        self._app_id = f"{generation}:batch_counts"
+        self._app_id = app_id(generation, "batch_counts")
         last_batch, totals = recorded(uri, stream, generation, earlier or {})
         self._last_batch = last_batch
         self._history: deque[tuple[int, dict[str, int]]] = deque([(last_batch, totals)], maxlen=_UNPUBLISHED)

@@ -44,7 +44,7 @@ def limited(start: Offsets, ends: Offsets, topics: Sequence[str], most: int) -> 
                 raise DataLossError(
                     f"topic {name}, partition {partition}: expected records from offset {offset}, found the "
                     f"end at {end}. The topic was made anew or cut off, or the stream's YAML names another "
-                    "one: begin a new checkpoint, or restore the topic."
+                    "one. Restore the topic, or go on with this one: `stateward state skip <stream>`."
                 )
     total = sum(end - start[topic][p] for topic in topics for p, end in ends[topic].items())
     if total <= most:

@@ -48,6 +48,8 @@ class Progress:
         self._checkpoint = checkpoint
         self._ledger = ledger
         self._topics = topics
+        # No query changes that.
+        self._skipped = checkpoint.skipped(topics)
         self._seen: tuple[str, int] | None = None
         self.position = Position(-1, {}, 0)
 
@@ -109,7 +111,7 @@ class Progress:
             self.position, batch_id=batch_id, offsets=offsets, watermark_ms=batch.watermark_ms
         )
         totals = self._ledger.totals(batch_id)
-        read = self._consumed(self._checkpoint.initial_offsets(), batch.offsets)
+        read = self._consumed(self._checkpoint.initial_offsets(), batch.offsets) - self._skipped
         return {
             "batch_id": batch_id,
             "watermark": iso_ms(batch.watermark_ms) if batch.watermark_ms else None,

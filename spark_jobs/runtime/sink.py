@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 
-from spark_jobs.runtime.commits import overtaking
+from spark_jobs.runtime.commits import app_id, overtaking
 from spark_jobs.runtime.current_rows import newest_rows, upsert
 from spark_jobs.runtime.ledger import BatchCounts, Ledger
 from spark_jobs.runtime.rows import COUNT_NAMES, KIND_COUNTS, SchemaError, decode_rows, row_schema
@@ -142,11 +142,11 @@ class BatchSink:
     def _write(self, target: Target, rows: pa.Table, batch_id: int) -> None:
         # Opened anew each time: a table object that is kept and updated grows by 100 kB a commit.
         table = DeltaTable(target.uri)
-        app_id = f"{self._generation}:{target.table.name}"
-        written = table.transaction_version(app_id)
+        name = app_id(self._generation, target.table.name)
+        written = table.transaction_version(name)
         if written is not None and written >= batch_id:
             return
-        commit = CommitProperties(app_transactions=[Transaction(app_id, batch_id)])
+        commit = CommitProperties(app_transactions=[Transaction(name, batch_id)])
         if key := target.table.current_by:
             upsert(table, newest_rows(rows, key), key, _WRITER, commit)
         else:

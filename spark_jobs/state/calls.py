@@ -25,6 +25,7 @@ from spark_jobs.state.restore import Restore
 from spark_jobs.state.savepoint import Origin, SavepointMade, left_by_earlier_try, make_savepoint
 from spark_jobs.state.seed_call import seed_call
 from spark_jobs.state.shelf import Savepoint
+from spark_jobs.state.skip_call import skip_call
 from spark_jobs.state.split_call import split_call
 from spark_jobs.state.verify import verify
 
@@ -189,6 +190,7 @@ CALLS: dict[str, Callable[[Context], Answer]] = {
     "verify": _verify,
     "prune": _prune,
     "restore": _restore,
+    "skip": skip_call,
     "repartition": repartition_call,
     "migrate": migrate_call,
     "seed": seed_call,

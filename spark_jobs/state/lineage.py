@@ -70,6 +70,16 @@ def missing_files(checkpoint_uri: str) -> list[str]:
     return [path for place in files.places() for path in files.missing(place, batch + 1)]
 
 
+def files_after(checkpoint_uri: str, batch: int) -> list[str]:
+    """Files of states that batches after ``batch`` have left, by their paths in the checkpoint."""
+    found = []
+    for path in paths_in(checkpoint_uri):
+        name = _VERSION.fullmatch(path.rpartition("/")[2])
+        if path.startswith("state/") and name is not None and int(name[1]) > batch + 1:
+            found.append(path)
+    return found
+
+
 class _StateFiles:
     """The files of a checkpoint's state; a place is the folder of one store in one partition."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow.compute as pc
@@ -25,6 +26,43 @@ class Kafka(Protocol):
         """The next offset of each partition."""
 
 
+@dataclass(frozen=True)
+class Gap:
+    """A partition that cannot be read from where a stream wants to.
+
+    Attributes:
+        topic: The topic.
+        partition: Its number.
+        expected: The next record to be read.
+        begins: The first record that Kafka has; None without such a partition.
+        ends: The next record that will be written; likewise.
+    """
+
+    topic: str
+    partition: int
+    expected: int
+    begins: int | None
+    ends: int | None
+
+    @property
+    def is_anew(self) -> bool:
+        """Whether the topic ends before what is expected: it is another one of the same name."""
+        return self.ends is not None and self.ends < self.expected
+
+    @property
+    def lost(self) -> int:
+        """How many records are known to have been lost; of a topic that was made anew nobody knows."""
+        return 0 if self.begins is None or self.is_anew else self.begins - self.expected
+
+    def __str__(self) -> str:
+        where = f"topic {self.topic}, partition {self.partition}: expected the record {self.expected}"
+        if self.begins is None:
+            return f"{where}, found no such partition"
+        if self.is_anew:
+            return f"{where}, found the end at {self.ends}: the topic was made anew"
+        return f"{where}, found that Kafka begins with {self.begins}"
+
+
 def records_since(kafka: Kafka, start: Offsets, topics: Sequence[str]) -> int:
     """How many offsets lie between ``start`` and the ends of the topics."""
     waiting = 0
@@ -35,22 +73,31 @@ def records_since(kafka: Kafka, start: Offsets, topics: Sequence[str]) -> int:
     return waiting
 
 
-def out_of_reach(kafka: Kafka, start: Offsets, topics: Sequence[str]) -> list[str]:
-    """Why Kafka cannot be read from ``start`` on, a text for each partition; empty if it can."""
-    problems: list[str] = []
+def out_of_reach(kafka: Kafka, start: Offsets, topics: Sequence[str]) -> list[Gap]:
+    """Where Kafka cannot be read from ``start`` on; empty if it can."""
+    gaps: list[Gap] = []
     for topic in topics:
-        wanted = start.get(topic, {})
         count = kafka.partitions(topic)
         begins, ends = kafka.begin_offsets(topic, count), kafka.end_offsets(topic, count)
-        for partition, offset in sorted(wanted.items()):
-            where = f"topic {topic}, partition {partition}: expected the record {offset}"
-            if partition not in ends:
-                problems.append(f"{where}, found no such partition")
-            elif begins[partition] > offset:
-                problems.append(f"{where}, found that Kafka begins with {begins[partition]}")
-            elif ends[partition] < offset:
-                problems.append(f"{where}, found the end at {ends[partition]}: the topic was made anew")
-    return problems
+        for partition, offset in sorted(start.get(topic, {}).items()):
+            begin, end = begins.get(partition), ends.get(partition)
+            if begin is None or end is None:
+                gaps.append(Gap(topic, partition, offset, None, None))
+            elif not begin <= offset <= end:
+                gaps.append(Gap(topic, partition, offset, begin, end))
+    return gaps
+
+
+def landed_of(raw_uri: str, gap: Gap) -> int | None:
+    """How many of the records that were lost ``raw_events`` has; None without that table."""
+    try:
+        rows = DeltaTable(raw_uri).to_pyarrow_dataset()
+    except TableNotFoundError:
+        return None
+    offset, until = pc.field("offset"), gap.expected + gap.lost
+    mine = (pc.field("topic") == gap.topic) & (pc.field("partition") == gap.partition)
+    count: int = rows.count_rows(filter=mine & (offset >= gap.expected) & (offset < until))
+    return count
 
 
 def landed_since(raw_uri: str, topics: Sequence[str]) -> str:

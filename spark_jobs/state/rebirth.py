@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 from spark_jobs.runtime import storage
-from spark_jobs.runtime.checkpoint import Checkpoint, offset_json, parse_offsets
+from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.runtime.offsets import Offsets
 from spark_jobs.state import copying
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.manifest import Manifest
+from spark_jobs.state.plan_offsets import change_offsets, place_of
 
 
 def build(
@@ -40,30 +42,11 @@ def build(
             )
     storage.write_text(f"{target_uri}/metadata", json.dumps({"id": query_id}, separators=(",", ":")))
     copying.remove(f"{target_uri}/{copying.crc_of('metadata')}")
-    place = f"offsets/{manifest.last_batch}" if manifest.last_batch >= 0 else "sources/0/0"
-    _move_ticks(target_uri, place, tick_topic, ticks_end)
+    place = place_of(manifest.last_batch)
+
+    def at_end(offsets: Offsets) -> Offsets:
+        return {**offsets, tick_topic: dict.fromkeys(offsets[tick_topic], ticks_end)}
+
+    change_offsets(target_uri, place, (tick_topic,), at_end)
     checkpoint = Checkpoint(target_uri)
     checkpoint.write_earlier({**checkpoint.earlier(), manifest.query_id: manifest.last_batch})
-
-
-def _move_ticks(target_uri: str, place: str, topic: str, end: int) -> None:
-    """Let a checkpoint go on at the end of its tick topic; every scan of the query has a line of its own."""
-    text = storage.read_text(f"{target_uri}/{place}")
-    if text is None:
-        return
-    storage.write_text(
-        f"{target_uri}/{place}", "\n".join(_at_end(line, topic, end) for line in text.split("\n"))
-    )
-    copying.remove(f"{target_uri}/{copying.crc_of(place)}")
-
-
-def _at_end(line: str, topic: str, end: int) -> str:
-    try:
-        document = json.loads(line)
-    except ValueError:
-        return line  # the line with the version
-    if topic not in document:
-        return line
-    offsets = parse_offsets(line)
-    offsets[topic] = dict.fromkeys(offsets[topic], end)
-    return json.dumps(offset_json(offsets))

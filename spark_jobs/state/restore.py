@@ -174,9 +174,9 @@ class Restore:
         if gone := out_of_reach(self.kafka, manifest.next, topics):
             raise StateError(
                 f"stream {stream}: cannot go back to savepoint {manifest.savepoint}, for what came after it "
-                f"cannot be read again. {'; '.join(gone)}. Nothing was changed. What there is instead: "
-                f"{landed_since(self.raw_uri, topics)}; `stateward backfill {stream}` recomputes the tables "
-                "from that."
+                f"cannot be read again. {'; '.join(map(str, gone))}. Nothing was changed. What there is "
+                f"instead: {landed_since(self.raw_uri, topics)}; `stateward backfill {stream}` recomputes "
+                "the tables from that."
             )
         self.report("Kafka", READY)
         self.report("tables", "looking for their versions")

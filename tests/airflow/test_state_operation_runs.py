@@ -107,6 +107,17 @@ def states(done: str, skipped: str = "", failed: str = "") -> dict[str, str]:
     return told
 
 
+def test_a_stream_that_was_given_up_is_started_by_the_operation_that_mends_it(
+    house: House, jobs: Jobs
+) -> None:
+    (house.home / "fail").write_text("data_loss")
+    assert house.run_here("run")["deploy"] == "failed"
+    jobs.acts["skip"] = (house.home / "fail").unlink
+    assert operate("skip") == states("drain operate start watch outcome", skipped="savepoint")
+    running(house, starts=2)
+    house.run_here("stop")
+
+
 def test_only_what_needs_it_stops_a_supervised_stream_which_starts_again(
     supervised: House, jobs: Jobs
 ) -> None:

@@ -88,10 +88,11 @@ def upgrade(stream: LiveStream, watch_s: int) -> str:
 
 def ended(stream: LiveStream, run: str) -> dict[str, str | None]:
     """Wait until the upgrade has ended; the states of the run's tasks."""
+    within_s = 240 + SHOWS_AT / RATE
     with stream.airflow() as api:
         wait_until(
             lambda: api.task_states(stream.dag, run)["upgrade"] in ENDED,
-            240,
+            within_s,
             lambda: f"the upgrade ends; found {api.task_states(stream.dag, run)}; {stream.describe()}",
             poll_s=1,
         )

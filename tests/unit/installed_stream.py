@@ -49,13 +49,13 @@ class FakeKafka:
         self.ends = {"device_readings": {0: end, 1: end}, TICKS: {0: 77}}
 
     def partitions(self, topic: str) -> int:
-        return len(self.ends[topic])
+        return len(self.ends.get(topic, {}))
 
     def begin_offsets(self, topic: str, partitions: int) -> dict[int, int]:
-        return self.begins[topic]
+        return self.begins.get(topic, {})
 
     def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
-        return self.ends[topic]
+        return self.ends.get(topic, {})
 
 
 class Installed:

@@ -1,0 +1,177 @@
+"""A stream goes on after records that Kafka has lost: the next generation, with every state as it was.
+
+Only the place changes from which the next batch reads. A batch that was planned to read what is gone can
+never run; in the copy it was never planned. What is in its folders beside the plan's own files is copied as
+it is, and proved to be the same byte for byte, so Spark is not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from spark_jobs.runtime.checkpoint import SKIPPED, Checkpoint, Jump
+from spark_jobs.runtime.commits import app_id
+from spark_jobs.runtime.config import Config
+from spark_jobs.runtime.generations import Generation
+from spark_jobs.runtime.offsets import Offsets
+from spark_jobs.state import copying
+from spark_jobs.state.building import UNFINISHED, unfinished
+from spark_jobs.state.errors import StateError
+from spark_jobs.state.lineage import files_after
+from spark_jobs.state.plan_offsets import change_offsets, place_of
+from spark_jobs.state.reach import Gap, Kafka, out_of_reach
+from spark_jobs.state.soundness import require_whole_logs
+from spark_jobs.state.steps import READY, Report
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Skip:
+    """One run of it, under the stream's lease.
+
+    Attributes:
+        config: The stream.
+        generation: The current one, which is only read.
+        kafka: What the stream reads.
+        report: Takes each step; raises when the lease is lost.
+    """
+
+    config: Config
+    generation: Generation
+    kafka: Kafka
+    report: Report
+
+    @property
+    def _checkpoint(self) -> Checkpoint:
+        return Checkpoint(self.generation.uri)
+
+    def gaps(self) -> list[Gap]:
+        """Where the stream cannot read on: those of its ticks are among them.
+
+        Raises:
+            StateError: There is no checkpoint, or a topic has fewer partitions than it had.
+            BrokerAwayError: Kafka does not answer.
+        """
+        stream = self.config.stream
+        if self._checkpoint.query_id() is None:
+            raise StateError(
+                f"stream {stream}: expected a checkpoint in {self.generation.uri}, found none. It has read "
+                "nothing yet: start it."
+            )
+        if self._checkpoint.last_committed() >= 0:
+            require_whole_logs(self.generation.uri)
+        self.report("Kafka", "looking for the records to be read next")
+        start = self._next()
+        gaps = out_of_reach(self.kafka, start, self.config.topics)
+        if missing := [gap for gap in gaps if gap.begins is None]:
+            raise StateError(
+                f"stream {stream}: {'; '.join(map(str, missing[:_SHOWN]))}. Make the topic with as many "
+                "partitions as it had, and do this again. Nothing was changed."
+            )
+        ticks = out_of_reach(self.kafka, start, [self.config.tick_topic])
+        self.report("Kafka", READY)
+        # That topic the driver makes anew, and sends what is due.
+        return gaps + [replace(gap, begins=gap.begins or 0, ends=gap.ends or 0) for gap in ticks]
+
+    def unread_batch(self) -> int | None:
+        """The batch that was planned and has not run; None if there is none.
+
+        Raises:
+            StateError: It has written to a table.
+        """
+        checkpoint = self._checkpoint
+        planned = checkpoint.last_planned()
+        if checkpoint.is_clean():
+            return None
+        if written := self._tables_with(str(checkpoint.query_id()), planned):
+            raise StateError(
+                f"stream {self.config.stream}: expected batch {planned} to have written nothing, found rows "
+                f"of it in {', '.join(written)}: it died before its state was kept, and what it read is "
+                "gone. Its rows cannot be told from those that would come again. Restore the records "
+                f"(raw_events may have them), or go back with `stateward state restore {self.config.stream}` "
+                "if Kafka still has what came after a savepoint. Nothing was changed."
+            )
+        return planned
+
+    def build(self, target_uri: str, gaps: Sequence[Gap], batch: int | None) -> int:
+        """Build the checkpoint that goes on after the gaps; what is in the target's folder is removed.
+
+        Args:
+            target_uri: The folder of the next generation.
+            gaps: Of `gaps`.
+            batch: Of `unread_batch`.
+
+        Returns:
+            How many files are what they were.
+
+        Raises:
+            StateError: The copy is not what it has to be.
+            CopyError: A file cannot be read or written, or is damaged.
+        """
+        source, place = self._checkpoint, place_of(self._checkpoint.last_committed())
+        with unfinished(target_uri, {"source": self.generation.uri}):
+            copied = copying.copy_checkpoint(self.generation.uri, target_uri, self.report)
+            left_out = self._left_out(target_uri, batch)
+            for path in left_out:
+                copying.remove(f"{target_uri}/{path}")
+            change_offsets(target_uri, place, self._next().keys(), lambda offsets: _after(offsets, gaps))
+            target = Checkpoint(target_uri)
+            jumps = [Jump(gap.topic, gap.partition, gap.expected, gap.begins or 0) for gap in gaps]
+            target.write_jumps([*source.jumps(), *jumps])
+            self.report("prove", f"{len(copied)} files")
+            changed = {*left_out, place, copying.crc_of(place), SKIPPED}
+            return self._prove(target_uri, [one for one in copied if one.path not in changed], gaps)
+
+    def _next(self) -> Offsets:
+        """What is to be read next."""
+        last = self._checkpoint.last_committed()
+        planned = self._checkpoint.planned(last) if last >= 0 else None
+        return self._checkpoint.initial_offsets() if planned is None else planned.offsets
+
+    def _tables_with(self, query_id: str, batch: int) -> list[str]:
+        found = []
+        for name, uri in self.config.tables.items():
+            try:
+                written = DeltaTable(uri).transaction_version(app_id(query_id, name))
+            except TableNotFoundError:
+                continue
+            if written is not None and written >= batch:
+                found.append(name)
+        return found
+
+    def _left_out(self, target_uri: str, batch: int | None) -> set[str]:
+        """Files of a batch that was planned and did not run: another one of that number comes."""
+        if batch is None:
+            return set()
+        paths = {f"offsets/{batch}", *files_after(target_uri, self._checkpoint.last_committed())}
+        return paths | {copying.crc_of(path) for path in paths}
+
+    def _prove(self, target_uri: str, unchanged: Sequence[copying.CopiedFile], gaps: Sequence[Gap]) -> int:
+        last = self._checkpoint.last_committed()
+        source, target = self._checkpoint, Checkpoint(target_uri)
+        was, now = source.planned(last), target.planned(last)
+        found = {file.path: file for file in copying.checksums_of(target_uri) if file.path != UNFINISHED}
+        problems = [f"another {file.path}" for file in unchanged if found.get(file.path) != file]
+        if was is not None and now != replace(was, offsets=_after(was.offsets, gaps)):
+            problems.append(f"a last batch that is {now}")
+        if target.query_id() != source.query_id() or not target.is_clean():
+            problems.append(f"query {target.query_id()}, its batch {target.last_planned()} planned")
+        if problems:
+            raise StateError(
+                f"stream {self.config.stream}: expected a copy of {self.generation.uri} that only reads on "
+                f"elsewhere, found {'; '.join(problems[:_SHOWN])}. The checkpoint is as it was: report this."
+            )
+        return len(unchanged)
+
+
+def _after(offsets: Offsets, gaps: Sequence[Gap]) -> Offsets:
+    """The offsets with those of gaps moved to what there is."""
+    moved = {topic: dict(parts) for topic, parts in offsets.items()}
+    for gap in gaps:
+        moved[gap.topic][gap.partition] = gap.begins or 0
+    return moved
