@@ -33,7 +33,8 @@ from include.control.decide import (
 from include.control.health import Finding, Level
 from include.control.incident_words import Words, sentence, words_of_driver, words_of_finding
 
-Topic = Literal["driver", "critical", "warn"]
+# The last two are those of a stream's tables: `table_incident`.
+Topic = Literal["driver", "critical", "warn", "quality", "quality_warn"]
 Kind = Literal["opened", "escalated", "resolved"]
 
 
@@ -54,6 +55,7 @@ class Incident:
         well_at: When it was last seen to be.
         until: Since when it is over; None while it is open.
         ended: Why it is over, in a sentence.
+        table: Which table of the stream it is about; empty: the stream itself.
     """
 
     id: str
@@ -68,11 +70,12 @@ class Incident:
     well_at: datetime | None = None
     until: datetime | None = None
     ended: str = ""
+    table: str = ""
 
     @property
     def level(self) -> Level:
         """For whom it is: `critical` for everybody, `warn` for those who have asked for warnings."""
-        return "warn" if self.topic == "warn" else "critical"
+        return "warn" if self.topic in ("warn", "quality_warn") else "critical"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Writes down a stream's incidents, and sends what is due. It never stops a supervision.
+"""Writes down incidents of a stream or of a table, and sends what is due. It never stops a supervision.
 
 The document is written before a notifier is called, and again afterwards. Whoever dies in between leaves a
 message that is sent again.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from include.control.incident import Look, Message, next_incidents
+from include.control.incident import Look, Memory, Message, next_incidents
 from include.control.incident_document import Carried, IncidentDocument, change_incidents, read_incidents
 from include.control.outbox import (
     MOST_ATTEMPTS,
@@ -28,6 +28,7 @@ from include.control.outbox import (
     to_send,
 )
 from include.control.supervisor import renew
+from include.control.table_incident import Judged, next_table_incidents
 from include.layout import Layout
 from include.notifications.declared import THE_FILE, Notifiers, load_notifiers
 from include.notifications.deliver import complaints, deliver
@@ -60,19 +61,26 @@ class Remaining:
 
 @dataclass(frozen=True)
 class Dispatcher:
-    """Tells of one stream's incidents, for the DAG run that supervises it.
+    """Tells of one stream's incidents, for the DAG run that supervises it, or of those of a table.
 
     Attributes:
         stream: Whose incidents.
-        dag_run: The run, `<dag id>/<run id>`; its heartbeat is renewed while messages are sent.
+        dag_run: The run, `<dag id>/<run id>`; the heartbeat of one that supervises is renewed while messages
+            are sent.
         context: Airflow's, of the task.
         settings: Where everything is.
+        table: The table that was validated; empty for the run that supervises.
     """
 
     stream: str
     dag_run: str
     context: Context
     settings: Settings
+    table: str = ""
+
+    @property
+    def _document(self) -> str:
+        return f"{self.stream}.{self.table}" if self.table else self.stream
 
     @property
     def layout(self) -> Layout:
@@ -87,31 +95,44 @@ class Dispatcher:
     def has_something(self) -> bool:
         """Whether an incident is open, or a message is to be sent."""
         try:
-            incidents = read_incidents(self.layout, self.stream)
+            incidents = read_incidents(self.layout, self._document)
         except OSError:
             return False
         return bool(incidents.memory.open) or is_open(incidents.outbox)
 
     def attend(self, look: Look, carried: Carried | None = None) -> Remaining:
-        """Write down what becomes of the incidents, and send what is due. Never raises.
+        """Write down what becomes of the stream's incidents, and send what is due. Never raises.
 
         Args:
             look: The stream as it is after everything that was due was done.
             carried: What the trigger saw before.
         """
+        return self._attended(lambda incidents: self._taken_in(incidents, look, carried), look.now)
+
+    def attend_table(self, judged: Judged) -> Remaining:
+        """Write down what becomes of the table's incidents, and send what is due. Never raises.
+
+        Args:
+            judged: What its newest validation has found; the same one may be given again.
+        """
+
+        def taken_in(incidents: IncidentDocument) -> IncidentDocument:
+            return self._put(incidents, *next_table_incidents(incidents.memory, judged))
+
+        return self._attended(taken_in, judged.at)
+
+    def _attended(self, take_in: Callable[[IncidentDocument], IncidentDocument], now: datetime) -> Remaining:
         try:
-            incidents = change_incidents(
-                self.layout, self.stream, lambda incidents: self._taken_in(incidents, look, carried)
-            )
+            incidents = change_incidents(self.layout, self._document, take_in)
             return Remaining(is_open(self._sent(incidents).outbox))
         except Exception:
             log.exception(
-                "stream %s: its incidents cannot be kept or told; the supervision goes on, and they are"
-                " looked at again in %.0f s",
+                "stream %s: incidents of %s cannot be kept or told; what the task is there for goes on, and"
+                " they are looked at again later",
                 self.stream,
-                _AFTER_ERROR.total_seconds(),
+                self._document,
             )
-            return Remaining(not_before=look.now + _AFTER_ERROR)
+            return Remaining(not_before=now + _AFTER_ERROR)
 
     def _notifiers(self) -> Notifiers:
         return load_notifiers(self.settings.notifiers)
@@ -121,7 +142,9 @@ class Dispatcher:
         if carried is not None and carried.revision == incidents.revision:
             known, before = carried.memory, carried.messages
         memory, messages = next_incidents(known, look, timedelta(seconds=self.settings.resolve_after_s))
-        new = (*before, *messages)
+        return self._put(incidents, memory, (*before, *messages))
+
+    def _put(self, incidents: IncidentDocument, memory: Memory, new: tuple[Message, ...]) -> IncidentDocument:
         for message in new:
             log.warning("stream %s: incident %s: %s", self.stream, message.id, message.incident.words.cause)
         outbox = put(incidents.outbox, new, self._notifiers().names) if new else incidents.outbox
@@ -131,7 +154,8 @@ class Dispatcher:
         ends = time.monotonic() + _LONGEST_S
         while time.monotonic() < ends and (due := to_send(incidents.outbox, datetime.now(UTC))):
             message, name = due[0]
-            renew(self.layout, self.stream, self.dag_run, datetime.now(UTC))
+            if not self.table:
+                renew(self.layout, self.stream, self.dag_run, datetime.now(UTC))
             incidents = self._attempt(message, name)
         return incidents
 
@@ -175,5 +199,5 @@ class Dispatcher:
 
     def _change(self, change: Callable[[Outbox], Outbox]) -> IncidentDocument:
         return change_incidents(
-            self.layout, self.stream, lambda incidents: replace(incidents, outbox=change(incidents.outbox))
+            self.layout, self._document, lambda incidents: replace(incidents, outbox=change(incidents.outbox))
         )

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from include.control.documents import format_time
-from include.control.incident import Message
-
-_PAGE = "stateward/streams/index.html"
+from include.control.incident import Incident, Message
 
 
 def told(message: Message, airflow_url: str, dag_run: str) -> dict[str, Any]:
@@ -18,7 +16,7 @@ def told(message: Message, airflow_url: str, dag_run: str) -> dict[str, Any]:
     Args:
         message: One turn of an incident.
         airflow_url: Where people reach Airflow.
-        dag_run: Which run supervises, `<dag id>/<run id>`.
+        dag_run: Which run tells, `<dag id>/<run id>`.
 
     Returns:
         Text, numbers and nothing else, for templates and JSON.
@@ -30,6 +28,7 @@ def told(message: Message, airflow_url: str, dag_run: str) -> dict[str, Any]:
         "message_id": message.id,
         "event": message.kind,
         "stream": incident.stream,
+        "table": incident.table,
         "level": incident.level,
         "topic": incident.topic,
         "title": _title(message),
@@ -43,11 +42,18 @@ def told(message: Message, airflow_url: str, dag_run: str) -> dict[str, Any]:
         "gave_up": incident.gave_up,
         "links": {
             "dag_run": f"{airflow_url}/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}",
-            "page": f"{airflow_url}/{_PAGE}#{quote(incident.stream, safe='')}",
+            "page": f"{airflow_url}/{_page(incident)}",
             "runbook": "docs/runbook.md",
         },
     }
     return {**facts, "text": _text(facts, message)}
+
+
+def _page(incident: Incident) -> str:
+    if incident.table:
+        asked = urlencode({"stream": incident.stream, "table": incident.table})
+        return f"stateward/quality/table.html?{asked}"
+    return f"stateward/streams/index.html#{quote(incident.stream, safe='')}"
 
 
 def _title(message: Message) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from urllib.parse import quote
+
+from include.control.table_incident import Failing, Judged
 
 DOCS_PREFIX = "/stateward/data-docs"
 """Where the plugin serves Data Docs, below Airflow's base path."""
@@ -42,6 +45,11 @@ class QualityReport:
     def critical(self) -> tuple[FailedExpectation, ...]:
         """Those of the failed ones for which nobody downstream may go on."""
         return tuple(item for item in self.failed if item.severity == "critical")
+
+    def judged(self, at: datetime) -> Judged:
+        """What is told of it, if it is the newest one; `at` is the time, aware."""
+        failing = tuple(Failing(item.name, item.severity, item.observed) for item in self.failed)
+        return Judged(self.stream, self.table, self.version, self.expectations, failing, at)
 
     @property
     def url_path(self) -> str:

@@ -1,4 +1,4 @@
-"""How a task of a stream's DAG tells people of its incidents: as the one run that supervises the stream."""
+"""How tasks tell people of incidents: of a stream as the one that supervises it, of a table after a look."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from include.control.incident_document import Carried
 from include.control.observe import observe
 from include.control.status import Supervisor
 from include.control.supervisor import claim, release
+from include.control.table_incident import Judged
 from include.notifications.dispatcher import Dispatcher, Remaining
 
 log = logging.getLogger(__name__)
@@ -77,3 +78,14 @@ def tell_last(dispatcher: Dispatcher, action: Action, poll_s: float) -> None:
             time.sleep(_AGAIN_S)
     except (OSError, DocumentError) as error:
         log.warning("stream %s: nobody can be told of its incident: %s", dispatcher.stream, error)
+
+
+def tell_of_table(dispatcher: Dispatcher, judged: Judged) -> None:
+    """Tell of a table what its newest validation has found, and see that it is heard. Never raises.
+
+    Args:
+        dispatcher: Of the table, and of the run that has validated it.
+        judged: What was found.
+    """
+    while dispatcher.attend_table(judged).to_send:
+        time.sleep(_AGAIN_S)

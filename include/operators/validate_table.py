@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -14,8 +15,10 @@ from airflow.sdk import BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from include.layout import Layout
+from include.notifications.dispatcher import Dispatcher
 from include.operators.quality_links import QualityOverviewLink
 from include.operators.quality_report import QualityReport, read_report
+from include.operators.telling import tell_of_table
 from include.operators.valid_asset import announce, valid_asset
 from include.platform.mask_secret import mask_secret
 from include.settings import CHECKOUT, MASK_SECRET, Settings
@@ -104,13 +107,17 @@ class ValidateTableOperator(SparkSubmitOperator):
                 raise
         else:
             report = read_report(results_uri, self.stream, self.table, run_id)
-        self._judge(context, report, settings.airflow_url, run_id)
-
-    def _judge(self, context: Context, report: QualityReport | None, airflow_url: str, run_id: str) -> None:
         if report is None:
             raise AirflowException(
                 f"{self.stream}: the Spark job ended well, but wrote no results for {run_id}. See its log."
             )
+        if asked.to_version is None:
+            # Who looks at the past does not change what is known of now.
+            dispatcher = Dispatcher(self.stream, f"{ti.dag_id}/{ti.run_id}", context, settings, self.table)
+            tell_of_table(dispatcher, report.judged(datetime.now(UTC)))
+        self._judge(context, report, settings.airflow_url)
+
+    def _judge(self, context: Context, report: QualityReport, airflow_url: str) -> None:
         base_path = urlsplit(airflow_url).path.rstrip("/")
         context["ti"].xcom_push(key=_LINK_KEY, value=f"{base_path}{report.url_path}")
         if report.critical:
