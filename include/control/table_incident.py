@@ -25,8 +25,8 @@ _NAMED = 3
 
 
 @dataclass(frozen=True)
-class Failing:
-    """An expectation that does not hold: its name, `critical` or `warn`, and what was found."""
+class FailedExpectation:
+    """One expectation that does not hold; its severity is `critical` or `warn`."""
 
     name: str
     severity: str
@@ -50,7 +50,7 @@ class Judged:
     table: str
     version: int
     expectations: int
-    failing: tuple[Failing, ...]
+    failing: tuple[FailedExpectation, ...]
     at: datetime
 
 
@@ -80,7 +80,9 @@ def next_table_incidents(memory: Memory, judged: Judged) -> tuple[Memory, tuple[
     return replace(memory, open=tuple(kept)), tuple(messages)
 
 
-def _opened(topic: Literal["quality", "quality_warn"], judged: Judged, failing: list[Failing]) -> Incident:
+def _opened(
+    topic: Literal["quality", "quality_warn"], judged: Judged, failing: list[FailedExpectation]
+) -> Incident:
     name = f"{judged.stream}-{judged.table}-{topic}-{judged.at:%Y%m%dT%H%M%S%f}"
     words = _words(topic, judged, failing)
     return Incident(name, judged.stream, topic, words, since=judged.at, bad_at=judged.at, table=judged.table)
@@ -93,7 +95,7 @@ def _over(known: Incident, judged: Judged, severity: str) -> Incident:
     return replace(known, well_since=judged.at, well_at=judged.at, until=judged.at, ended=ended)
 
 
-def _words(topic: str, judged: Judged, failing: list[Failing]) -> Words:
+def _words(topic: str, judged: Judged, failing: list[FailedExpectation]) -> Words:
     count = len(failing)
     named = "; ".join(f"{one.name}: {one.observed}" for one in failing[:_NAMED])
     more = f"; and {count - _NAMED} more" if count > _NAMED else ""

@@ -6,19 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote
 
-from include.control.table_incident import Failing, Judged
+from include.control.table_incident import FailedExpectation, Judged
 
 DOCS_PREFIX = "/stateward/data-docs"
 """Where the plugin serves Data Docs, below Airflow's base path."""
-
-
-@dataclass(frozen=True)
-class FailedExpectation:
-    """One expectation that does not hold."""
-
-    name: str
-    severity: str
-    observed: str
 
 
 @dataclass(frozen=True)
@@ -48,8 +39,7 @@ class QualityReport:
 
     def judged(self, at: datetime) -> Judged:
         """What is told of it, if it is the newest one; `at` is the time, aware."""
-        failing = tuple(Failing(item.name, item.severity, item.observed) for item in self.failed)
-        return Judged(self.stream, self.table, self.version, self.expectations, failing, at)
+        return Judged(self.stream, self.table, self.version, self.expectations, self.failed, at)
 
     @property
     def url_path(self) -> str:

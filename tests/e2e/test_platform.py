@@ -107,6 +107,26 @@ def test_a_killed_part_comes_back_by_itself(
     assert driver[0].poll() is None, "a driver outlives every part"
 
 
+def test_a_part_that_dies_at_start_says_why_and_comes_back_when_it_is_mended(
+    platform: Installation,
+) -> None:
+    pid = platform.wait_ready()["kafka"]["pid"]
+    broken = platform.settings.home / "kafka" / "logs" / "meta.properties"
+    sound = broken.read_text()
+    broken.write_text(sound.replace("node.id=1", "node.id=2"))
+    try:
+        os.kill(pid, signal.SIGKILL)
+        wait_until(
+            lambda: platform.parts()["kafka"]["state"] == "backoff",
+            90,
+            lambda: f"kafka is in BACKOFF; found {platform.parts()}",
+        )
+        assert "node id" in platform.must_run("logs", "kafka").lower()
+    finally:
+        broken.write_text(sound)
+    platform.wait_ready(90)
+
+
 def test_up_repairs_after_the_supervisor_was_killed(
     platform: Installation, driver: tuple[subprocess.Popen[bytes], Path]
 ) -> None:

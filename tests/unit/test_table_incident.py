@@ -6,20 +6,20 @@ from datetime import UTC, datetime, timedelta
 
 from include.control.incident import Memory, Message
 from include.control.incident_document import IncidentDocument, from_json, to_json
-from include.control.table_incident import Failing, Judged, next_table_incidents
+from include.control.table_incident import FailedExpectation, Judged, next_table_incidents
 from include.notifications.told import told
 
 NOW = datetime(2026, 2, 3, 14, 30, tzinfo=UTC)
-BROKEN = Failing("session_id_is_unique", "critical", "4 unexpected rows")
-ODD = Failing("rows_per_hour_are_as_usual", "warn", "10 times as many")
+BROKEN = FailedExpectation("session_id_is_unique", "critical", "4 unexpected rows")
+ODD = FailedExpectation("rows_per_hour_are_as_usual", "warn", "10 times as many")
 
 
-def judged(hour: int, *failing: Failing) -> Judged:
+def judged(hour: int, *failing: FailedExpectation) -> Judged:
     at = NOW + timedelta(hours=hour)
     return Judged("user_sessions", "sessions", 10 + hour, 33, failing, at)
 
 
-def after(*validations: tuple[Failing, ...]) -> list[tuple[int, str, str]]:
+def after(*validations: tuple[FailedExpectation, ...]) -> list[tuple[int, str, str]]:
     """What was told: at which validation, what, and of which topic."""
     memory, found = Memory(), []
     for hour, failing in enumerate(validations):
@@ -61,7 +61,7 @@ def test_another_incident_later_has_another_name() -> None:
 
 
 def test_what_is_said_names_the_expectations_and_leads_to_the_table() -> None:
-    several = [Failing(f"rule_{number}", "critical", f"{number} rows") for number in range(5)]
+    several = [FailedExpectation(f"rule_{number}", "critical", f"{number} rows") for number in range(5)]
     _, (message,) = next_table_incidents(Memory(), judged(0, *several))
     facts = told(message, "http://airflow.example/base", "quality_user_sessions/manual__1")
     assert facts["cause"] == (
