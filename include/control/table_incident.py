@@ -17,7 +17,9 @@ from typing import Literal
 from include.control.incident import Incident, Memory, Message
 from include.control.incident_words import Words
 
-_TOPICS: tuple[tuple[Literal["quality", "quality_warn"], str], ...] = (
+TableTopic = Literal["quality", "quality_warn"]
+
+_TOPICS: tuple[tuple[TableTopic, str], ...] = (
     ("quality", "critical"),
     ("quality_warn", "warn"),
 )
@@ -95,7 +97,7 @@ def _over(known: Incident, judged: Judged, severity: str) -> Incident:
     return replace(known, well_since=judged.at, well_at=judged.at, until=judged.at, ended=ended)
 
 
-def _words(topic: str, judged: Judged, failing: list[FailedExpectation]) -> Words:
+def _words(topic: TableTopic, judged: Judged, failing: list[FailedExpectation]) -> Words:
     count = len(failing)
     named = "; ".join(f"{one.name}: {one.observed}" for one in failing[:_NAMED])
     more = f"; and {count - _NAMED} more" if count > _NAMED else ""
