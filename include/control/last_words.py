@@ -8,6 +8,8 @@ from collections.abc import Iterator
 _LONGEST = 300
 # In which the JVM says no more than that it ends.
 _NO_CAUSE = ("Error: Could not create the Java Virtual Machine", "Error: A fatal exception has occurred")
+# The line after it says why, in whatever words.
+_VM_DIED = "Error occurred during initialization of VM"
 _THROWN = re.compile(
     r"(?:Exception in thread \S+ |Caused by: )*(?P<said>[\w.$]*(?:Error|Exception|Exit|Interrupt)\b.*)"
 )
@@ -29,10 +31,14 @@ def last_words(log: str) -> str:
 
 
 def _errors(log: str) -> Iterator[str]:
+    before = ""
     for line in log.splitlines():
+        before, after = line, before == _VM_DIED
         if line.startswith(_NO_CAUSE):
             continue
-        if thrown := _THROWN.match(line):
+        if after and line.strip():
+            yield line.strip()
+        elif thrown := _THROWN.match(line):
             yield thrown["said"].strip()
         elif _REFUSED.match(line):
             yield line.strip()

@@ -10,6 +10,9 @@ from include.control.last_words import last_words
 JAVA = """Error occurred during initialization of VM
 Could not reserve enough space for 1048576000KB object heap
 """
+COLLECTORS = """Error occurred during initialization of VM
+Multiple garbage collectors selected
+"""
 SPARK = """26/02/03 14:29:58 WARN Utils: Your hostname resolves to a loopback address
 Exception in thread "main" org.apache.spark.SparkException: Cannot load main class
 \tat org.apache.spark.deploy.SparkSubmit.error(SparkSubmit.scala:1052)
@@ -30,6 +33,8 @@ ModuleNotFoundError: No module named 'spark_jobs.runtime.entry'
     ("log", "expected"),
     [
         (JAVA, "Could not reserve enough space for 1048576000KB object heap"),
+        (COLLECTORS, "Multiple garbage collectors selected"),
+        ("Error occurred during initialization of VM\n", "Error occurred during initialization of VM"),
         (SPARK, "java.io.FileNotFoundException: /jars/delta.jar (No such file or directory)"),
         (PYTHON, "ModuleNotFoundError: No module named 'spark_jobs.runtime.entry'"),
         ('Exception in thread "main" java.lang.OutOfMemoryError: Java heap space', ": Java heap space"),
