@@ -82,18 +82,20 @@ def next_table_incidents(memory: Memory, judged: Judged) -> tuple[Memory, tuple[
     return replace(memory, open=tuple(kept)), tuple(messages)
 
 
-def _opened(
-    topic: Literal["quality", "quality_warn"], judged: Judged, failing: list[FailedExpectation]
-) -> Incident:
+def _opened(topic: TableTopic, judged: Judged, failing: list[FailedExpectation]) -> Incident:
     name = f"{judged.stream}-{judged.table}-{topic}-{judged.at:%Y%m%dT%H%M%S%f}"
     words = _words(topic, judged, failing)
     return Incident(name, judged.stream, topic, words, since=judged.at, bad_at=judged.at, table=judged.table)
 
 
 def _over(known: Incident, judged: Judged, severity: str) -> Incident:
-    ended = f"The validation up to version {judged.version} found nothing {severity}."
-    if severity == "warn":
-        ended = f"The validation up to version {judged.version} found nothing to warn of."
+    until = f"The validation up to version {judged.version} found nothing"
+    ended = (
+        f"{until} to warn of."
+        if severity == "warn"
+        else f"{until} critical. Rows in quarantine stay there until a validation of their versions finds"
+        " them in order."
+    )
     return replace(known, well_since=judged.at, well_at=judged.at, until=judged.at, ended=ended)
 
 

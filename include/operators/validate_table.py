@@ -111,6 +111,8 @@ class ValidateTableOperator(SparkSubmitOperator):
             raise AirflowException(
                 f"{self.stream}: the Spark job ended well, but wrote no results for {run_id}. See its log."
             )
+        base_path = urlsplit(settings.airflow_url).path.rstrip("/")
+        ti.xcom_push(key=_LINK_KEY, value=f"{base_path}{report.url_path}")
         if asked.to_version is None:
             # Who looks at the past does not change what is known of now.
             dispatcher = Dispatcher(self.stream, f"{ti.dag_id}/{ti.run_id}", context, settings, self.table)
@@ -118,8 +120,6 @@ class ValidateTableOperator(SparkSubmitOperator):
         self._judge(context, report, settings.airflow_url)
 
     def _judge(self, context: Context, report: QualityReport, airflow_url: str) -> None:
-        base_path = urlsplit(airflow_url).path.rstrip("/")
-        context["ti"].xcom_push(key=_LINK_KEY, value=f"{base_path}{report.url_path}")
         if report.critical:
             raise AirflowFailException(report.message(airflow_url))
         announce(context, report)
