@@ -34,3 +34,5 @@ def test_topics_survive_a_kill(new_broker: Callable[[], RunningBroker]) -> None:
     own.stop()
     own.start()
     assert partition_count(own.bootstrap, "kept") == 2
+    said = own.log.read_text()
+    assert said.count("Kafka Server started") == 2, "a broker without a log cannot be looked into"
