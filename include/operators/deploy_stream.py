@@ -27,15 +27,20 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-def controller_of(stream: str) -> Controller:
+def controller_of(stream: str, *, of_now: bool = False) -> Controller:
     """Wire a stream's controller to this process's settings and to `spark-submit`.
 
+    Args:
+        stream: The stream's name.
+        of_now: Whether its YAML has to be sound, because what starts is that of now.
+
     Raises:
-        SpecError: The stream's YAML is missing or invalid, and nothing was launched with an earlier one.
+        SpecError: The stream's YAML is missing or invalid, and has to be sound, or nothing was launched with
+            an earlier one.
         DocumentError: The control document cannot be read.
     """
     settings = Settings()
-    spec = spec_in_force(stream, settings)
+    spec = load_spec(stream, settings.streams) if of_now else spec_in_force(stream, settings)
     return Controller(spec, settings, SparkLauncher(spec, settings))
 
 
@@ -89,10 +94,8 @@ class DeployStreamOperator(BaseOperator):
             raise AirflowSkipException(f"stream {self.stream}: the run of state_operations has done it")
         wish = wish_of(context, datetime.now(UTC))
         try:
-            if wish.action not in ("stop", "suspend"):
-                # What starts is the YAML of now: before anything is drained for it, it has to be sound.
-                load_spec(self.stream, Settings().streams)
-            controller = controller_of(self.stream)
+            # Before anything is drained for it.
+            controller = controller_of(self.stream, of_now=wish.action not in ("stop", "suspend"))
             if wish.action in ("run", "resume"):
                 controller.start_afresh(wish.by)
             controller.request(wish)
