@@ -75,9 +75,11 @@ def next_table_incidents(memory: Memory, judged: Judged) -> tuple[Memory, tuple[
             made = _opened(topic, judged, failing)
             kept.append(made)
             messages.append(Message("opened", judged.at, made))
-        elif failing and known is not None:
+        elif known is None:
+            continue
+        elif failing:
             kept.append(replace(known, bad_at=judged.at))
-        elif known is not None:
+        else:
             messages.append(Message("resolved", judged.at, _over(known, judged, severity)))
     return replace(memory, open=tuple(kept)), tuple(messages)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import tempfile
 from base64 import urlsafe_b64encode
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -51,9 +52,14 @@ def passwords_file(airflow_home: Path) -> Path:
 
 
 def _write_private(path: Path, content: str) -> None:
+    """Write a file that is whole whenever it is read, also while several commands write it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    # Private from the first byte on, not after a later chmod.
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(content)
-    temporary.replace(path)
+    # Private from the first byte on, not after a later chmod, and of a name that no other command has.
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(content)
+        Path(temporary).replace(path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -54,6 +54,11 @@ class Gap:
         """How many records are known to have been lost; of a topic that was made anew nobody knows."""
         return 0 if self.begins is None or self.is_anew else self.begins - self.expected
 
+    @property
+    def goes_on_at(self) -> int:
+        """The next record that can be read; 0 of a partition that is yet to be made."""
+        return self.begins or 0
+
     def __str__(self) -> str:
         where = f"topic {self.topic}, partition {self.partition}: expected the record {self.expected}"
         if self.begins is None:

@@ -76,7 +76,7 @@ class Skip:
         ticks = out_of_reach(self.kafka, start, [self.config.tick_topic])
         self.report("Kafka", READY)
         # That topic the driver makes anew, and sends what is due.
-        return gaps + [replace(gap, begins=gap.begins or 0, ends=gap.ends or 0) for gap in ticks]
+        return gaps + [replace(gap, begins=gap.goes_on_at, ends=gap.ends or 0) for gap in ticks]
 
     def unread_batch(self) -> int | None:
         """The batch that was planned and has not run; None if there is none.
@@ -121,7 +121,7 @@ class Skip:
                 copying.remove(f"{target_uri}/{path}")
             change_offsets(target_uri, place, self._next().keys(), lambda offsets: _after(offsets, gaps))
             target = Checkpoint(target_uri)
-            jumps = [Jump(gap.topic, gap.partition, gap.expected, gap.begins or 0) for gap in gaps]
+            jumps = [Jump(gap.topic, gap.partition, gap.expected, gap.goes_on_at) for gap in gaps]
             target.write_jumps([*source.jumps(), *jumps])
             self.report("prove", f"{len(copied)} files")
             changed = {*left_out, place, copying.crc_of(place), SKIPPED}
@@ -173,5 +173,5 @@ def _after(offsets: Offsets, gaps: Sequence[Gap]) -> Offsets:
     """The offsets with those of gaps moved to what there is."""
     moved = {topic: dict(parts) for topic, parts in offsets.items()}
     for gap in gaps:
-        moved[gap.topic][gap.partition] = gap.begins or 0
+        moved[gap.topic][gap.partition] = gap.goes_on_at
     return moved

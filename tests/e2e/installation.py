@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from include.demo.airflow_api import AirflowApi
 from include.layout import Layout
 from include.platform.ports import free_ports
 from include.platform.processes import Owned, find_owned
-from include.platform.secrets import Secrets
+from include.platform.secrets import ADMIN, Secrets
 from include.settings import Settings
 from tests.waiting import wait_until
 
@@ -56,6 +57,10 @@ class Installation:
     def password(self) -> str:
         """Password of the user `admin`."""
         return Secrets.load_or_create(self.layout.airflow_home).admin_password
+
+    def airflow(self) -> AirflowApi:
+        """Return a client of Airflow's API with a fresh token."""
+        return AirflowApi(self.settings.airflow_url, ADMIN, self.password)
 
     @property
     def environment(self) -> dict[str, str]:

@@ -13,7 +13,6 @@ from deltalake import DeltaTable
 
 from include.demo.airflow_api import AirflowApi
 from include.layout import Layout
-from include.platform.secrets import ADMIN
 from include.storage import read_json
 from tests.e2e.installation import STATEWARD, Installation
 from tests.waiting import wait_until
@@ -35,7 +34,7 @@ class LiveStream:
 
     def airflow(self) -> AirflowApi:
         """Return a client of Airflow's API with a fresh token."""
-        return AirflowApi(self.installation.settings.airflow_url, ADMIN, self.installation.password)
+        return self.installation.airflow()
 
     @property
     def dag(self) -> str:

@@ -21,6 +21,7 @@ from include.platform.processes import DRIVER_VARIABLE, HOME_VARIABLE, MANAGED_V
 from include.platform.secrets import passwords_file
 from include.platform.supervisor import socket_path
 from include.platform.topics import ensure_topic, partition_count
+from tests.e2e.buttons import press
 from tests.e2e.installation import STATEWARD, Installation
 from tests.waiting import wait_until
 
@@ -94,6 +95,25 @@ def test_secrets_are_for_their_user_only(platform: Installation) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
     configuration = (platform.layout.supervisor_dir / "supervisord.conf").read_text()
     assert platform.password not in configuration
+
+
+def test_clicks_at_once_are_all_answered(platform: Installation) -> None:
+    """Each writes while others do: without `OneWriteAtATime` nothing was answered for minutes."""
+    dag = "/dags/state_operations"
+
+    def click(_: int) -> None:
+        with platform.airflow() as api:
+            run = press(api, "POST", f"{dag}/dagRuns", {"logical_date": None})["dag_run_id"]
+            press(api, "DELETE", f"{dag}/dagRuns/{run}")
+
+    with platform.airflow() as api:
+        wait_until(lambda: api.has_dag("state_operations"), 90, "its DAG is parsed", poll_s=1)
+        press(api, "PATCH", dag, {"is_paused": True})
+        try:
+            with ThreadPoolExecutor(6) as people:
+                list(people.map(click, range(24)))
+        finally:
+            press(api, "PATCH", dag, {"is_paused": False})
 
 
 @pytest.mark.parametrize("part", PART_NAMES)

@@ -6,13 +6,12 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
 from include.control.observe import read_supervisor
-from include.control.supervisor import STALE_AFTER
 from include.demo.airflow_api import AirflowApi
+from tests.e2e.buttons import press
 from tests.e2e.installation import Installation
 from tests.e2e.live_stream import LiveStream
 from tests.full import only_full
@@ -31,54 +30,57 @@ def stream(platform: Installation) -> Iterator[LiveStream]:
         api.unpause(stream.dag)
 
 
-def supervisor(stream: LiveStream) -> str | None:
-    """The DAG run that watches the stream, if one does."""
+def supervisor(stream: LiveStream, since: datetime) -> str | None:
+    """The DAG run that has looked at the stream after `since`, if one has."""
     found = read_supervisor(stream.layout, stream.name)
-    if found is None or datetime.now(UTC) - found.at > STALE_AFTER:
+    if found is None or found.at < since:
         return None
     return found.dag_run.partition("/")[2]
 
 
-def wait_for_supervisor(stream: LiveStream, known: str | None = None) -> str:
-    """Wait until a run watches the stream and its task waits in the triggerer; `known` names which."""
+def wait_for_supervisor(stream: LiveStream, since: datetime, known: str | None = None) -> str:
+    """Wait until a run has watched the stream after `since` and its task waits in the triggerer.
+
+    Args:
+        stream: The stream.
+        since: A sign of life of before then does not count: it may be that of a task that is no more.
+        known: The run that it has to be; any run, if None.
+    """
 
     def watching() -> str | None:
-        run = supervisor(stream)
+        run = supervisor(stream, since)
         if run is None or (known is not None and run != known):
             return None
         with stream.airflow() as api:
+            # A deleted DAG has taken its runs with it.
+            if run not in api.runs(stream.dag):
+                return None
             return run if api.task_states(stream.dag, run).get("supervise") == "deferred" else None
 
-    return (
-        wait_until(
-            watching, 120, lambda: f"{known or 'a run'} supervises; found {supervisor(stream)}", poll_s=1
-        )
-        or ""
-    )
+    def found() -> str:
+        with stream.airflow() as api:
+            runs = api.runs(stream.dag)
+        return f"{known or 'a run'} supervises; found {supervisor(stream, since)} and the runs {runs}"
 
-
-def call(api: AirflowApi, method: str, path: str, body: dict[str, Any] | None = None) -> None:
-    """Do what a button of Airflow's pages does."""
-    answer = api._client.request(method, f"/api/v2{path}", json=body)
-    assert answer.status_code < 300, f"{method} {path}: {answer.status_code} {answer.text}"
+    return wait_until(watching, 120, found, poll_s=1) or ""
 
 
 def clear(api: AirflowApi, stream: LiveStream, run: str) -> None:
     body = {"dry_run": False, "dag_run_id": run, "task_ids": ["supervise"], "only_failed": False}
-    call(api, "POST", f"/dags/{stream.dag}/clearTaskInstances", body)
+    press(api, "POST", f"/dags/{stream.dag}/clearTaskInstances", body)
 
 
 def fail(api: AirflowApi, stream: LiveStream, run: str) -> None:
     path = f"/dags/{stream.dag}/dagRuns/{run}/taskInstances/supervise"
-    call(api, "PATCH", path, {"new_state": "failed"})
+    press(api, "PATCH", path, {"new_state": "failed"})
 
 
 def fail_run(api: AirflowApi, stream: LiveStream, run: str) -> None:
-    call(api, "PATCH", f"/dags/{stream.dag}/dagRuns/{run}", {"state": "failed"})
+    press(api, "PATCH", f"/dags/{stream.dag}/dagRuns/{run}", {"state": "failed"})
 
 
 def pause(api: AirflowApi, stream: LiveStream, run: str) -> None:
-    call(api, "PATCH", f"/dags/{stream.dag}", {"is_paused": True})
+    press(api, "PATCH", f"/dags/{stream.dag}", {"is_paused": True})
 
 
 def kill_triggerer(api: AirflowApi, stream: LiveStream, run: str) -> None:
@@ -89,7 +91,7 @@ def kill_triggerer(api: AirflowApi, stream: LiveStream, run: str) -> None:
 
 
 def delete(api: AirflowApi, stream: LiveStream, run: str) -> None:
-    call(api, "DELETE", f"/dags/{stream.dag}")
+    press(api, "DELETE", f"/dags/{stream.dag}")
 
 
 Drill = Callable[[AirflowApi, LiveStream, str], None]
@@ -106,14 +108,15 @@ DRILLS: list[tuple[Drill, bool]] = [
 
 @pytest.mark.parametrize(("drill", "goes_on"), DRILLS, ids=[drill.__name__ for drill, _ in DRILLS])
 def test_the_driver_goes_on_and_is_found_again(stream: LiveStream, drill: Drill, goes_on: bool) -> None:
-    run = wait_for_supervisor(stream)
+    run = wait_for_supervisor(stream, datetime.now(UTC))
     [driver] = stream.drivers()
     status = stream.status()
     with stream.airflow() as api:
         drill(api, stream, run)
+    done = datetime.now(UTC)
     if not goes_on:
         stream.trigger("run")
-    wait_for_supervisor(stream, run if goes_on else None)
+    wait_for_supervisor(stream, done, run if goes_on else None)
 
     assert stream.drivers() == [driver], stream.describe()
     now = stream.status()

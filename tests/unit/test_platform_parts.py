@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import os
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from pathlib import Path
 
@@ -94,6 +95,14 @@ def test_secrets_are_made_once(tmp_path: Path) -> None:
     first = Secrets.load_or_create(tmp_path)
     assert Secrets.load_or_create(tmp_path) == first
     assert len({first.jwt_secret, first.session_key, first.fernet_key, first.admin_password}) == 4
+
+
+def test_commands_at_once_do_not_take_each_others_files(tmp_path: Path) -> None:
+    first = Secrets.load_or_create(tmp_path)
+    with ThreadPoolExecutor(8) as commands:
+        found = list(commands.map(lambda _: Secrets.load_or_create(tmp_path), range(400)))
+    assert set(found) == {first}
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["passwords.json", "secrets.json"]
 
 
 def test_the_login_is_said_again_by_each_up(tmp_path: Path) -> None:
