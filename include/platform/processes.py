@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,13 +86,9 @@ def roots(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
 
 def end(processes: Iterable[psutil.Process], grace_s: float) -> None:
     """Send SIGTERM, and SIGKILL to whatever is still there after `grace_s` seconds."""
-    import psutil
-
     targets = list(processes)
     _signal(targets, signal.SIGTERM)
-    _, alive = psutil.wait_procs(targets, timeout=grace_s)
-    _signal(alive, signal.SIGKILL)
-    psutil.wait_procs(alive, timeout=5)
+    _kill_what_stays(targets, grace_s)
 
 
 def drain(processes: Iterable[psutil.Process], deadline_s: float) -> bool:
@@ -104,15 +101,39 @@ def drain(processes: Iterable[psutil.Process], deadline_s: float) -> bool:
     Returns:
         Whether every one left by itself.
     """
-    import psutil
-
     targets = list(processes)
     # Only the roots: a Python worker that is ended in mid-batch fails the batch instead of finishing it.
     _signal(roots(targets), signal.SIGTERM)
-    _, alive = psutil.wait_procs(targets, timeout=deadline_s)
+    return _kill_what_stays(targets, deadline_s)
+
+
+def _kill_what_stays(processes: list[psutil.Process], deadline_s: float) -> bool:
+    """Wait, kill what has not left after `deadline_s` seconds, and say whether all had."""
+    alive = _still_there(processes, deadline_s)
     _signal(alive, signal.SIGKILL)
-    psutil.wait_procs(alive, timeout=5)
+    _still_there(alive, 5)
     return not alive
+
+
+def _still_there(processes: list[psutil.Process], timeout_s: float) -> list[psutil.Process]:
+    """Return the processes that have not ended after `timeout_s` seconds; none, as soon as all have."""
+    # Not psutil.wait_procs: it waits for zombies too, which only their parent can end.
+    deadline = time.monotonic() + timeout_s
+    while alive := [process for process in processes if _lives(process)]:
+        if time.monotonic() >= deadline:
+            return alive
+        time.sleep(0.05)
+    return []
+
+
+def _lives(process: psutil.Process) -> bool:
+    import psutil
+
+    try:
+        # psutil checks the start time: another process of the same pid is not this one.
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
