@@ -118,6 +118,20 @@ def chart_of(
     )
 
 
+def left_edge(first: datetime | None, now: datetime, asked: timedelta, least: timedelta) -> datetime:
+    """Where charts begin, so that the first hour of a platform is not a stroke at their right edge.
+
+    Args:
+        first: The earliest of what is drawn, if there is anything.
+        now: The right edge.
+        asked: How much is to be drawn. It is, unless more than half of it would be empty.
+        least: What is drawn at least.
+    """
+    if first is None or now - first >= asked / 2:
+        return now - asked
+    return now - min(asked, max(now - first, least))
+
+
 def across(at: datetime, begin: datetime, end: datetime) -> float:
     """How far to the right a time is."""
     return round(WIDTH * ((at - begin) / (end - begin)), 2)

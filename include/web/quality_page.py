@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from include.web import figures
+from include.web.charts import left_edge
 from include.web.link import Link
 from include.web.quality_failures import Failure, failures_of, latest_of
 from include.web.quality_history import Name
@@ -28,6 +29,7 @@ MOST_DAYS = 30
 """How far back the pages go."""
 
 _CHOICES = (1, 7, MOST_DAYS)
+_LEAST = timedelta(hours=1)
 _OVERVIEW = SelfContainedPage("quality.html.j2", style="quality.css", refresh_s=60)
 _TABLE = SelfContainedPage("quality_table.html.j2", style="quality.css", refresh_s=60)
 _FAILURES_ON_OVERVIEW = 6
@@ -66,9 +68,8 @@ def render_overview(found: Found, now: datetime, days: int) -> str:
         days: How far back the charts go, 1 to `MOST_DAYS`.
     """
     failures = failures_of(found.results, latest_of(found.validations))
-    rows = table_rows(
-        found.known, found.validations, failures, found.reconciliations, begin=since(now, days), now=now
-    )
+    begin = _begin(found, now, days)
+    rows = table_rows(found.known, found.validations, failures, found.reconciliations, begin=begin, now=now)
     return _OVERVIEW.render(
         **_shared(found, now, days),
         rows=rows,
@@ -88,12 +89,13 @@ def render_table(found: Found, name: Name, now: datetime, days: int) -> str:
         now: The time, aware.
         days: How far back the charts go, 1 to `MOST_DAYS`.
     """
-    begin, latest = since(now, days), latest_of(found.validations)
+    begin, latest = _begin(found, now, days), latest_of(found.validations)
     last = latest.get(name)
     failures = failures_of(found.results, latest)
     newest = list(reversed(found.validations))[:_VALIDATIONS_SHOWN]
     return _TABLE.render(
         **_shared(found, now, days),
+        shown=figures.span((now - begin).total_seconds()),
         name=name,
         state=state_of(last),
         last=last,
@@ -105,6 +107,11 @@ def render_table(found: Found, name: Name, now: datetime, days: int) -> str:
         more_validations=len(found.validations) - len(newest),
         reconciliations=list(reversed(found.reconciliations))[:_RECONCILIATIONS_SHOWN],
     )
+
+
+def _begin(found: Found, now: datetime, days: int) -> datetime:
+    first = found.validations[0].at if found.validations else None
+    return left_edge(first, now, timedelta(days=days), _LEAST)
 
 
 def policies() -> tuple[str, str]:

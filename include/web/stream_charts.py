@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from include.web import figures, stream_history
 from include.web.charts import Chart, Mark, Series, across, chart_of
@@ -14,8 +14,8 @@ from include.web.stream_history import Sample
 def charts(
     samples: Sequence[Sample],
     happened: Sequence[Incident],
+    begin: datetime,
     now: datetime,
-    shown: timedelta,
     max_lag: float | None,
 ) -> tuple[Chart, ...]:
     """Draw lag, throughput, watermark delay and state size.
@@ -23,11 +23,10 @@ def charts(
     Args:
         samples: The oldest first.
         happened: What is marked on each of them.
+        begin: The left edge.
         now: The right edge.
-        shown: How much is drawn, up to `now`.
         max_lag: From which lag on there is a warning, if there is one; records.
     """
-    begin = now - shown
     marks = tuple(
         Mark(across(one.at, begin, now), one.is_failure, f"{one.kind} at {figures.moment(one.at, now)}")
         for one in happened

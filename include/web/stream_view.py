@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from include.control.decide import CRASH, Action, Observed, decide
@@ -77,13 +77,13 @@ class StreamView:
         return "warn" if self.findings and self.condition.level != "bad" else self.condition.level
 
 
-def stream_view(read: Documents, now: datetime, shown: timedelta, stale_after_s: float) -> StreamView:
+def stream_view(read: Documents, begin: datetime, now: datetime, stale_after_s: float) -> StreamView:
     """Make the view of one stream.
 
     Args:
         read: What was read.
-        now: The time, aware.
-        shown: How far back the charts go.
+        begin: Where the charts begin.
+        now: The time, aware, where they end.
         stale_after_s: Age of the supervisor's heartbeat from which on it counts for nothing, seconds.
     """
     control = read.seen.control if read.seen else None
@@ -102,7 +102,7 @@ def stream_view(read: Documents, now: datetime, shown: timedelta, stale_after_s:
         wish=_wish(read.seen, now),
         hold=str(control.hold) if control and control.hold and found.state != "held" else "",
         findings=_findings(read, action, now, stale_after_s),
-        charts=charts(known, happened, now, shown, _max_lag(read)),
+        charts=charts(known, happened, begin, now, _max_lag(read)),
         facts=_facts(read, now),
         incidents=repeated(happened),
         links=read.links,

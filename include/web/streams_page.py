@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from include.control.supervisor import STALE_AFTER
 from include.web import figures
+from include.web.charts import left_edge
 from include.web.self_contained import SelfContainedPage
 from include.web.stream_view import Documents, StreamView, in_order, stream_view
 
@@ -19,6 +20,7 @@ MOST_HOURS = 24
 """How much of a stream's past its driver keeps."""
 
 _CHOICES = (1, 6, MOST_HOURS)
+_LEAST = timedelta(minutes=15)
 _PAGE = SelfContainedPage("streams.html.j2", style="streams.css", refresh_s=15)
 
 
@@ -30,13 +32,16 @@ def render(read: Sequence[Documents], now: datetime, hours: int) -> str:
         now: The time, aware.
         hours: How far back the charts go, 1 to `MOST_HOURS`.
     """
-    shown = timedelta(hours=hours)
-    views = in_order([_view(one, now, shown) for one in read])
+    first = min((one.samples[0].at for one in read if one.samples), default=None)
+    # All the same, so that what happened to several streams at once stands at the same place.
+    begin = left_edge(first, now, timedelta(hours=hours), _LEAST)
+    views = in_order([_view(one, begin, now) for one in read])
     return _PAGE.render(
         views=views,
         summary=_summary(views),
         now=now.astimezone(UTC),
         hours=hours,
+        shown=figures.span((now - begin).total_seconds()),
         choices=_choices(hours),
         moment=functools.partial(figures.moment, now=now),
         ago=functools.partial(figures.ago, now=now),
@@ -48,15 +53,15 @@ def content_policy() -> str:
     return _PAGE.content_policy()
 
 
-def _view(read: Documents, now: datetime, shown: timedelta) -> StreamView:
+def _view(read: Documents, begin: datetime, now: datetime) -> StreamView:
     try:
-        return stream_view(read, now, shown, STALE_AFTER.total_seconds())
+        return stream_view(read, begin, now, STALE_AFTER.total_seconds())
     except (TypeError, ValueError, ArithmeticError) as error:
         # Documents are checked for their fields, and not each field for its type.
         _LOG.exception("stream %s: its documents cannot be shown", read.stream)
         problem = f"its documents do not hold what docs/architecture.md says: {error}"
         unreadable = Documents(read.stream, links=read.links, problems=(*read.problems, problem))
-        return stream_view(unreadable, now, shown, STALE_AFTER.total_seconds())
+        return stream_view(unreadable, begin, now, STALE_AFTER.total_seconds())
 
 
 def _choices(hours: int) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from include.web import figures
-from include.web.charts import draw
+from include.web.charts import draw, left_edge
 
 NOW = datetime(2026, 2, 3, 14, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -33,6 +33,23 @@ def test_a_chart_of_nothing_of_one_and_of_nought() -> None:
     assert dot is not None and dot.line == "M100 2 L100 2"
     flat = draw(((NOW - MINUTE, 0.0), (NOW, 0.0)), begin, NOW, limit=100)
     assert flat is not None and flat.limit_y is None and "38" in flat.line
+
+
+@pytest.mark.parametrize(
+    ("hours_ago", "hours_shown"),
+    [(None, 24), (200, 24), (13, 24), (12, 24), (11, 11), (2, 2), (0.1, 1), (0, 1)],
+    ids=str,
+)
+def test_the_charts_of_a_young_platform_begin_where_it_began(
+    hours_ago: float | None, hours_shown: float
+) -> None:
+    hour = timedelta(hours=1)
+    first = None if hours_ago is None else NOW - hours_ago * hour
+    assert left_edge(first, NOW, 24 * hour, hour) == NOW - hours_shown * hour
+
+
+def test_no_more_is_shown_than_was_asked_for() -> None:
+    assert left_edge(NOW, NOW, 10 * MINUTE, timedelta(hours=1)) == NOW - 10 * MINUTE
 
 
 @pytest.mark.parametrize(

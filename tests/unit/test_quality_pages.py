@@ -9,6 +9,7 @@ import pytest
 
 from include.layout import Layout
 from include.settings import Settings
+from include.web import figures
 from include.web.quality_history import Name
 from include.web.quality_page import policies, render_overview, render_table, since
 from include.web.quality_tables import Found, read_quality
@@ -118,6 +119,15 @@ def test_one_broken_table_does_not_hide_the_others(settings: Settings) -> None:
 
     assert [one.split(":")[0] for one in found.problems] == ["table quarantine"]
     assert "cannot be read" in text(html) and "duration_is_not_negative" in text(html)
+
+
+def test_a_month_of_which_there_is_a_week_shows_the_week(settings: Settings) -> None:
+    week(settings, NOW)
+    found, html = page(settings, days=30)
+
+    began = figures.span((NOW - found.validations[0].at).total_seconds())
+    assert began.startswith(("6 d", "7 d"))
+    assert f"−{began}" in text(html) and "−30 d" not in text(html)
 
 
 def test_only_the_time_that_is_asked_for_is_read(settings: Settings) -> None:

@@ -49,7 +49,7 @@ def page(written: Written, hours: int = 6) -> str:
 
 def views(written: Written) -> dict[str, StreamView]:
     read = read_streams(written.settings)
-    return {one.stream: stream_view(one, NOW, timedelta(hours=6), 30) for one in read}
+    return {one.stream: stream_view(one, NOW - timedelta(hours=6), NOW, 30) for one in read}
 
 
 @pytest.mark.parametrize("what", ["healthy", "lagging", "failed"])
@@ -173,7 +173,8 @@ def test_a_stream_that_nobody_supervises(written: Written) -> None:
     written.stream("user_activity", [Line(NOW, "r1")])
     later = NOW + timedelta(seconds=40)
     found = {
-        one.stream: stream_view(one, later, timedelta(hours=1), 30) for one in read_streams(written.settings)
+        one.stream: stream_view(one, later - timedelta(hours=1), later, 30)
+        for one in read_streams(written.settings)
     }
 
     [finding] = found["user_sessions"].findings

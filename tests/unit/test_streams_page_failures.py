@@ -32,7 +32,7 @@ def written(tmp_path: Path) -> Written:
 
 def view_of(written: Written, stream: str) -> StreamView:
     read = read_streams(written.settings)
-    return next(stream_view(one, NOW, timedelta(hours=6), 30) for one in read if one.stream == stream)
+    return next(stream_view(one, NOW - timedelta(hours=6), NOW, 30) for one in read if one.stream == stream)
 
 
 def test_a_stream_that_was_given_up_says_why_and_what_came_before(written: Written) -> None:

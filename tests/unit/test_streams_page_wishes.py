@@ -38,7 +38,8 @@ def change(written: Written, **changes: object) -> None:
 
 def view(written: Written) -> StreamView:
     found = {
-        one.stream: stream_view(one, NOW, timedelta(hours=6), 30) for one in read_streams(written.settings)
+        one.stream: stream_view(one, NOW - timedelta(hours=6), NOW, 30)
+        for one in read_streams(written.settings)
     }
     return found[STREAM]
 
