@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.quality.span import Pin, Span, ValidationError
 from spark_jobs.quality.suite import KEYS, ROWS, Expectation, Suite
 from spark_jobs.quality.table_log import Commit, brought, read_commits
+from spark_jobs.runtime.tables import SHARED_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -139,7 +140,7 @@ def open_frames(
         commits=tuple(commits),
         seconds=seconds,
         as_of=as_of,
-        others={name: _retained(spark, stream, name, pin) for name, pin in others.items()},
+        others={name: _of_today(name, _retained(spark, stream, name, pin)) for name, pin in others.items()},
     )
 
 
@@ -158,6 +159,16 @@ def _retained(spark: SparkSession, stream: str, table: str, pin: Pin) -> DataFra
             f"{stream}: version {pin.version} of {table} is no longer retained."
             f" Validate a later one: {str(error).splitlines()[0]}"
         ) from error
+
+
+def _of_today(name: str, frame: DataFrame) -> DataFrame:
+    """Give a shared table of an earlier release the columns that it gets from the next driver."""
+    from pyspark.sql import functions as F
+
+    wanted = next((table.columns for table in SHARED_TABLES if table.name == name), ())
+    return frame.withColumns(
+        {column.name: F.lit(None).cast(column.type) for column in wanted if column.name not in frame.columns}
+    )
 
 
 def _of_files(spark: SparkSession, uri: str, table: DataFrame, paths: list[str]) -> DataFrame:

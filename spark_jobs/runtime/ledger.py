@@ -5,6 +5,7 @@ Written with ``deltalake`` and a Delta transaction id, as Spark's own sink does:
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ _SCHEMA = pa.schema(
         *((name, pa.int64()) for name in (*COUNT_NAMES, "rows_out")),
         ("watermark", _INSTANT),
         ("committed_at", _INSTANT),
+        ("rows_by_table", pa.string()),
     ]
 )
 # A batch's numbers are published once its commit is seen; a few are on their way at most.
@@ -37,12 +39,24 @@ _UNPUBLISHED = 8
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """What one batch did."""
+    """What one batch did.
+
+    Attributes:
+        batch_id: Its number.
+        counts: By the names of `rows.COUNT_NAMES`.
+        rows_by_table: How many rows it put out for each of the stream's own tables.
+        watermark_ms: Its watermark; 0 of a batch that was told none.
+    """
 
     batch_id: int
     counts: Mapping[str, int]
-    rows_out: int
+    rows_by_table: Mapping[str, int]
     watermark_ms: int
+
+    @property
+    def rows_out(self) -> int:
+        """How many rows it put out for all of them."""
+        return sum(self.rows_by_table.values())
 
     @property
     def is_empty(self) -> bool:
@@ -107,6 +121,7 @@ class Ledger:
             if batch.watermark_ms
             else None,
             "committed_at": datetime.now(UTC),
+            "rows_by_table": json.dumps(dict(batch.rows_by_table)),
         }
         write_deltalake(
             table,

@@ -96,7 +96,7 @@ class BatchSink:
         for target, rows in unpacked:
             if rows.num_rows:
                 self._commit(target, self._marked(target, rows, batch_id), batch_id)
-        rows_out = sum(rows.num_rows for target, rows in unpacked if not target.shared)
+        rows_out = {target.table.name: rows.num_rows for target, rows in unpacked if not target.shared}
         documents: list[dict[str, Any]] = [json.loads(payload.to_pybytes()) for _, payload in counts]
         for document in documents:
             self._note_timers({int(bucket): at for bucket, at in document.get("timers", {}).items()})
@@ -167,11 +167,11 @@ class BatchSink:
         return pa.table(columns, schema=schema)
 
 
-def _batch_counts(batch_id: int, rows_out: int, documents: list[dict[str, Any]]) -> BatchCounts:
+def _batch_counts(batch_id: int, rows_out: Mapping[str, int], documents: list[dict[str, Any]]) -> BatchCounts:
     return BatchCounts(
         batch_id=batch_id,
         counts={name: sum(int(document.get(name, 0)) for document in documents) for name in COUNT_NAMES},
-        rows_out=rows_out,
+        rows_by_table=rows_out,
         watermark_ms=max((int(document.get("watermark_ms") or 0) for document in documents), default=0),
     )
 

@@ -163,7 +163,7 @@ def simulate(
 
 def _commit(ledger: Ledger, batch: int, pace_s: float) -> float:
     begun = time.monotonic()
-    ledger.append(BatchCounts(batch, dict.fromkeys(COUNT_NAMES, 1), 1, 0), 1, "run")
+    ledger.append(BatchCounts(batch, dict.fromkeys(COUNT_NAMES, 1), {"rows": 1}, 0), 1, "run")
     took = time.monotonic() - begun
     time.sleep(max(0.0, pace_s - took))
     return took

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -102,7 +103,9 @@ def shared_rows(table: str) -> Made:
     marks = {"stream": spec.stream, "generation": GENERATION, "batch_id": 0}
     if table == BATCH_COUNTS.name:
         counts = dict.fromkeys((*COUNT_NAMES, "rows_out"), 0) | found.counts
+        by_table = json.dumps({"sessions": counts["rows_out"]})
         row = {**marks, **counts, "epoch": 1, "run_id": "r1", "committed_at": NOW - timedelta(days=1)}
+        row["rows_by_table"] = by_table
         return Made(BATCH_COUNTS, spec.stream, [row])
     shape, rows = (
         (DEAD_LETTERS, found.dead_letters) if table == DEAD_LETTERS.name else (LATE_EVENTS, found.late_events)

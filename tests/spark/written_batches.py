@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -61,9 +62,16 @@ class Written:
             ),
         )
         if self.table != BATCH_COUNTS:
-            self.count(batch_id=self._batches, **{"rows_out": packed.num_rows, **counts})
+            counted = {"rows_out": packed.num_rows, **counts}
+            by_table = json.dumps({self.table.name: counted["rows_out"]})
+            self.count(batch_id=self._batches, **{"rows_by_table": by_table, **counted})
         self._batches += 1
         return self.version
+
+    def lost(self, **counts: Any) -> None:
+        """Count the stream's next batch, whose rows have not come into the table."""
+        self.count(batch_id=self._batches, **counts)
+        self._batches += 1
 
     def count(self, **row: Any) -> None:
         """Write a row of `batch_counts`."""

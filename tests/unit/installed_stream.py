@@ -142,7 +142,7 @@ class Installed:
         self.append(LATE_EVENTS, {**marks, "event_id": f"late {batch}"})
         counts = dict.fromkeys(COUNT_NAMES, 0) | {"accepted": 11, "dead": 1, "late": 1}
         ledger = Ledger(self.config.tables["batch_counts"], stream, query_id, self.checkpoint.earlier())
-        ledger.append(BatchCounts(batch, counts, 2, 1000), 1, "run-1")
+        ledger.append(BatchCounts(batch, counts, {"rows": 2}, 1000), 1, "run-1")
         for partition in (0, 1):
             self.put(self.path / f"state/0/{partition}/{batch + 1}.changelog", f"state after {batch}")
         self.put(self.path / "commits" / str(batch), 'v1\n{"nextBatchWatermarkMs":1}')

@@ -188,7 +188,7 @@ def test_consumed_counts_from_where_the_checkpoint_began() -> None:
 
 def batch_of(number: int, accepted: int, rows_out: int = 0) -> BatchCounts:
     counts = {**dict.fromkeys(COUNT_NAMES, 0), "accepted": accepted}
-    return BatchCounts(number, counts, rows_out, watermark_ms=1000)
+    return BatchCounts(number, counts, {"sessions": rows_out}, watermark_ms=1000)
 
 
 def test_a_batch_that_runs_again_is_counted_once(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_what_bounds_have_cost_is_counted_in_a_table_of_an_earlier_release_too(t
     ledger = Ledger(uri, "s", "g1")
     for number in range(3):
         counts = {**batch_of(number, 5).counts, "held_full": 1, "folded_early": 10}
-        ledger.append(BatchCounts(number, counts, 0, watermark_ms=1000), 1, "r1")
+        ledger.append(BatchCounts(number, counts, {}, watermark_ms=1000), 1, "r1")
 
     assert recorded(uri, "s", "g1", {})[1]["folded_early"] == 30
     assert recorded(uri, "s", "g1", {}, last_batch=1)[1]["folded_early"] == 20

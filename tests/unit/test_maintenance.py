@@ -208,7 +208,7 @@ def test_a_writer_at_full_speed_never_meets_a_conflict(
 
     def write() -> None:
         for batch in range(batches):
-            ledger.append(BatchCounts(batch, dict.fromkeys(COUNT_NAMES, 1), 1, 0), 1, "r")
+            ledger.append(BatchCounts(batch, dict.fromkeys(COUNT_NAMES, 1), {"rows": 1}, 0), 1, "r")
 
     # It is the writer that says so when a commit had to be tried again.
     with caplog.at_level("INFO", "spark_jobs.runtime.commits"), ThreadPoolExecutor(1) as pool:
@@ -240,7 +240,7 @@ def test_a_writer_tries_again_when_a_property_was_changed_in_between(
         write(self, *args)
 
     monkeypatch.setattr(Ledger, "_write", overtaken)
-    ledger.append(BatchCounts(0, dict.fromkeys(COUNT_NAMES, 1), 1, 0), 1, "r")
+    ledger.append(BatchCounts(0, dict.fromkeys(COUNT_NAMES, 1), {"rows": 1}, 0), 1, "r")
 
     assert DeltaTable(uri).to_pyarrow_table()["batch_id"].to_pylist() == [0]
 

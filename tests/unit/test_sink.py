@@ -168,6 +168,7 @@ def test_each_kind_ends_in_its_table(sinks: Sinks) -> None:
         "tick_records": 1,
     }
     assert (counted["rows_out"], counted["watermark"], counted["epoch"]) == (4, at(3_000), 5)
+    assert json.loads(counted["rows_by_table"]) == {"visits": 3, "alerts": 1}
 
 
 def test_a_table_gets_one_zstd_file_a_batch(sinks: Sinks) -> None:
