@@ -46,7 +46,7 @@ def stream_dags(folder: Path) -> dict[str, DAG]:
     return {dag.dag_id: dag for dag in dags}
 
 
-def _stream_dag(stream: str, documentation: str, owner: str, tags: list[str]) -> DAG:
+def _form() -> dict[str, Param]:
     action = Param(
         "run",
         type="string",
@@ -70,6 +70,10 @@ def _stream_dag(stream: str, documentation: str, owner: str, tags: list[str]) ->
         title="Watch for, in seconds",
         description="How long what an upgrade has started has to do well.",
     )
+    return {"action": action, "reason": reason, "watch_s": watch_s}
+
+
+def _stream_dag(stream: str, documentation: str, owner: str, tags: list[str]) -> DAG:
     with DAG(
         dag_id=f"stream_{stream}",
         description=f"Deploy and supervise the stream {stream}",
@@ -78,7 +82,7 @@ def _stream_dag(stream: str, documentation: str, owner: str, tags: list[str]) ->
         catchup=False,
         max_active_runs=MAX_ACTIVE_RUNS,
         is_paused_upon_creation=False,
-        params={"action": action, "reason": reason, "watch_s": watch_s},
+        params=_form(),
         tags=tags,
         default_args={"owner": owner},
     ) as dag:

@@ -68,8 +68,17 @@ def environment(settings: Settings, secrets: Secrets) -> dict[str, str]:
 
 
 def _airflow_options(settings: Settings, secrets: Secrets) -> dict[str, str]:
+    named = {
+        f"AIRFLOW__{section.upper()}__{option.upper()}": str(value)
+        for section, values in _sections(settings, secrets).items()
+        for option, value in values.items()
+    }
+    return {"AIRFLOW_HOME": str(Layout.of(settings).airflow_home), **named}
+
+
+def _sections(settings: Settings, secrets: Secrets) -> dict[str, dict[str, object]]:
     home = Layout.of(settings).airflow_home
-    options: dict[str, dict[str, object]] = {
+    return {
         "core": {
             "dags_folder": CHECKOUT / "dags",
             "plugins_folder": CHECKOUT / "include" / "plugins",
@@ -116,12 +125,6 @@ def _airflow_options(settings: Settings, secrets: Secrets) -> dict[str, str]:
             "colored_console_log": False,
         },
     }
-    named = {
-        f"AIRFLOW__{section.upper()}__{option.upper()}": str(value)
-        for section, values in options.items()
-        for option, value in values.items()
-    }
-    return {"AIRFLOW_HOME": str(home), **named}
 
 
 def migrate(settings: Settings, environ: dict[str, str]) -> None:

@@ -150,12 +150,26 @@ def _validate(
     shown = privacy.shown(frames)
     baseline = _baseline(suite, basis, frames)
     outcomes, docs_path = _run(request, suite, shown, baseline, now)
-    validation = Validation(
+    validation = _judged(request, suite, basis, frames, baseline=baseline, now=now)
+    done = Validated(validation, tuple(outcomes), frames)
+    seen = replace(done, frames=shown)
+    sampled = [(outcome, results.sample_of(seen.breaking_frame(outcome))) for outcome in outcomes]
+    hold_back(done, privacy, request.results_uri)
+    results.write_results(request.results_uri, validation, sampled, docs_path)
+    # Last, because its row says that these versions are validated and where their page is.
+    records.write(validation, outcomes, docs_path)
+    return done
+
+
+def _judged(
+    request: Request, suite: Suite, basis: Basis, frames: Frames, *, baseline: dict[str, Usual], now: datetime
+) -> Validation:
+    return Validation(
         stream=request.stream,
         table=request.table,
-        table_id=span.table_id,
-        from_version=span.first,
-        version=span.last,
+        table_id=basis.span.table_id,
+        from_version=basis.span.first,
+        version=basis.span.last,
         run_id=request.run_id,
         suite=suite.name,
         suite_digest=suite.digest,
@@ -169,14 +183,6 @@ def _validate(
         baseline=baseline,
         repeats=basis.repeats,
     )
-    done = Validated(validation, tuple(outcomes), frames)
-    seen = replace(done, frames=shown)
-    sampled = [(outcome, results.sample_of(seen.breaking_frame(outcome))) for outcome in outcomes]
-    hold_back(done, privacy, request.results_uri)
-    results.write_results(request.results_uri, validation, sampled, docs_path)
-    # Last, because its row says that these versions are validated and where their page is.
-    records.write(validation, outcomes, docs_path)
-    return done
 
 
 def _baseline(suite: Suite, basis: Basis, frames: Frames) -> dict[str, Usual]:
