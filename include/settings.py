@@ -82,6 +82,10 @@ class Settings(BaseSettings):
     kafka_bootstrap: str = Field(
         default_factory=_default_bootstrap, description="bootstrap servers that clients use"
     )
+    kafka_client: Path | None = Field(
+        default=None,
+        description="file with settings of the Kafka clients, such as those of TLS and SASL (docs/kafka.md)",
+    )
     kafka_heap_mb: int = Field(default=512, ge=128, description="heap of the embedded broker, MiB")
 
     airflow_port: Port = Field(default=18080, description="Airflow UI and REST API")
@@ -114,11 +118,17 @@ class Settings(BaseSettings):
         default=45.0, gt=0, description="between SIGTERM and SIGKILL of a driver, seconds"
     )
 
-    @field_validator("home", "jars", "jobs", "streams", "notifiers", "maintenance")
+    @field_validator("kafka_client", mode="before")
     @classmethod
-    def _absolute(cls, value: Path) -> Path:
+    def _no_file_if_empty(cls, value: object) -> object:
+        # Compose passes on an unset variable as an empty one.
+        return value or None
+
+    @field_validator("home", "jars", "jobs", "streams", "notifiers", "maintenance", "kafka_client")
+    @classmethod
+    def _absolute(cls, value: Path | None) -> Path | None:
         # Parts run in other working directories than the shell the setting was typed in.
-        return value.expanduser().absolute()
+        return value.expanduser().absolute() if value is not None else None
 
     @field_validator("data")
     @classmethod

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,11 @@ from tests.waiting import wait_until
 
 @dataclass
 class RunningBroker:
-    """A broker that tests may pause, kill and start again."""
+    """A broker that tests may pause, kill and start again; `client` is how its clients log in."""
 
     definition: Broker
     process: subprocess.Popen[bytes] | None = None
+    client: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def bootstrap(self) -> str:
@@ -51,7 +52,7 @@ class RunningBroker:
 
         assert self.process is not None
         assert self.process.poll() is None, f"the broker ended with {self.process.poll()}: {self._log_tail()}"
-        client = AdminClient({"bootstrap.servers": self.bootstrap, "logger": _silent()})
+        client = AdminClient({**self.client, "bootstrap.servers": self.bootstrap, "logger": _silent()})
         try:
             return bool(client.list_topics(timeout=2).brokers)
         except KafkaException:

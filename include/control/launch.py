@@ -141,7 +141,7 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
     job = code / "spark_jobs" / spec.stream / "job.py"
     if not job.is_file():
         raise LaunchError(f"stream {spec.stream}: expected its driver at {job}, found no such file.")
-    conf = {**DRIVER_CONF, **spec.spark.conf}
+    conf = {**DRIVER_CONF, **_executors(settings), **spec.spark.conf}
     hook = SparkSubmitHook(
         conn_id=spec.spark.conn_id,
         conf={**conf, **local_files_conf(settings.jars, master_of(spec), conf)},
@@ -153,6 +153,13 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
     # Private, and the only way to the provider's command without its waiting and killing.
     command = hook._build_spark_submit_command(str(job))
     return DriverCommand(command, driver_environment(os.environ, settings, spec.stream, run_id, code))
+
+
+def _executors(settings: Settings) -> dict[str, str]:
+    """What executors on other hosts do not inherit: where the file is that lets them into Kafka."""
+    if settings.kafka_client is None:
+        return {}
+    return {"spark.executorEnv.STATEWARD_KAFKA_CLIENT": str(settings.kafka_client)}
 
 
 def master_of(spec: StreamSpec) -> str:

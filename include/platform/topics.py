@@ -6,14 +6,12 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+from include.platform.kafka_client import client_settings
+
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 _LOGGER = logging.getLogger(__name__)
-# For librdkafka, which reports every refused connection; callers say themselves what failed.
-SILENT = logging.getLogger(f"{__name__}.librdkafka")
-SILENT.addHandler(logging.NullHandler())
-SILENT.propagate = False
 
 
 class BrokerUnreachableError(RuntimeError):
@@ -28,8 +26,7 @@ def admin_client(bootstrap_servers: str) -> AdminClient:
     """Return a quiet admin client; it connects lazily."""
     from confluent_kafka.admin import AdminClient
 
-    settings: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "logger": SILENT}
-    return AdminClient(settings)
+    return AdminClient(client_settings(bootstrap_servers))
 
 
 def broker_answers(bootstrap_servers: str, timeout_s: float = 2.0) -> bool:
@@ -48,14 +45,23 @@ def partition_count(bootstrap_servers: str, topic: str, timeout_s: float = 10.0)
     Raises:
         BrokerUnreachableError: no broker answered within `timeout_s` seconds.
     """
-    from confluent_kafka import KafkaException
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import AdminClient
 
+    noted: list[KafkaError] = []
+    settings: dict[str, Any] = {**client_settings(bootstrap_servers), "error_cb": noted.append}
+    client = AdminClient(settings)
     try:
-        topics = admin_client(bootstrap_servers).list_topics(timeout=timeout_s).topics
+        topics = client.list_topics(timeout=timeout_s).topics
     except KafkaException as error:
+        client.poll(0)
+        refused = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+        # Why the cluster lets nobody in is not said by the call that fails for it.
+        why = next((one.str() for one in noted if one.code() in refused), error.args[0])
         raise BrokerUnreachableError(
-            f"no Kafka broker answers at {bootstrap_servers} within {timeout_s:g} s ({error.args[0]}); "
-            "start the embedded one with `stateward up`, or set STATEWARD_KAFKA_BOOTSTRAP"
+            f"no Kafka broker answers at {bootstrap_servers} within {timeout_s:g} s ({why}); "
+            "start the embedded one with `stateward up`, or set STATEWARD_KAFKA_BOOTSTRAP, and "
+            "STATEWARD_KAFKA_CLIENT if it takes a password (docs/kafka.md)"
         ) from error
     found = topics.get(topic)
     return len(found.partitions) if found is not None and found.error is None else 0

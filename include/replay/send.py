@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from include.platform.kafka import MAX_MESSAGE_BYTES
-from include.platform.topics import SILENT
+from include.platform.kafka_client import client_settings
 from include.replay.pacing import Pacer
 from include.replay.records import TICK_KEY, LatestEventTime, event_time_of, key_of, parse, tick_value
 
@@ -49,7 +49,8 @@ class Sender:
         self._bootstrap_servers = bootstrap_servers
         self._producer = Producer(
             {
-                "bootstrap.servers": bootstrap_servers,
+                # librdkafka reports what it retries by itself; what fails is in the outcome.
+                **client_settings(bootstrap_servers),
                 # Exactly one copy in the order of the file, whatever is retried on the way.
                 "enable.idempotence": True,
                 "acks": "all",
@@ -60,8 +61,6 @@ class Sender:
                 "partitioner": "murmur2_random",
                 "queue.buffering.max.kbytes": 131072,
                 "message.timeout.ms": int(_FLUSH_TIMEOUT_S * 1000),
-                # librdkafka reports what it retries by itself; what fails is in the outcome.
-                "logger": SILENT,
             }
         )
         self.outcome = Outcome()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -18,18 +17,15 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
+from spark_jobs.runtime.kafka_client import VARIABLE, KafkaClientError, client_settings
+
 _TIMEOUT_S = 5.0
 _ON_ITS_WAY = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE)
 # What is said of a partition that was made a moment before, or whose leader changes; it passes in a second.
 _SETTLING = (*_ON_ITS_WAY, KafkaError.NOT_LEADER_FOR_PARTITION)
 _PAUSES_S = (0.2, 0.4, 0.8, 1.6)
+_REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _TICK_RETENTION_MS = 30 * 24 * 3600 * 1000
-
-# The client reports every failed connection attempt; the driver reports the broker's absence once, as its
-# state.
-CLIENT_LOG = logging.getLogger("stateward.kafka")
-CLIENT_LOG.addHandler(logging.NullHandler())
-CLIENT_LOG.propagate = False
 
 
 class BrokerAwayError(RuntimeError):
@@ -54,9 +50,9 @@ class Broker:
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "logger": CLIENT_LOG}
-        self._admin = AdminClient(self._settings)
+        self._client: AdminClient | None = None
         self._producer: Producer | None = None
+        self._refused = ""
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; 0 if it does not exist."""
@@ -132,7 +128,7 @@ class Broker:
     def last_records(self, topic: str, ends: dict[int, int]) -> dict[int, LastRecord]:
         """The newest record of each partition that has one."""
         settings = {
-            **self._settings,
+            **self._settings(),
             "group.id": "stateward-last-record",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
@@ -167,7 +163,7 @@ class Broker:
     def send_tick(self, topic: str, time_iso: str) -> None:
         """Put one tick in the tick topic and wait until it is there."""
         if self._producer is None:
-            self._producer = Producer({**self._settings, "acks": "all", "message.timeout.ms": 5000})
+            self._producer = Producer({**self._settings(), "acks": "all", "message.timeout.ms": 5000})
         self._producer.produce(topic, value=json.dumps({"tick": time_iso}).encode(), partition=0)
         if self._producer.flush(_TIMEOUT_S * 2):
             raise BrokerAwayError(f"Kafka at {self._bootstrap} did not take a tick")
@@ -186,5 +182,29 @@ class Broker:
     def _away(self, error: Any) -> BrokerAwayError:
         # A client that has lived through a broker's restart may keep asking with the leader epoch it
         # remembers, and be refused forever. A new one begins by asking who leads.
-        self._admin, self._producer = AdminClient(self._settings), None
-        return BrokerAwayError(f"Kafka at {self._bootstrap} does not answer: {error}")
+        # And by reading the operator's file: a password that was changed is in it.
+        if self._client is not None:
+            self._client.poll(0)
+        why, self._refused = self._refused or str(error), ""
+        self._client, self._producer = None, None
+        return BrokerAwayError(f"Kafka at {self._bootstrap} does not answer: {why}")
+
+    @property
+    def _admin(self) -> AdminClient:
+        if self._client is None:
+            try:
+                self._client = AdminClient(self._settings())
+            except KafkaException as error:
+                raise KafkaClientError(
+                    f"{VARIABLE}: expected settings of librdkafka, found one that it does not take: "
+                    f"{error.args[0].str()}"
+                ) from None
+        return self._client
+
+    def _settings(self) -> dict[str, Any]:
+        return {**client_settings(self._bootstrap), "error_cb": self._note}
+
+    def _note(self, error: KafkaError) -> None:
+        """Keep why the cluster lets nobody in, which the call that fails for it does not say."""
+        if error.code() in _REFUSED:
+            self._refused = error.str()

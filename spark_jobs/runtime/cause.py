@@ -51,7 +51,7 @@ _LASTING = (
     (r"\[STREAMING_(?:CHECKPOINT_MISSING_METADATA_FILE|UNFINISHED_REPARTITION_DETECTED)\]", "state"),
     (r"spark_jobs\.runtime\.generations\.PendingOperationError:", "operation"),
     (r"spark_jobs\.runtime\.broker\.TopicMissingError:", "topic"),
-    (r"spark_jobs\.runtime\.config\.ConfigError:", "configuration"),
+    (r"spark_jobs\.runtime\.(?:config\.ConfigError|kafka_client\.KafkaClientError):", "configuration"),
     (r"\[(?:INVALID_CONF_VALUE|INVALID_SPARK_CONFIG|CANNOT_MODIFY_STATIC_CONFIG)[.\]]", "configuration"),
     (r"spark_jobs\.runtime\.rows\.SchemaError:|_internal\.SchemaMismatchError:", "schema"),
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from spark_jobs.runtime.broker import CLIENT_LOG
+from spark_jobs.runtime.kafka_client import client_settings
 from spark_jobs.runtime.offsets import DataLossError, Range
 
 _AT_ONCE = 500
@@ -129,7 +129,7 @@ def _refusal(error: KafkaError, topic: str, partition: int) -> RuntimeError:
 def _consumer(bootstrap: str) -> Consumer:
     """The worker's consumer: a connection outlives the task."""
     if bootstrap not in _consumers:
-        _consumers[bootstrap] = Consumer({**_SETTINGS, "bootstrap.servers": bootstrap, "logger": CLIENT_LOG})
+        _consumers[bootstrap] = Consumer({**_SETTINGS, **client_settings(bootstrap)})
     return _consumers[bootstrap]
 
 

@@ -223,6 +223,7 @@ class Launch:
         """Send (key, value) pairs, which stay in order within a partition, and return how many."""
         producer = Producer(
             {
+                **self.broker.client,
                 "bootstrap.servers": self.broker.bootstrap,
                 "message.max.bytes": 8_000_000,
                 # Without it a part that is tried again, as on a new topic, comes after what was sent later.

@@ -116,8 +116,11 @@ def test_a_topic_without_a_leader_yet_is_waited_for_and_is_not_missing(
         def list_topics(self, timeout: float) -> SimpleNamespace:
             return SimpleNamespace(topics={"t": SimpleNamespace(error=KafkaError(code), partitions={})})
 
+        def poll(self, timeout: float) -> None:
+            """There is nothing to tell."""
+
     broker = Broker("localhost:1")
-    broker._admin = cast(Any, Admin())
+    broker._client = cast(Any, Admin())
     with pytest.raises(raised):
         broker.ensure_topic("t", 3, create=False, stream="s")
 
@@ -141,6 +144,9 @@ def test_a_partition_made_a_moment_ago_is_asked_again(
             else:
                 found.set_result(SimpleNamespace(offset=answer))
             return {partition: found}
+
+        def poll(self, timeout: float) -> None:
+            """There is nothing to tell."""
 
     monkeypatch.setattr("spark_jobs.runtime.broker.AdminClient", Admin)
     assert Broker("localhost:1").end_offsets("t", 1) == {0: 7}

@@ -53,6 +53,15 @@ def test_a_driver_inherits_nothing_of_airflow(settings: Settings) -> None:
     assert (Path(environment["SPARK_HOME"]) / "bin" / "spark-submit").is_file()
 
 
+def test_executors_are_told_where_the_file_is_that_lets_them_into_kafka(tmp_path: Path) -> None:
+    named = {"spark.executorEnv.STATEWARD_KAFKA_CLIENT": f"{tmp_path}/kafka.properties"}
+    settings = Settings(home=tmp_path, kafka_client=tmp_path / "kafka.properties")
+    assert launch._executors(settings) == named
+    assert launch._executors(Settings(home=tmp_path, kafka_client=None)) == {}
+    environment = launch.driver_environment({}, settings, STREAM, "r1")
+    assert environment["STATEWARD_KAFKA_CLIENT"] == f"{tmp_path}/kafka.properties"
+
+
 def test_a_driver_works_in_the_folder_of_its_code(settings: Settings, tmp_path: Path) -> None:
     """Otherwise `-m`, with which Spark starts its Python workers, would find other code first."""
     code = tmp_path / "release"
