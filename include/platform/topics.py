@@ -50,11 +50,13 @@ def partition_count(bootstrap_servers: str, topic: str, timeout_s: float = 10.0)
 
     noted: list[KafkaError] = []
     settings: dict[str, Any] = {**client_settings(bootstrap_servers), "error_cb": noted.append}
-    client = AdminClient(settings)
+    client = None
     try:
+        client = AdminClient(settings)
         topics = client.list_topics(timeout=timeout_s).topics
     except KafkaException as error:
-        client.poll(0)
+        if client is not None:
+            client.poll(0)
         refused = (KafkaError._AUTHENTICATION, KafkaError._SSL)
         # Why the cluster lets nobody in is not said by the call that fails for it.
         why = next((one.str() for one in noted if one.code() in refused), error.args[0])

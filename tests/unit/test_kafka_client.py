@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from include.platform import kafka_client as ours
+from include.platform.topics import BrokerUnreachableError, partition_count
 from include.settings import Settings
 from spark_jobs.runtime import kafka_client as drivers
 from spark_jobs.runtime.broker import Broker
@@ -63,3 +64,9 @@ def test_what_librdkafka_does_not_take_is_said(file: Path) -> None:
     file.write_text("sasl.mechanism.of.old=PLAIN\n")
     with pytest.raises(drivers.KafkaClientError, match=r"sasl\.mechanism\.of\.old"):
         Broker("kafka:9092").partitions("events")
+
+
+def test_the_command_line_says_what_librdkafka_does_not_take(file: Path) -> None:
+    file.write_text("sasl.mechanism.of.old=PLAIN\n")
+    with pytest.raises(BrokerUnreachableError, match=r"sasl\.mechanism\.of\.old"):
+        partition_count("localhost:1", "events", 0.1)
