@@ -81,7 +81,9 @@ def test_the_folder_of_a_page_is_not_for_strangers_either(server: tuple[Any, str
 
 def test_the_streams_page_shows_as_many_hours_as_are_asked_for(server: tuple[Any, str]) -> None:
     client, token = server
-    assert client.get(f"{STREAMS}?hours=24", cookies={"_token": token}).text.count("−24 h") > 4
+    hour, day = (client.get(f"{STREAMS}?hours={n}", cookies={"_token": token}).text for n in (1, 24))
+    assert hour.count("−1 h<") > 4 and "−1 h<" not in day
+    assert 'href="?hours=24" aria-current="true"' in day
 
 
 @pytest.mark.parametrize(
