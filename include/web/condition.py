@@ -32,6 +32,9 @@ _PLAIN: dict[type[Action], tuple[str, Level]] = {
 }
 
 
+NEVER_STARTED = "never started"
+
+
 @dataclass(frozen=True)
 class Condition:
     """How a stream is.
@@ -56,7 +59,7 @@ def condition(seen: Observed, action: Action) -> Condition:
         action: What is to be done about it.
     """
     if seen.control is None:
-        return Condition("never started", "calm", f"{action.reason}; trigger its DAG with the action run")
+        return Condition(NEVER_STARTED, "calm", f"{action.reason}; trigger its DAG with the action run")
     if type(action) in _PLAIN:
         state, level = _PLAIN[type(action)]
         return Condition(state, level, action.reason)

@@ -12,7 +12,7 @@ from include.control.status import Status, Supervisor
 from include.control.thresholds import Thresholds
 from include.web import figures, stream_history
 from include.web.charts import Chart
-from include.web.condition import Condition, condition
+from include.web.condition import NEVER_STARTED, Condition, condition
 from include.web.findings import Finding, findings_of, supervision
 from include.web.incidents import Repeated, incidents, repeated
 from include.web.link import Link
@@ -111,8 +111,12 @@ def stream_view(read: Documents, begin: datetime, now: datetime, stale_after_s: 
 
 
 def in_order(views: list[StreamView]) -> list[StreamView]:
-    """What somebody has to look at first, then by name."""
-    return sorted(views, key=lambda view: (_ORDER[view.level], view.stream))
+    """What somebody has to look at first, then by name; what nobody has started yet is last."""
+
+    def place(view: StreamView) -> tuple[int, bool, str]:
+        return _ORDER[view.level], view.condition.state == NEVER_STARTED, view.stream
+
+    return sorted(views, key=place)
 
 
 def _condition(read: Documents, action: Action | None) -> Condition:

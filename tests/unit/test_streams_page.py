@@ -26,9 +26,9 @@ from include.control.status import Control, Status
 from include.control.status import Launch as Started
 from include.layout import Layout
 from include.storage import read_json, write_json
-from include.web.condition import condition
+from include.web.condition import NEVER_STARTED, Condition, condition
 from include.web.stream_documents import read_streams
-from include.web.stream_view import StreamView, stream_view
+from include.web.stream_view import StreamView, in_order, stream_view
 from include.web.streams_page import content_policy, render
 from tests.html_of_pages import require_allowed, require_whole, text
 from tests.sample_streams import MINUTE, Written, installation, write
@@ -106,6 +106,13 @@ def test_a_stream_that_lags_comes_first_with_its_warning(written: Written) -> No
     [waited] = view.incidents
     assert waited.last.kind == "waited" and "10.2.0.7:9092 does not answer" in waited.last.cause
     assert waited.last.over_at is not None and waited.last.over_at - waited.last.at == 9 * MINUTE
+
+
+def test_streams_that_nobody_has_started_come_after_those_that_run(written: Written) -> None:
+    write(written, "healthy")
+    found = views(written)
+    new = replace(found["user_sessions"], stream="a", condition=Condition(NEVER_STARTED, "calm", ""))
+    assert [one.stream for one in in_order([new, *found.values()])] == [*sorted(found), "a"]
 
 
 def test_nothing_in_a_document_is_taken_for_html(written: Written) -> None:
