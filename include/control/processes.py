@@ -121,13 +121,26 @@ def kill(processes: Iterable[psutil.Process], timeout_s: float) -> list[psutil.P
             killed.append(process)
         except psutil.NoSuchProcess:
             continue
+    return still_there(killed, timeout_s)
+
+
+def still_there(processes: Iterable[psutil.Process], timeout_s: float) -> list[psutil.Process]:
+    """Return the processes that have not ended after `timeout_s` seconds; none, as soon as all have."""
     # Not psutil.wait_procs: it waits for zombies too, which only their parent can end.
-    deadline = time.monotonic() + timeout_s
-    while left := [process for process in killed if started_at(process.pid) is not None]:
+    deadline, waiting = time.monotonic() + timeout_s, list(processes)
+    while left := [process for process in waiting if _lives(process)]:
         if time.monotonic() >= deadline:
             return left
         time.sleep(0.02)
     return []
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        # psutil checks the start time: another process of the same pid is not this one.
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def with_process(family: list[psutil.Process], pid: int | None) -> list[psutil.Process]:

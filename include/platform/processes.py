@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,31 +108,13 @@ def drain(processes: Iterable[psutil.Process], deadline_s: float) -> bool:
 
 def _kill_what_stays(processes: list[psutil.Process], deadline_s: float) -> bool:
     """Wait, kill what has not left after `deadline_s` seconds, and say whether all had."""
-    alive = _still_there(processes, deadline_s)
+    # Not at the top, like psutil, which it imports.
+    from include.control.processes import still_there
+
+    alive = still_there(processes, deadline_s)
     _signal(alive, signal.SIGKILL)
-    _still_there(alive, 5)
+    still_there(alive, 5)
     return not alive
-
-
-def _still_there(processes: list[psutil.Process], timeout_s: float) -> list[psutil.Process]:
-    """Return the processes that have not ended after `timeout_s` seconds; none, as soon as all have."""
-    # Not psutil.wait_procs: it waits for zombies too, which only their parent can end.
-    deadline = time.monotonic() + timeout_s
-    while alive := [process for process in processes if _lives(process)]:
-        if time.monotonic() >= deadline:
-            return alive
-        time.sleep(0.05)
-    return []
-
-
-def _lives(process: psutil.Process) -> bool:
-    import psutil
-
-    try:
-        # psutil checks the start time: another process of the same pid is not this one.
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
