@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from io import StringIO
+from itertools import cycle
 from pathlib import Path
 
+import pytest
 from rich.console import Console
+from rich.table import Table
 
-from include.cli.status import bounds_table
+from include.cli.status import bounds_table, in_order, records_table, streams_table
 from include.control.documents import control_document
 from include.control.status import Control, Hold, Override
 from include.layout import Layout
-from include.platform.report import stream_reports
+from include.platform.report import StreamReport, stream_reports
 from include.settings import Settings
 from include.storage import write_json
 
@@ -67,3 +72,64 @@ def test_hold_and_override_are_told_as_everywhere_and_a_broken_document_is_named
     assert (broken.desired, broken.override) == (None, "")
     assert broken.message.startswith(layout.control_uri("fraud_watch"))
     assert "desired: expected one of running, suspended, stopped, found 'jogging'" in broken.message
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> list[StreamReport]:
+    """Nine streams with long values; user_sessions was never started."""
+    settings = Settings(home=tmp_path, data=f"file://{tmp_path}/data")
+    states = cycle(["running", "failed", "stopped", "waiting"])
+    names = sorted(path.stem for path in settings.streams.glob("*.yaml") if path.stem != "user_sessions")
+    for name, state in zip(names, states, strict=False):
+        document = {
+            "stream": name,
+            "state": state,
+            "batch_id": 1_234_567,
+            "lag_records": 123_456_789,
+            "watermark": "2025-12-31T22:10:10Z",
+            "epoch": 12,
+            "generation": 2,
+            "last_batch_at": "2025-12-31T22:10:10Z",
+            "consumed": 12_345_678_901,
+            "accepted": 12_345_678_901,
+            "dead": 123_456,
+            "late": 123_456,
+            "duplicates": 1_234_567,
+            "bounds": {"held_full": 12_345, "ids_forgotten": 123},
+        }
+        write_json(Layout.of(settings).status_uri(name), document)
+        control = Control(name, "suspended", "r1", NOW, "ann", "suspend", declared="suspended")
+        write_json(Layout.of(settings).control_uri(name), control_document(control))
+    return stream_reports(settings, NOW)
+
+
+@pytest.mark.parametrize("table_of", [streams_table, records_table, bounds_table])
+@pytest.mark.parametrize("width", [80, 200])
+def test_no_name_and_no_figure_is_cut_on_a_narrow_screen(
+    reports: list[StreamReport], table_of: Callable[..., Table], width: int
+) -> None:
+    console = Console(record=True, width=width, file=StringIO())
+    console.print(table_of(reports) if table_of is bounds_table else table_of(reports, console))
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= width
+    assert "…" not in "".join(lines)
+    shown = [report for report in reports if table_of is not bounds_table or any(report.bounds.values())]
+    for report in shown:
+        # On a line of its own, and so not broken either.
+        [line] = [line for line in lines if report.stream in line]
+        figures = {
+            streams_table: [report.state or "never started", report.lag_records],
+            records_table: report.counters.values(),
+            bounds_table: report.bounds.values(),
+        }[table_of]
+        assert all(str(figure) in line for figure in figures if figure is not None), line
+    wide = "generation" in lines[1]
+    assert wide == (width == 200 and table_of is streams_table)
+
+
+def test_what_needs_a_look_is_first_then_what_runs_and_last_what_nobody_has_started(
+    reports: list[StreamReport],
+) -> None:
+    states = [report.state for report in in_order(reports)]
+    assert states == ["failed"] * 2 + ["waiting"] * 2 + ["running"] * 2 + ["stopped"] * 2 + [None]
+    assert [report.stream for report in reports] == sorted(report.stream for report in reports)
