@@ -12,6 +12,7 @@ from spark_jobs.runtime import landing, sink, source
 from spark_jobs.runtime.alarms import Alarms, OpenState
 from spark_jobs.runtime.bucket_processor import BucketProcessor
 from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.runtime.copy_folders import prepare_copy
 from spark_jobs.runtime.landing_job import LandingJob
 from spark_jobs.runtime.lanes import OUTPUT_DDL
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
@@ -105,7 +106,7 @@ class StreamQuery:
             return landing.read_landed(self._spark, config, job, self._partitions)
         partitions = self._partitions[config.topic]
         if isinstance(job, NativeJob):
-            return native_rows(self._spark, config, job, partitions, _cache_root(config))
+            return native_rows(self._spark, config, job, partitions, _rounds_folder(config))
         packed = source.read(self._spark, config, source.packer_of(config, job), partitions)
         grouped = source.keyed(packed, config.watermark_delay_ms, partitions)
         return grouped.transformWithState(_processor(job, config), OUTPUT_DDL, "append", "eventTime")
@@ -166,3 +167,7 @@ def _cache_root(config: Config) -> str:
     if config.state_cache_dir:
         return config.state_cache_dir
     return str(Path(tempfile.gettempdir()) / f"stateward-state-{os.getuid()}" / config.stream)
+
+
+def _rounds_folder(config: Config) -> str:
+    return str(prepare_copy(_cache_root(config), config.checkpoint_uri))
