@@ -1,9 +1,10 @@
-"""Serves Data Docs in Airflow's UI, to people who are logged in."""
+"""Serves Data Docs in Airflow's UI, to people who may read the stream."""
 
 from airflow.plugins_manager import AirflowPlugin
 
 from include.layout import Layout
 from include.operators.quality_report import DOCS_PREFIX
+from include.settings import Settings
 from include.web.folder_app import FolderApp
 
 _MISSING = (
@@ -14,7 +15,14 @@ _MISSING = (
 
 def data_docs_app() -> FolderApp:
     """The folder of Data Docs."""
-    return FolderApp("Data Docs", lambda: Layout.of().data_docs_uri, _MISSING)
+    return FolderApp("Data Docs", lambda: Layout.of().data_docs_uri, _MISSING, _dags)
+
+
+def _dags(path: str) -> list[str] | None:
+    from include.web.access import dags_of_report
+    from include.web.stream_documents import known_specs
+
+    return dags_of_report(path, known_specs(Settings().streams)[0])
 
 
 class DataDocsPlugin(AirflowPlugin):
@@ -24,5 +32,11 @@ class DataDocsPlugin(AirflowPlugin):
     # Airflow declares them as attributes of an instance, and reads them from the class.
     fastapi_apps = [{"app": data_docs_app(), "url_prefix": DOCS_PREFIX, "name": "Data Docs"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
-        {"name": "Data Docs", "href": f"{DOCS_PREFIX}/index.html", "destination": "nav", "category": "browse"}
+        {
+            "name": "Data Docs",
+            # Without a slash in front it is found below any base path.
+            "href": f"{DOCS_PREFIX.removeprefix('/')}/index.html",
+            "destination": "nav",
+            "category": "browse",
+        }
     ]

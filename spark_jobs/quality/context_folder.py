@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from great_expectations.data_context.types.base import DataContextConfig, Progre
 
 _VIEWS = "spark_jobs.quality.page_view"
 _SITE = "data_docs"
+_MASKS = "personal columns, and columns derived from them"
+"""What is masked in what is written; to be changed whenever that becomes more."""
 
 
 def context_folder(context_dir: Path, docs_dir: Path) -> Path:
@@ -35,6 +38,19 @@ def context_folder(context_dir: Path, docs_dir: Path) -> Path:
     )
     (context_dir / "great_expectations.yml").write_text(config.to_yaml_str(), encoding="utf-8")
     return context_dir
+
+
+def forget_less_masked(context_dir: Path, docs_dir: Path) -> None:
+    """Remove the validations of a release that has masked less, with their pages.
+
+    The table `quality_results` keeps what came of them.
+    """
+    marker = context_dir / "masks"
+    if marker.exists() and marker.read_text(encoding="utf-8") == _MASKS:
+        return
+    for folder in (context_dir, docs_dir):
+        shutil.rmtree(folder / "validations", ignore_errors=True)
+    marker.write_text(_MASKS, encoding="utf-8")
 
 
 def _store(class_name: str, folder: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from great_expectations.expectations.expectation_configuration import Expectatio
 from great_expectations.expectations.metadata_types import FailureSeverity
 from great_expectations.validator.v1_validator import Validator as BatchValidator
 
-from spark_jobs.quality.context_folder import context_folder
+from spark_jobs.quality.context_folder import context_folder, forget_less_masked
 from spark_jobs.quality.suite import Expectation, Suite
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class Validator:
         self._keep = keep
         self._docs_dir = docs_dir
         self._store_dir = context_dir / "validations"
+        forget_less_masked(context_dir, docs_dir)
         self._context: Any = gx.get_context(
             mode="file", context_root_dir=str(context_folder(context_dir, docs_dir))
         )

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 
@@ -59,6 +60,13 @@ def test_pages_are_for_people_who_are_logged_in(server: tuple[Any, str]) -> None
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "script-src" not in policy
+    assert policy.startswith("sandbox allow-same-origin;")
+
+
+def test_the_entry_in_the_navigation_is_found_below_any_base_path() -> None:
+    [view], [mount] = DataDocsPlugin.external_views, DataDocsPlugin.fastapi_apps
+    for base in ("http://localhost:18080/", "https://example.com/airflow/"):
+        assert urljoin(base, view["href"]) == f"{base}{mount['url_prefix'].removeprefix('/')}/index.html"
 
 
 @pytest.mark.parametrize(
