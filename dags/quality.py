@@ -10,11 +10,8 @@ from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, AssetWatcher,
 from include.layout import Layout
 from include.operators.validate_table import ValidateTableOperator
 from include.settings import Settings
-from include.spec import SHARED_TABLES, Quality, StreamSpec, load_specs
+from include.spec import SHARED, SHARED_TABLES, Quality, StreamSpec, load_specs
 from include.triggers.table_update import TableUpdateTrigger
-
-SHARED = "shared"
-"""Stands for a stream where a table is that of all streams."""
 
 
 def params(tables: list[str]) -> dict[str, Param]:

@@ -1,34 +1,54 @@
-"""One DAG for every operation on a stream's state: a form with a section for each verb."""
+"""Two DAGs for operations on a stream's state: to look and to change, so that each can be granted alone.
+
+Each is a form with a section for each verb.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import DAG, Param
 
 from include.operators.asked import field_parameter
 from include.operators.operation_tasks import operation_tasks
+from include.operators.state_operation import InspectStateOperator
 from include.settings import Settings
 from include.spec import load_specs
-from include.state.verbs import VERBS, Field, Verb
+from include.state.verbs import CHANGING_DAG, LOOKING_DAG, VERBS, Field, Verb
 
 _TYPES = {"text": "string", "number": "integer", "flag": "boolean", "stream": "string"}
 
-_DOC = """### State operations
+_CHANGING = """### State operations
 
-Look into a stream's state, compare, copy, repartition, migrate or divide it, or take the stream back to a
-savepoint. Choose the verb and the stream, and fill in the section of that verb; the other sections do not
-count. With *dry run* everything is checked and nothing is changed.
+Copy a stream's state, repartition, migrate or divide it, or take the stream back to a savepoint. Choose the
+verb and the stream, and fill in the section of that verb; the other sections do not count. With *dry run*
+everything is checked and nothing is changed. Verbs that only look are in the DAG `state_inspection`.
 
 What needs the stream stopped stops it: *drain*, then *operate*, *start* as it was before, and *watch* until
 it has committed a batch. Before a repartition or a migration there is a *savepoint*, to which the run goes
-back (*go_back*) if the stream does not come back. A stream that was stopped before stays stopped. A dry run,
-and verbs that only look, leave it alone.
+back (*go_back*) if the stream does not come back. A stream that was stopped before stays stopped. A dry run
+leaves it alone.
 
 *outcome* says what became of it. The button *Result page* of *operate* opens the page. More in
 docs/state-operations.md.
 
 """
+
+_LOOKING = """### State inspection
+
+Look into a stream's state: how large it is, what is kept of a key and why, whether two states are the same,
+which savepoints there are. Choose the verb and the stream, and fill in the section of that verb; the other
+sections do not count. Nothing is changed, and the stream runs on. The button *Result page* of *operate* opens
+the page. Keys and personal values are masked there unless *show keys* is on. More in
+docs/state-operations.md.
+
+"""
+_BY_DEFAULT = "inspect"
+"""Of either form: what is triggered as it stands changes nothing."""
+
+_LOOKS = [verb for verb in VERBS.values() if verb.only_looks]
+_CHANGES = [verb for verb in VERBS.values() if not verb.only_looks]
 
 
 def _parameter(verb: Verb, field: Field) -> Param:
@@ -47,43 +67,68 @@ def _parameter(verb: Verb, field: Field) -> Param:
     )
 
 
-def _form(streams: list[str]) -> dict[str, Param]:
+def _form(verbs: list[Verb], streams: list[str], *, deprecated: Sequence[Verb] = ()) -> dict[str, Param]:
+    named = {verb.name: f"{verb.name}: {verb.summary}" for verb in verbs}
+    elsewhere = {verb.name: f"{verb.name}: use {verb.dag_id}" for verb in deprecated}
     form = {
         "verb": Param(
-            "inspect",
+            _BY_DEFAULT,
             type="string",
-            enum=list(VERBS),
+            enum=[*named, *elsewhere],
             title="Verb",
-            values_display={name: f"{name}: {verb.summary}" for name, verb in VERBS.items()},
+            values_display={**named, **elsewhere},
         ),
         "stream": Param(streams[0], type="string", enum=streams, title="Stream"),
-        "dry_run": Param(
-            default=False,
-            type="boolean",
-            title="Dry run",
-            description="Say what would happen, and change nothing. Verbs that only look take no notice.",
-        ),
-        "watch_s": Param(
-            180,
-            type="integer",
-            minimum=10,
-            title="Watch for, in seconds",
-            description="How long the stream has to commit a batch after it was started again.",
-        ),
     }
-    for verb in VERBS.values():
+    for verb in verbs:
         form |= {field_parameter(verb.name, field.name): _parameter(verb, field) for field in verb.fields}
     return form
 
 
+_RUN = {
+    "dry_run": Param(
+        default=False,
+        type="boolean",
+        title="Dry run",
+        description="Say what would happen, and change nothing.",
+    ),
+    "watch_s": Param(
+        180,
+        type="integer",
+        minimum=10,
+        title="Watch for, in seconds",
+        description="How long the stream has to commit a batch after it was started again.",
+    ),
+}
+
+
+def _listed(verbs: list[Verb]) -> str:
+    return "\n".join(f"- `{verb.name}`: {verb.summary}" for verb in verbs)
+
+
+_STREAMS = [spec.stream for spec in load_specs(Settings().streams)[0]] or [""]
+_SAME: dict[str, Any] = {
+    "schedule": None,
+    "catchup": False,
+    "is_paused_upon_creation": False,
+    "tags": ["stateward", "state"],
+}
+
 with DAG(
-    dag_id="state_operations",
-    description="Look into, copy, repartition or restore the state of a stream.",
-    doc_md=_DOC + "\n".join(f"- `{verb.name}`: {verb.summary}" for verb in VERBS.values()),
-    schedule=None,
-    catchup=False,
-    is_paused_upon_creation=False,
-    params=_form([spec.stream for spec in load_specs(Settings().streams)[0]] or [""]),
-    tags=["stateward", "state"],
+    dag_id=CHANGING_DAG,
+    description="Copy, repartition, migrate or restore the state of a stream.",
+    doc_md=_CHANGING + _listed(_CHANGES),
+    # Programs that look by this DAG, the only one until now, may go on to do so for one release.
+    params={**_form(_CHANGES, _STREAMS, deprecated=_LOOKS), **_RUN},
+    **_SAME,
 ):
     operation_tasks()
+
+with DAG(
+    dag_id=LOOKING_DAG,
+    description="Look into the state of a stream; nothing is changed.",
+    doc_md=_LOOKING + _listed(_LOOKS),
+    params=_form(_LOOKS, _STREAMS),
+    **_SAME,
+):
+    InspectStateOperator(task_id="operate", asks={"dry_run": False, "watch_s": 0}, retries=3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +15,9 @@ ENV_PREFIX = "STATEWARD_"
 
 METRICS_TOKEN = f"{ENV_PREFIX}METRICS_TOKEN"
 MASK_SECRET = f"{ENV_PREFIX}MASK_SECRET"
+
+# Linux alone knows which of the cores are this process's.
+_HAS_AFFINITY = hasattr(os, "sched_getaffinity")
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 
@@ -28,6 +33,16 @@ def _default_data(values: dict[str, Any]) -> str:
 
 def _default_bootstrap(values: dict[str, Any]) -> str:
     return f"localhost:{values['kafka_port']}"
+
+
+def _default_embedded(values: dict[str, Any]) -> bool:
+    return _is_here(values["kafka_bootstrap"], values["bind_host"], values["kafka_port"])
+
+
+def _is_here(bootstrap: str, bind_host: str, port: int) -> bool:
+    """Whether an address is that of the broker which `up` starts on this machine."""
+    here = {"localhost", "127.0.0.1", "[::1]", bind_host, socket.gethostname()}
+    return bootstrap in {f"{host}:{port}" for host in here}
 
 
 def _default_airflow_url(values: dict[str, Any]) -> str:
@@ -50,6 +65,11 @@ class Settings(BaseSettings):
         default_factory=_default_data,
         description="URI under which tables, checkpoints, leases and status live",
     )
+    seed_roots: str = Field(
+        default="",
+        description="URIs of folders, with commas between, below which tables for `state seed` may lie,"
+        " besides those below `data` (docs/state-operations.md)",
+    )
     jars: Path = Field(default=CHECKOUT / "jars", description="folder with spark/ and kafka/ JARs")
     jobs: Path = Field(default=CHECKOUT / "spark_jobs", description="folder with the code of the drivers")
     streams: Path = Field(
@@ -70,7 +90,6 @@ class Settings(BaseSettings):
         description="how long a stream has to be well until its incident is over, seconds",
     )
 
-    embedded: bool = Field(default=True, description="Kafka is ours: missing topics may be created")
     maven_repository: str | None = Field(
         default=None,
         description="address of a Maven repository to fetch JARs from, instead of the public one",
@@ -81,6 +100,15 @@ class Settings(BaseSettings):
     kafka_controller_port: Port = Field(default=19093, description="embedded broker, KRaft controller")
     kafka_bootstrap: str = Field(
         default_factory=_default_bootstrap, description="bootstrap servers that clients use"
+    )
+    embedded: bool = Field(
+        default_factory=_default_embedded,
+        description="whether `up` starts a broker; by default if `kafka_bootstrap` is that broker's address",
+    )
+    create_topics_at: str | None = Field(
+        default=None,
+        description="bootstrap servers of the cluster in which missing topics are created: the same as"
+        " `kafka_bootstrap`; in the broker that `up` starts they are without it (docs/kafka.md)",
     )
     kafka_client: Path | None = Field(
         default=None,
@@ -111,6 +139,12 @@ class Settings(BaseSettings):
         " is made up, and kept in the file mask-secret under the home",
     )
 
+    starts_at_once: int = Field(
+        default_factory=lambda: len(os.sched_getaffinity(0)) if _HAS_AFFINITY else os.cpu_count() or 1,
+        ge=1,
+        description="how many drivers may start on one host at the same time; by default as many as it has"
+        " cores",
+    )
     start_timeout_s: float = Field(
         default=180.0, gt=0, description="how long `up` waits for each part, seconds"
     )
@@ -118,7 +152,7 @@ class Settings(BaseSettings):
         default=45.0, gt=0, description="between SIGTERM and SIGKILL of a driver, seconds"
     )
 
-    @field_validator("kafka_client", mode="before")
+    @field_validator("kafka_client", "create_topics_at", mode="before")
     @classmethod
     def _no_file_if_empty(cls, value: object) -> object:
         # Compose passes on an unset variable as an empty one.
@@ -142,6 +176,17 @@ class Settings(BaseSettings):
     def _none_if_empty(cls, value: SecretStr | None) -> SecretStr | None:
         # Compose passes on an unset variable as an empty one, and an empty token would be everybody's.
         return value if value is not None and value.get_secret_value() else None
+
+    @property
+    def may_create_topics(self) -> bool:
+        """Whether missing topics are created: in the broker that `up` starts, or where that is asked for."""
+        is_ours = self.embedded and _is_here(self.kafka_bootstrap, self.bind_host, self.kafka_port)
+        return is_ours or self.create_topics_at == self.kafka_bootstrap
+
+    @property
+    def roots_of_seeds(self) -> tuple[str, ...]:
+        """URIs of the folders below which a seed's table may lie."""
+        return (self.data, *filter(None, (one.strip() for one in self.seed_roots.split(","))))
 
     def environment(self) -> dict[str, str]:
         """Return these settings as `STATEWARD_*` variables, for the environment of a child process.

@@ -9,7 +9,7 @@ from pydantic import Field, SerializeAsAny, ValidationError, ValidationInfo, fie
 from pydantic_core import PydanticKnownError
 
 from include import durations
-from include.spec_fields import Count, Duration, Instant, Name, Part, Span, is_cron
+from include.spec_fields import NAME_PATTERN, Count, Duration, Instant, Name, Part, Span, is_cron
 from include.spec_health import Health, Restart
 from include.spec_logic import Logic, logic_model
 from include.spec_problems import Problem, YamlDocument, parse_yaml, problems_of, read_yaml
@@ -27,6 +27,9 @@ PLATFORM_TABLES = (
 
 SHARED_TABLES = ("dead_letters", "late_events", "batch_counts")
 """Tables that every stream writes beside its own."""
+
+SHARED = "shared"
+"""Stands for a stream where a table is that of all streams."""
 
 STREAMS_FOLDER = Path(__file__).resolve().parent / "streams"
 
@@ -182,6 +185,15 @@ class StreamSpec(Part):
         return self
 
     @model_validator(mode="after")
+    def _topics_are_read(self) -> Self:
+        if len(self.source.names) > 1 and not self.logic.reads_several_topics:
+            raise ValueError(
+                f"expected source.topic, one topic, for stream {self.stream} would read only the first of"
+                f" source.topics {self.source.topics}; streams of several topics land them as they are"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _clock_is_one(self) -> Self:
         if self.clock == "processing":
             if self.emission != "watermark":
@@ -274,6 +286,10 @@ def load_spec(stream: str, folder: Path | None = None) -> StreamSpec:
         SpecError: Its file is missing or invalid.
     """
     root = folder or STREAMS_FOLDER
+    if not re.fullmatch(NAME_PATTERN, stream):
+        # It may come from the form of a run, and is about to become a path.
+        remedy = "Name a stream by its YAML's `stream`."
+        raise SpecError([Problem(str(root), 0, "(file)", "the name of a stream", repr(stream), remedy)])
     return _parsed(read_yaml(root / f"{stream}.yaml"))
 
 

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from include import durations
 
-_NAME = r"^[a-z][a-z0-9_]{0,62}$"
+NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
 
 
 def _positive(value: timedelta) -> timedelta:
@@ -34,7 +34,7 @@ Span = Annotated[
 ]
 Duration = Annotated[Span, AfterValidator(_positive)]
 Instant = Annotated[datetime, BeforeValidator(_instant), WithJsonSchema({"type": "string"})]
-Name = Annotated[str, Field(pattern=_NAME)]
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Count = Annotated[int, Field(gt=0)]
 
 

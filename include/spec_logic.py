@@ -5,7 +5,7 @@ have settings of its own: text, numbers, true or false, and durations.
 """
 
 from datetime import timedelta
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -14,7 +14,13 @@ from include.spec_fields import Count, Duration, Part
 
 
 class Logic(Part):
-    """The settings of one stream's logic."""
+    """The settings of one stream's logic.
+
+    Attributes:
+        reads_several_topics: Whether the stream may read more than one.
+    """
+
+    reads_several_topics: ClassVar[bool] = False
 
     def config(self) -> dict[str, Any]:
         """Return the settings as the driver takes them: a duration `gap` becomes `gap_ms`, an integer."""
@@ -33,6 +39,9 @@ class Logic(Part):
 
 class FreeLogic(Logic):
     """Settings of a stream that has no model of its own; the bound is one that every keyed stream has."""
+
+    # Only the driver knows what kind of stream it is, and refuses what it would not read.
+    reads_several_topics: ClassVar[bool] = True
 
     max_held_events: Count = 10_000
 
@@ -126,6 +135,8 @@ class IntrusionPatternsLogic(Logic):
 
 class RawEventsLogic(Logic):
     """Records are kept as they are: there is nothing to set. See docs/streams/raw_events.md."""
+
+    reads_several_topics: ClassVar[bool] = True
 
 
 class EventWindowsLogic(Logic):

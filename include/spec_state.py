@@ -25,7 +25,7 @@ class StateLimits(Part):
 
 
 class State(Part):
-    """The state store. `partitions` and `buckets` are fixed once a checkpoint exists.
+    """The state store. Once a checkpoint exists, `repartition` changes `partitions`; `buckets` are fixed.
 
     `buckets` is how many groups the keys are divided into; `cache` is a folder on the driver's machine, or
     null for one that the platform chooses; `limits` are for `stateward state inspect`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 
 from hypothesis import settings
 
@@ -10,6 +11,10 @@ pytest_plugins = ["tests.kafka_broker"]
 
 # SIGTERM ends the tests as Ctrl-C does: fixtures still stop the servers they have started.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+# PySpark's Connect client, which Great Expectations imports, takes a process whose main module has no file
+# for one of its doctests, and ends it (pyspark.sql.connect.utils). The workers of pytest-xdist have none.
+vars(sys.modules["__main__"]).setdefault("__file__", __file__)
 
 # Examples of a property that does not name a number of its own; `make check` takes the quick profile.
 settings.register_profile("full", max_examples=500)

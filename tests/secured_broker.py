@@ -1,11 +1,21 @@
-"""A broker that lets nobody in without a password, and talks by TLS, as those of other people do."""
+"""Brokers as those of other people: with a password and TLS, and with rights for each user."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -16,6 +26,7 @@ from include.platform.ports import free_ports
 from include.settings import CHECKOUT
 
 USER, PASSWORD = "stateward", "a password; with = and # in it"
+ADMIN, ADMIN_PASSWORD = "admin", "another password"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
@@ -73,6 +84,83 @@ class SecuredBroker(Broker):
             "listener.name.sasl_ssl.ssl.keystore.location": self.folder / "keystore.pem",
         }
         return super().properties() + "".join(f"{key}={value}\n" for key, value in secured.items())
+
+
+@dataclass(frozen=True)
+class AuthorizingBroker(Broker):
+    """An embedded broker on which a user may do what it is granted, and nothing else.
+
+    It creates a topic that somebody writes or asks for, as brokers do by default, if the user may create it.
+    """
+
+    @classmethod
+    def in_folder(cls, folder: Path) -> AuthorizingBroker:
+        """Describe one on free ports."""
+        port, controller = free_ports(2)
+        return cls(folder, CHECKOUT / "jars" / "kafka", "127.0.0.1", port, controller, heap_mb=384)
+
+    def client(self, user: str = USER) -> dict[str, str]:
+        """What a client needs to be let in."""
+        return {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanisms": "PLAIN",
+            "sasl.username": user,
+            "sasl.password": ADMIN_PASSWORD if user == ADMIN else PASSWORD,
+        }
+
+    def write_client_file(self, file: Path) -> None:
+        """Write that of the user as an operator would."""
+        file.write_text("".join(f"{name} = {value}\n" for name, value in self.client().items()))
+
+    def grant(self, operation: str, topic: str) -> None:
+        """Let the user do something to a topic: `READ`, `WRITE`, `DESCRIBE`, ..."""
+        # Named, because the request is cancelled when its client is collected.
+        admin = self._admin()
+        for future in admin.create_acls([_right(operation, topic)]).values():
+            future.result()
+
+    def revoke(self, operation: str, topic: str) -> None:
+        """Take that back."""
+        admin = self._admin()
+        for future in admin.delete_acls([_right(operation, topic, AclBindingFilter)]).values():
+            assert future.result(), f"{operation} on {topic} was not granted"
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({**self.client(ADMIN), "bootstrap.servers": f"localhost:{self.port}"})
+
+    def properties(self) -> str:
+        """The broker's, with another listener for its clients; it trusts that by which it talks to itself."""
+        (inner,) = free_ports(1)
+        users = " ".join(
+            f'user_{name}="{password}"' for name, password in ((USER, PASSWORD), (ADMIN, ADMIN_PASSWORD))
+        )
+        authorizing = {
+            "listeners": f"SASL_PLAINTEXT://{self.host}:{self.port},INNER://{self.host}:{inner},"
+            f"CONTROLLER://{self.host}:{self.controller_port}",
+            "advertised.listeners": f"SASL_PLAINTEXT://localhost:{self.port},INNER://localhost:{inner}",
+            "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,INNER:PLAINTEXT,"
+            "CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "INNER",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{_PLAIN} required {users};",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": f"User:{ADMIN};User:ANONYMOUS",
+            "allow.everyone.if.no.acl.found": "false",
+            "auto.create.topics.enable": "true",
+        }
+        return super().properties() + "".join(f"{key}={value}\n" for key, value in authorizing.items())
+
+
+def _right(operation: str, topic: str, kind: type[Any] = AclBinding) -> Any:
+    return kind(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        f"User:{USER}",
+        "*",
+        AclOperation[operation],
+        AclPermissionType.ALLOW,
+    )
 
 
 def _self_signed() -> tuple[bytes, bytes]:

@@ -5,8 +5,8 @@ does, starts in milliseconds, reads no Kafka and writes no Delta. The real one i
 in tests/e2e. Its last argument is the URI of its configuration, so that it can be what `spark-submit` runs.
 
 Misbehaviour is asked for by files in `STATEWARD_HOME`: `fail` (exit 1 at once; a text in it is the kind of a
-lasting cause), `deaf` (ignores the control document and SIGTERM), `mute` (stops reporting). Every start is a
-line in `starts`.
+lasting cause), `slow` (goes on starting), `deaf` (ignores the control document and SIGTERM), `mute` (stops
+reporting). Every start is a line in `starts`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> int:
         report(config, "failed", 0, "asked to fail", cause=kind and {"kind": kind, "lasting": True})
         print("ValueError: the reason is in the log", flush=True)  # noqa: T201
         return 1
-    lock = (HOME / "stand-in.lock").open("w")
+    lock = (HOME / f"stand-in-{config['stream']}.lock").open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -57,7 +57,7 @@ def serve(config: dict[str, Any]) -> int:
     while True:
         deaf = (HOME / "deaf").exists()
         if not (HOME / "mute").exists():
-            report(config, "running", batch, "")
+            report(config, "starting" if (HOME / "slow").exists() else "running", batch, "")
         control = read_json(config["control_uri"]) or {}
         leave = (
             control.get("desired") in ("stopped", "suspended") or control.get("run_id") != config["run_id"]

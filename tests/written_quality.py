@@ -34,14 +34,16 @@ SCHEMAS: dict[str, dict[str, pa.DataType]] = {
         time="validated_at",
     ),
     "quality_results": _schema(
-        text="stream table run_id suite name expectation column severity observed_value docs_path scope",
+        text="stream table run_id suite name expectation column severity observed_value docs_path"
+        " masked_columns",
         whole="from_version table_version unexpected_count",
         time="validated_at",
         truth="success",
         unexpected_percent=pa.float64(),
     ),
     "quarantine": _schema(
-        text="stream table run_id suite name severity row row_hash origin", time="quarantined_at"
+        text="stream table run_id suite name severity row row_hash origin masked_columns",
+        time="quarantined_at",
     ),
     "reconciliations": _schema(
         text="stream table run_id",
@@ -141,7 +143,7 @@ class Written:
                     "observed_value": one.observed if one else "no unexpected rows",
                     "unexpected_count": one.count if one else None if kind == ROW_COUNT else 0,
                     "unexpected_percent": one.percent if one else 0.0 if column else None,
-                    "scope": "rows",
+                    "masked_columns": '["user_id"]',
                 }
             )
         for one in broken:
@@ -159,6 +161,7 @@ class Written:
                     "row_hash": None if row is None else f"hash-{number}",
                     "origin": json.dumps(origins[number % len(origins)]),
                     "quarantined_at": shared["validated_at"],
+                    "masked_columns": '["user_id"]',
                 }
             )
 

@@ -13,8 +13,9 @@ from include import batch_job
 from include.backfill.request import build_request, parse_moment
 from include.cli.steps import Steps
 from include.layout import Layout
+from include.platform.mask_secret import mask_secret
 from include.platform.running import running_settings
-from include.settings import Settings
+from include.settings import MASK_SECRET, Settings
 from include.spec import load_spec
 from include.storage import read_json, write_json
 
@@ -45,8 +46,9 @@ def run(
         command = batch_job.spark_command(
             "backfill", request_uri, name=f"backfill {stream}", spec=spec, settings=settings, master=master
         )
+        variables = {**batch_job.environment(settings, stream), MASK_SECRET: mask_secret(settings)}
         with Steps(console) as steps:
-            batch_job.run(command, batch_job.environment(settings, stream), folder / "job.log", steps.report)
+            batch_job.run(command, variables, folder / "job.log", steps.report)
     except batch_job.JobError as error:
         # 1 says that the tables differ.
         print(f"stateward: {error}", file=sys.stderr)

@@ -96,13 +96,19 @@ def replay(  # noqa: PLR0917 - Typer's form of a command line
     ] = False,
     tick_after: Annotated[
         str | None,
-        typer.Option("--tick-after", help="Tick this long after the last event, such as 90m or 25h."),
+        typer.Option("--tick-after", help="With --tick: how long after the last event, such as 90m or 25h."),
     ] = None,
     partitions: Annotated[int, typer.Option(min=1, help="Partitions, if the topic has to be created.")] = 3,
     key_field: Annotated[str, typer.Option(help="Field whose value becomes the key.")] = "user_id",
 ) -> None:
     """Send the lines of a file to Kafka, byte for byte, bad ones too."""
     from include.cli.replay import run
+
+    if tick_after is not None and not tick:
+        raise typer.BadParameter(
+            f"--tick-after {tick_after}: no tick is sent without --tick."
+            " Add --tick, or leave --tick-after out."
+        )
 
     run(
         file,

@@ -80,7 +80,13 @@ def replay_file(
     pacer = Pacer(rate, time.monotonic, time.sleep)
     latest = LatestEventTime(datetime.now(UTC))
     with LineSource(file) as source:
-        count = ensure_topic(settings.kafka_bootstrap, topic, partitions, create=settings.embedded)
+        count = ensure_topic(
+            settings.kafka_bootstrap,
+            topic,
+            partitions,
+            create=settings.may_create_topics,
+            to_write=True,
+        )
         sender = Sender(settings.kafka_bootstrap, topic)
         with _Bar(source, sender.outcome, console) as bar:
             sender.send_lines(source, key_field=key_field, pacer=pacer, latest=latest, on_line=bar.advance)

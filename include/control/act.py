@@ -18,7 +18,7 @@ from typing import Protocol
 
 import filelock
 
-from include.control import processes
+from include.control import processes, start_queue
 from include.control.decide import (
     Action,
     Kill,
@@ -28,6 +28,7 @@ from include.control.decide import (
 )
 from include.control.decide import Launch as LaunchAction
 from include.control.documents import control_document
+from include.control.driver_exit import ENDED_HERE
 from include.control.observe import end_of, observe, read_control, thresholds_of
 from include.control.status import Control, Launch
 from include.control.thresholds import Thresholds
@@ -120,8 +121,10 @@ class Controller:
             now = datetime.now(UTC)
             seen = self._declared(observe(self.layout, self.spec.stream, stalled_since), now)
             action = decide(self.limits, seen, now)
-            if seen.control is not None:
-                self._act(action, seen, seen.control, now)
+            if isinstance(action, LaunchAction) and seen.control is not None:
+                return self._launch_in_turn(action, seen.control, now)
+            if isinstance(action, Kill) and seen.control is not None and seen.control.launch is not None:
+                self._kill(action, seen, seen.control, seen.control.launch)
             return action
 
     def _declared(self, seen: Observed, now: datetime) -> Observed:
@@ -151,14 +154,23 @@ class Controller:
             elif control.restarts and seen.driver is Presence.GONE:
                 self._write(replace(control, restarts=(), requested_by=by, release=None))
 
-    def _act(self, action: Action, seen: Observed, control: Control, now: datetime) -> None:
-        if isinstance(action, LaunchAction):
-            log.info("stream %s: launch (%s)", self.spec.stream, action.reason)
-            self._launch(action, control, now)
-        elif isinstance(action, Kill) and control.launch is not None:
-            log.warning("stream %s: %s (%s)", self.spec.stream, action.how, action.reason)
-            self._write(replace(control, reason=action.reason))
-            self._end(action, seen, control.launch)
+    def _launch_in_turn(self, action: LaunchAction, control: Control, now: datetime) -> Action:
+        stream = self.spec.stream
+        with start_queue.only_launch(self.layout) as mine:
+            others, slots = ["the one that is launched now"], 1
+            if mine:
+                others = start_queue.starting(self.layout, stream, now, self.limits.start_deadline)
+                slots = self.settings.starts_at_once
+            found = start_queue.in_turn(action, others, slots)
+            if isinstance(found, LaunchAction):
+                log.info("stream %s: launch (%s)", stream, action.reason)
+                self._launch(action, control, now)
+            return found
+
+    def _kill(self, action: Kill, seen: Observed, control: Control, launch: Launch) -> None:
+        log.warning("stream %s: %s (%s)", self.spec.stream, action.how, action.reason)
+        self._write(replace(control, reason=f"{ENDED_HERE}{action.reason}"))
+        self._end(action, seen, launch)
 
     def _launch(self, action: LaunchAction, control: Control, now: datetime) -> None:
         # A JVM that was killed leaves its Python behind, which may still write.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from include.control.decide import Action, Done, GiveUp, Held, Kill, Launch, Observed, Suspended
+from include.control.decide import Action, Done, GiveUp, Held, Kill, Launch, Observed, Queued, Suspended, Wait
 from include.control.status import Status
 
 
@@ -61,7 +61,17 @@ def comeback(seen: Observed, action: Action, watch: Watch, now: datetime) -> Com
     ended = action.reason if isinstance(action, GiveUp) else ""
     if ended or (watch.whole and (ended := _ended(seen, action, watch.since))):
         return Comeback("failed", ended)
+    if isinstance(action, Queued) or _starts(seen, action, watch.since):
+        # However long it takes: a start that does not get on is ended, and has failed then.
+        return Comeback("open", action.reason)
     return _progress(seen.own_status, action, watch, now)
+
+
+def _starts(seen: Observed, action: Action, since: datetime) -> bool:
+    """Whether the driver is on its way for the first time since."""
+    status = seen.own_status
+    again = seen.control is not None and any(at >= since for at in seen.control.restarts)
+    return isinstance(action, Wait) and not again and (status is None or status.state == "starting")
 
 
 def _progress(status: Status | None, action: Action, watch: Watch, now: datetime) -> Comeback:
@@ -73,7 +83,11 @@ def _progress(status: Status | None, action: Action, watch: Watch, now: datetime
         return Comeback("back", f"batch {running.batch_id} is committed")
     if running and running.caught_up and now >= until:
         return Comeback("quiet", f"it runs, and there was nothing to read since {since:%H:%M:%S} UTC")
-    if now < (watch.latest or until):
+    latest = watch.latest or until
+    if status is not None and status.phase_at is not None:
+        # What its start has taken, beside others, is no part of the time that it has to commit something.
+        latest = max(latest, status.phase_at + (until - since))
+    if now < latest:
         return Comeback("open", action.reason)
     waited = f"{(now - since).total_seconds():.0f} s"
     return Comeback("failed", f"no batch was committed within {waited} of its start ({action.reason})")

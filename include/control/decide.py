@@ -15,14 +15,14 @@ What should be is the control document; a driver is told apart by the `run_id` o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Literal
 
 from include.control.cause import remedy
+from include.control.driver_exit import Exit, cause_of_end
 from include.control.health import Finding, judge_health
-from include.control.incident_words import SILENT
 from include.control.status import ENDED, LEAVING, Control, Status
 from include.control.thresholds import Thresholds
 
@@ -50,6 +50,7 @@ class Observed:
         stalled_since: Since when the watcher has seen the same batch with records waiting, or
             the same driver leaving; see `observe.StallClock`.
         last_words: What the log of a driver ends with that is gone and has reported nothing; may be empty.
+        exit: How the process ended of a driver that is gone; None where nobody has noted it.
     """
 
     control: Control | None
@@ -57,6 +58,7 @@ class Observed:
     driver: Presence
     stalled_since: datetime | None = None
     last_words: str = ""
+    exit: Exit | None = None
 
     @property
     def own_status(self) -> Status | None:
@@ -111,6 +113,13 @@ class Launch(Action):
     """Start a driver. `after_failure` says whether this counts as a restart."""
 
     after_failure: bool = False
+
+
+@dataclass(frozen=True)
+class Queued(Wait):
+    """A driver is to be started, and waits for others that start on this host; see `start_queue`."""
+
+    launch: Launch = field(default_factory=lambda: Launch(""))
 
 
 @dataclass(frozen=True)
@@ -201,7 +210,7 @@ def _relaunch(limits: Thresholds, seen: Observed, control: Control, now: datetim
     ):
         # It was asked to leave from outside, as `stateward down` does, and had lasted until then.
         return Launch("the driver was drained from outside while it should run")
-    cause = _cause_of_death(status, seen.last_words)
+    cause = cause_of_end(control, status, seen.exit, seen.last_words)
     if status is not None and status.lasting_cause is not None:
         return GiveUp(f"{cause.rstrip('.')}. {remedy(control.stream, status.lasting_cause)}")
     recent = [at for at in control.restarts if now - at <= limits.window]
@@ -213,15 +222,6 @@ def _relaunch(limits: Thresholds, seen: Observed, control: Control, now: datetim
     if due is not None and now < due:
         return Wait(f"{cause}; next attempt in {_seconds(due - now)}", until=due)
     return Launch(f"{CRASH}{cause}", after_failure=True)
-
-
-def _cause_of_death(status: Status | None, last_words: str) -> str:
-    if status is None:
-        said = f": {last_words}" if last_words else ""
-        return f"{SILENT}{said}"
-    if status.state in ENDED:
-        return f"driver {status.state}: {status.message or 'no message'}"
-    return f"driver process gone (last reported {status.state}, batch {status.batch_id})"
 
 
 def _next_attempt(limits: Thresholds, recent: list[datetime]) -> datetime | None:
@@ -253,14 +253,20 @@ def _watch(limits: Thresholds, seen: Observed, control: Control, now: datetime) 
 
 
 def _watch_start(limits: Thresholds, seen: Observed, launched: datetime, now: datetime) -> Action:
-    waited = now - launched
-    other = seen.status
+    status, other = seen.own_status, seen.status
+    # Beside other starts each step takes long: only a start that does not get on has failed.
+    reached = (status.phase_at or status.started_at) if status else launched
+    waited = now - max(reached, launched)
+    step = f"phase {status.phase or 'first'}" if status else "nothing reported yet"
     if waited <= limits.start_deadline:
-        return Wait(f"the driver is starting, launched {_seconds(waited)} ago")
-    if seen.own_status is None and other is not None and now - other.updated_at <= limits.max_status_age:
+        return Wait(f"the driver is starting, launched {_seconds(now - launched)} ago: {step}")
+    if status is None and other is not None and now - other.updated_at <= limits.max_status_age:
         # A driver that was refused may overwrite the status once; the right one will answer.
         return Wait(f"the status was written by run {other.run_id}, waiting for that of this run")
-    return Kill(f"the driver is not running {_seconds(waited)} after its launch")
+    return Kill(
+        f"the driver's start has not got on for {_seconds(waited)} ({step}), expected the next step within"
+        f" {_seconds(limits.start_deadline)}; launched {_seconds(now - launched)} ago"
+    )
 
 
 def _watch_progress(limits: Thresholds, seen: Observed, status: Status, now: datetime) -> Action:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +14,7 @@ from pathlib import Path
 
 from include.control import detach
 from include.layout import Layout
-from include.settings import CHECKOUT
+from include.settings import CHECKOUT, ENV_PREFIX
 
 KEPT_LOGS = 10
 """Log files of earlier drivers that are kept for each stream."""
@@ -53,6 +56,29 @@ def code_folder(environment: Mapping[str, str]) -> Path:
     return Path(environment.get("PYTHONPATH", CHECKOUT))
 
 
+def wait_until_noted(log: Path, timeout_s: float = 2.0) -> None:
+    """Wait until the process that waits for a driver which is gone has noted how it ended.
+
+    It holds a lock on the log until then. Where nobody waits for the driver, this returns at once.
+
+    Args:
+        log: The driver's log.
+        timeout_s: How long to wait at most, in seconds.
+
+    Raises:
+        OSError: The log cannot be read.
+    """
+    deadline = time.monotonic() + timeout_s
+    with log.open("rb") as file:
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(0.02)
+            else:
+                return
+
+
 def start(command: DriverCommand, log: Path) -> int:
     """Start a command detached from this process.
 
@@ -72,9 +98,10 @@ def start(command: DriverCommand, log: Path) -> int:
         done = subprocess.run(
             # -I: nothing of the caller's PYTHONPATH may get in the way of the standard library.
             [sys.executable, "-I", script, str(log), *command.arguments],
-            env=command.environment,
+            # Without our marks: the process that waits for the driver is none of the driver's.
+            env={name: text for name, text in command.environment.items() if not name.startswith(ENV_PREFIX)},
             cwd=code_folder(command.environment),
-            stdin=subprocess.DEVNULL,
+            input=json.dumps(dict(command.environment)),
             capture_output=True,
             text=True,
             timeout=_START_TIMEOUT_S,
@@ -82,7 +109,8 @@ def start(command: DriverCommand, log: Path) -> int:
             start_new_session=True,
         )
     except (subprocess.SubprocessError, OSError) as error:
-        last = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1]
+        said = getattr(error, "stdout", None) or getattr(error, "stderr", None) or str(error)
+        last = said.strip().splitlines()[-1]
         raise LaunchError(
             f"could not start {command.arguments[0]}: {last}. Its output, if any, is in {log}."
         ) from error

@@ -27,6 +27,7 @@ from include.control.decide import (
     Kill,
     Launch,
     Observed,
+    Queued,
     Suspended,
     Wait,
 )
@@ -183,6 +184,8 @@ def _driver(memory: Memory, look: Look, resolve_after: timedelta) -> _Turn:
 def _trouble(look: Look, restarts: int) -> str | None:
     """What is wrong with the driver, in a sentence; None when nothing is."""
     action, control = look.action, look.seen.control
+    if isinstance(action, Queued):
+        action = action.launch
     if isinstance(action, GiveUp):
         return action.reason
     # A driver that is late to leave is killed too, and that is what was asked for.

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from include.control.health import Finding
 
-SILENT = "driver process gone before it reported anything"
+GONE = "driver process gone"
+"""How the cause begins of a driver that has not said itself why it ended."""
+
+SILENT = f"{GONE} before it reported anything"
 """How the cause begins of a driver that has written no status."""
 
 
@@ -69,9 +72,16 @@ def words_of_finding(stream: str, finding: Finding) -> Words:
 def _behind(cause: str, hung: bool) -> str:
     if hung:
         return "A batch hangs, or Spark cannot start; the end of the driver's log shows where."
+    if "killed by SIGKILL" in cause:
+        return (
+            "The kernel for lack of memory (`journalctl -k` says so, in a container `docker inspect`), or a"
+            " person."
+        )
+    if "killed by SIG" in cause:
+        return "It crashed: a defect of the JVM or of a native library. The end of its log names the dump."
     if f"{SILENT}: " in cause:
         return "Its process could not begin: an option of Java, the memory that it asks for, or its code."
-    if "process gone" in cause:
+    if GONE in cause:
         return "It was killed, most often for lack of memory, or crashed; the end of its log may say more."
     return "The error is at the end of the driver's log."
 

@@ -43,7 +43,7 @@ def resolved_configuration(spec: StreamSpec, settings: Settings, run_id: str) ->
         "bootstrap_servers": settings.kafka_bootstrap,
         **({"topics": source.topics} if source.topics else {"topic": source.topic}),
         "topic_partitions": source.topic_partitions,
-        "create_topics": settings.embedded,
+        "create_topics": settings.may_create_topics,
         "tick_topic": f"stateward-ticks-{spec.stream}",
         "starting_offsets": source.starting_offsets,
         "max_records_per_batch": source.max_records_per_batch,
@@ -243,7 +243,7 @@ def _require_connection(spec: StreamSpec) -> None:
         raise LaunchError(
             f"stream {spec.stream}: expected the Airflow connection {name!r} (spark.conn_id in its YAML),"
             f" found none. Create it under Admin > Connections, or set AIRFLOW_CONN_{name.upper()}="
-            "'spark://local[*,4]'."
+            '\'{"conn_type": "spark", "host": "local[*,4]"}\'.'
         ) from error
 
 

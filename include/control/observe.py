@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from include.control import processes
+from include.control import driver_process, processes
 from include.control.decide import Observed, Presence
 from include.control.documents import DocumentError, control_from, status_from, supervisor_from
+from include.control.driver_exit import exit_of
 from include.control.health import Limit
 from include.control.last_words import last_words
 from include.control.status import LEAVING, Control, Launch, Status, Supervisor
@@ -108,13 +109,17 @@ def observe(layout: Layout, stream: str, stalled_since: datetime | None = None) 
         driver=Presence.GONE if launch is None else locate(layout, stream, launch),
         stalled_since=stalled_since,
     )
-    if launch is None or seen.driver is not Presence.GONE or seen.own_status is not None:
+    rests = control is None or control.desired != "running"
+    if launch is None or seen.driver is not Presence.GONE or rests:
         return seen
-    # As one whose JVM refuses its options, or whose code cannot be imported.
     try:
-        return replace(seen, last_words=last_words(end_of(Path(launch.log))))
+        driver_process.wait_until_noted(Path(launch.log))
+        end = end_of(Path(launch.log))
     except OSError:
         return seen
+    # Only the log speaks for one whose JVM refuses its options, or whose code cannot be imported.
+    said = last_words(end) if seen.own_status is None else ""
+    return replace(seen, last_words=said, exit=exit_of(end, launch.pid))
 
 
 def end_of(log: Path) -> str:

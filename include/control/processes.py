@@ -7,6 +7,7 @@ what a driver leaves behind is found by the marks in its environment.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import socket
 import time
@@ -79,17 +80,35 @@ def marked(home: Path, stream: str, run_id: str | None = None) -> list[psutil.Pr
     return _with_marks(marks if run_id is None else {**marks, MARK_RUN_ID: run_id})
 
 
+def drivers(home: Path) -> dict[str, tuple[str, float]]:
+    """Find the drivers of an installation on this host.
+
+    Returns:
+        By the name of the stream the newest launch and when its first process started, seconds since 1970.
+    """
+    found: dict[str, tuple[str, float]] = {}
+    for process in _with_marks({"STATEWARD_HOME": str(home)}, MARK_STREAM, MARK_RUN_ID):
+        with contextlib.suppress(psutil.Error, OSError, KeyError):
+            environment, since = process.environ(), process.create_time()
+            stream, run_id = environment[MARK_STREAM], environment[MARK_RUN_ID]
+            if stream not in found or found[stream][0] != run_id:
+                found[stream] = run_id, since
+    return found
+
+
 def of_operation(home: Path, operation: str) -> list[psutil.Process]:
     """Find the live processes of a state operation, the oldest first; see `marked`."""
     return _with_marks({"STATEWARD_HOME": str(home), MARK_OPERATION: operation})
 
 
-def _with_marks(marks: Mapping[str, str]) -> list[psutil.Process]:
+def _with_marks(marks: Mapping[str, str], *any_value: str) -> list[psutil.Process]:
+    """Processes with these marks in their environment, and others of whatever value, the oldest first."""
     found = []
     for process in psutil.process_iter():
         try:
             environment = process.environ()
-            if marks.items() <= environment.items() and process.status() != psutil.STATUS_ZOMBIE:
+            has = marks.items() <= environment.items() and environment.keys() >= set(any_value)
+            if has and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
         except (psutil.Error, OSError):
             continue

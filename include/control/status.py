@@ -121,6 +121,9 @@ class Status:
     host: str | None = None
     pid: int | None = None
     pid_started: float | None = None
+    python_pid: int | None = None
+    phase: str | None = None
+    phase_at: datetime | None = None
     batch_id: int | None = None
     last_batch_at: datetime | None = None
     watermark: datetime | None = None

@@ -19,6 +19,7 @@ from include.control.supervisor import STALE_AFTER
 from include.metrics.catalogue import FAMILIES, STATES, Family
 from include.metrics.samples import Sample, samples_of, unreadable
 from include.settings import Settings
+from include.web.access import MayRead, any_dag
 from include.web.stream_documents import read_streams
 from include.web.stream_view import Documents
 
@@ -30,26 +31,30 @@ class StreamsCollector:
 
     Args:
         settings: Where everything is.
+        readable: Which DAGs the reader may read.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, readable: MayRead = any_dag) -> None:
         self._settings = settings
+        self._readable = readable
 
     def collect(self) -> Iterable[Metric]:
         """Return every metric, without the samples that are not known."""
-        return families(read_streams(self._settings, past=False), datetime.now(UTC))
+        read = read_streams(self._settings, past=False, readable=self._readable)
+        return families(read, datetime.now(UTC))
 
 
-def exposition(settings: Settings, accept: str = "") -> tuple[bytes, str]:
+def exposition(settings: Settings, accept: str = "", readable: MayRead = any_dag) -> tuple[bytes, str]:
     """Return the metrics, and their content type.
 
     Args:
         settings: Where everything is.
         accept: What the reader understands, as in the header of HTTP; Prometheus' text format if empty.
+        readable: Which DAGs the reader may read; streams of others are left out.
     """
     # One of its own: the library's default has metrics of this process, and is everybody's.
     registry = CollectorRegistry()
-    registry.register(StreamsCollector(settings))
+    registry.register(StreamsCollector(settings, readable))
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
 

@@ -17,7 +17,8 @@ from include.control.launch import master_of
 from include.layout import Layout
 from include.operators.deploy_stream import dag_run_of
 from include.platform.jars import JarsMissingError
-from include.settings import Settings
+from include.platform.mask_secret import mask_secret
+from include.settings import MASK_SECRET, Settings
 from include.spec import SpecError, StreamSpec, load_spec
 from include.storage import read_json, write_json
 
@@ -115,6 +116,7 @@ class ReconcileStreamOperator(BaseOperator):
         log = Layout.of(settings).reconciliation_log(self.stream)
         log.parent.mkdir(parents=True, exist_ok=True)
         variables = batch_job.environment(settings, self.stream, mark)
+        variables[MASK_SECRET] = mask_secret(settings)
         batch_job.run(command, variables, log, lambda part, what: self.log.info("%s: %s", part, what))
 
     def _judged(self, report: dict[str, Any]) -> dict[str, Any]:

@@ -123,6 +123,19 @@ class StateOperationOperator(BaseOperator):
             context["ti"].xcom_push(key=_LINK_KEY, value=f"{base_path}{operation.page_path}")
 
 
+class InspectStateOperator(StateOperationOperator):
+    """Looks into the state, and refuses to do anything else: those who may only look may trigger its DAG."""
+
+    def choose(self, asked: Asked) -> tuple[Verb, Mapping[str, Any]]:
+        """The verb of the form."""
+        if not asked.verb.only_looks:
+            raise AirflowFailException(
+                f"stream {asked.stream}: expected a verb that only looks, found {asked.verb.name}. Trigger "
+                f"{asked.verb.dag_id} for it."
+            )
+        return asked.verb, asked.given
+
+
 class CheckBeforeOperator(StateOperationOperator):
     """Judges an upgrade before anything stops; skipped for all else."""
 

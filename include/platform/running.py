@@ -15,7 +15,11 @@ def running_settings(settings: Settings) -> Settings:
     supervisor = Supervisor(Layout.of(settings))
     if not supervisor.is_running():
         return settings
-    started_with = {
-        name.removeprefix(ENV_PREFIX).lower(): value for name, value in supervisor.started_with().items()
-    }
-    return Settings.model_validate(started_with) if started_with else settings
+    started_with = supervisor.started_with()
+    return read_environment(started_with) if started_with else settings
+
+
+def read_environment(variables: dict[str, str]) -> Settings:
+    """Return the settings that `Settings.environment` has written, by this release or an earlier one."""
+    fields = {name.removeprefix(ENV_PREFIX).lower(): value for name, value in variables.items()}
+    return Settings.model_validate(fields)

@@ -15,6 +15,7 @@ from include.platform.lock import exclusive
 from include.platform.parts import AIRFLOW_PARTS, KAFKA, Part, parts_of
 from include.platform.ports import is_free, require_free
 from include.platform.processes import end, find_owned, parts_only
+from include.platform.running import read_environment
 from include.platform.secrets import Secrets
 from include.platform.supervisor import PartState, Supervisor
 from include.settings import ENV_PREFIX, Settings
@@ -25,7 +26,11 @@ Report = Callable[[str, str], None]
 READY = "ready"
 _POLL_S = 0.25
 # What may differ between two calls of `up` without the running parts being wrong.
-_HARMLESS_SETTINGS = {"STATEWARD_START_TIMEOUT_S", "STATEWARD_DRAIN_TIMEOUT_S"}
+_HARMLESS_SETTINGS = {
+    "STATEWARD_START_TIMEOUT_S",
+    "STATEWARD_DRAIN_TIMEOUT_S",
+    "STATEWARD_STARTS_AT_ONCE",
+}
 
 
 class StartError(RuntimeError):
@@ -68,6 +73,9 @@ def _end_orphans(settings: Settings, report: Report) -> None:
 
 def _refuse_other_settings(supervisor: Supervisor, settings: Settings) -> None:
     running, wanted = supervisor.started_with(), settings.environment()
+    if running:
+        # A setting that the running release does not know yet has its default there.
+        running = read_environment(running).environment()
     changed = sorted(
         name for name in wanted if running.get(name) != wanted[name] and name not in _HARMLESS_SETTINGS
     )

@@ -22,6 +22,10 @@ class TopicMissingError(RuntimeError):
     """The topic does not exist, and this installation may not create it."""
 
 
+class TopicForbiddenError(RuntimeError):
+    """The user of the Kafka clients lacks a right on the topic."""
+
+
 def admin_client(bootstrap_servers: str) -> AdminClient:
     """Return a quiet admin client; it connects lazily."""
     from confluent_kafka.admin import AdminClient
@@ -39,22 +43,39 @@ def broker_answers(bootstrap_servers: str, timeout_s: float = 2.0) -> bool:
         return False
 
 
-def partition_count(bootstrap_servers: str, topic: str, timeout_s: float = 10.0) -> int:
+def partition_count(
+    bootstrap_servers: str, topic: str, timeout_s: float = 10.0, *, to_write: bool = False
+) -> int:
     """Return the number of partitions of `topic`, 0 when there is no such topic.
+
+    Args:
+        bootstrap_servers: Kafka's addresses.
+        topic: name of the topic.
+        timeout_s: limit for the request, seconds.
+        to_write: whether the topic is to be written.
 
     Raises:
         BrokerUnreachableError: no broker answered within `timeout_s` seconds.
+        TopicForbiddenError: the topic may not be described, or not be written.
     """
-    from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import AdminClient
+    from confluent_kafka import KafkaError, KafkaException, TopicCollection
+    from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr-defined]
 
     noted: list[KafkaError] = []
     settings: dict[str, Any] = {**client_settings(bootstrap_servers), "error_cb": noted.append}
     client = None
     try:
         client = AdminClient(settings)
-        topics = client.list_topics(timeout=timeout_s).topics
+        # A list of all topics has none that may not be described, and to ask for one may create it.
+        asked = client.describe_topics(
+            TopicCollection([topic]), request_timeout=timeout_s, include_authorized_operations=True
+        )
+        found = asked[topic].result()
     except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return 0
+        if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise TopicForbiddenError(forbidden(bootstrap_servers, topic, "Describe")) from error
         if client is not None:
             client.poll(0)
         refused = (KafkaError._AUTHENTICATION, KafkaError._SSL)
@@ -65,12 +86,29 @@ def partition_count(bootstrap_servers: str, topic: str, timeout_s: float = 10.0)
             "start the embedded one with `stateward up`, or set STATEWARD_KAFKA_BOOTSTRAP, and "
             "STATEWARD_KAFKA_CLIENT if it takes a password (docs/kafka.md)"
         ) from error
-    found = topics.get(topic)
-    return len(found.partitions) if found is not None and found.error is None else 0
+    # A producer without the right ends with an error of its own id, and in confluent-kafka 2.16 with a crash.
+    allowed = found.authorized_operations
+    if to_write and allowed is not None and AclOperation.WRITE not in allowed:
+        raise TopicForbiddenError(forbidden(bootstrap_servers, topic, "Write"))
+    return len(found.partitions)
+
+
+def forbidden(bootstrap_servers: str, topic: str, right: str) -> str:
+    """Say which right the user of the Kafka clients lacks."""
+    return (
+        f"topic {topic!r} at {bootstrap_servers}: the user of the Kafka clients may not {right} it. Give it "
+        f"the right {right} on the topic (docs/kafka.md)."
+    )
 
 
 def ensure_topic(
-    bootstrap_servers: str, topic: str, partitions: int, *, create: bool, timeout_s: float = 15.0
+    bootstrap_servers: str,
+    topic: str,
+    partitions: int,
+    *,
+    create: bool,
+    to_write: bool = False,
+    timeout_s: float = 15.0,
 ) -> int:
     """Make sure that `topic` exists, and return how many partitions it has.
 
@@ -80,25 +118,27 @@ def ensure_topic(
         bootstrap_servers: Kafka's addresses.
         topic: name of the topic.
         partitions: partitions of the topic when it has to be created.
-        create: whether it may be created (`Settings.embedded`).
+        create: whether it may be created (`Settings.may_create_topics`).
+        to_write: whether the topic is to be written.
         timeout_s: limit for each request to the broker, seconds.
 
     Raises:
         TopicMissingError: it is not there and `create` is false, or the broker refused to create it.
+        TopicForbiddenError: it may not be described, created or written.
         BrokerUnreachableError: no broker answered.
     """
-    if found := partition_count(bootstrap_servers, topic, timeout_s):
+    if found := partition_count(bootstrap_servers, topic, timeout_s, to_write=to_write):
         return found
     if not create:
         raise TopicMissingError(
-            f"topic {topic!r} does not exist at {bootstrap_servers}; create it there, "
-            "or set STATEWARD_EMBEDDED=true if Stateward may create topics"
+            f"topic {topic!r} does not exist at {bootstrap_servers}; create it there, or set "
+            f"STATEWARD_CREATE_TOPICS_AT={bootstrap_servers} to have missing topics created there"
         )
     _create(bootstrap_servers, topic, partitions, timeout_s)
     # The broker acknowledges before every listing shows the topic.
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        if found := partition_count(bootstrap_servers, topic, timeout_s):
+        if found := partition_count(bootstrap_servers, topic, timeout_s, to_write=to_write):
             return found
         time.sleep(0.05)
     raise TopicMissingError(
@@ -117,6 +157,8 @@ def _create(bootstrap_servers: str, topic: str, partitions: int, timeout_s: floa
     try:
         future.result(timeout=timeout_s)
     except KafkaException as error:
+        if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise TopicForbiddenError(forbidden(bootstrap_servers, topic, "Create")) from error
         # Somebody else was faster: as good as ours.
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise TopicMissingError(

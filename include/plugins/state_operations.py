@@ -1,9 +1,10 @@
-"""Serves the result pages of state operations in Airflow's UI, to people who are logged in."""
+"""Serves the result pages of state operations in Airflow's UI, to people who may read stream and verb."""
 
 from airflow.plugins_manager import AirflowPlugin
 
 from include.layout import Layout
 from include.state.request import PAGES_PREFIX
+from include.web.access import dags_of_operation
 from include.web.folder_app import FolderApp
 
 _MISSING = "No such page. An operation's page appears when it has ended, in its folder under `operations`."
@@ -11,7 +12,7 @@ _MISSING = "No such page. An operation's page appears when it has ended, in its 
 
 def operations_app() -> FolderApp:
     """The pages of all operations; beside a page lies its request, with the stream's whole configuration."""
-    return FolderApp("State operations", lambda: Layout.of().operations_uri, _MISSING, only_pages=True)
+    return FolderApp("State operations", lambda: Layout.of().operations_uri, _MISSING, dags_of_operation)
 
 
 class StateOperationsPlugin(AirflowPlugin):

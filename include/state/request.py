@@ -131,6 +131,8 @@ def prepare(
         "folder_uri": operation.folder_uri,
         "operations_uri": layout.operation_uri(spec.stream, "").rstrip("/"),
         "logs_uri": f"file://{operation.log.parent}",
+        "personal_arguments": [field.name for field in verb.fields if field.is_personal],
+        "seed_roots": list(settings.roots_of_seeds),
         "state_limits": spec.state.limits.model_dump(),
         "failures": _failures(layout, spec.stream),
     }

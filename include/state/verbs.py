@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+CHANGING_DAG = "state_operations"
+LOOKING_DAG = "state_inspection"
+"""Two DAGs, so that looking into a state and changing it can be granted apart."""
+
 Kind = Literal["text", "number", "flag", "stream"]
 Value = str | int | bool | None
 
@@ -27,6 +31,7 @@ class Field:
         default: Without it; a field whose default is None may stay empty.
         minimum: Of a number.
         is_required: Whether it has to be given.
+        is_personal: Whether it may tell of a person, and is masked in the result.
     """
 
     name: str
@@ -35,6 +40,7 @@ class Field:
     default: Value = None
     minimum: int | None = None
     is_required: bool = False
+    is_personal: bool = False
 
     @property
     def type(self) -> type:
@@ -71,8 +77,19 @@ class Verb:
     keeps_release: bool = False
     watches_whole: bool = False
 
+    @property
+    def only_looks(self) -> bool:
+        """Whether it changes nothing; what does can be tried by a dry run."""
+        return not self.has_dry_run
+
+    @property
+    def dag_id(self) -> str:
+        """The DAG in whose form it is."""
+        return LOOKING_DAG if self.only_looks else CHANGING_DAG
+
 
 _SAVEPOINT = "A savepoint's id, as `savepoints` lists it"
+_SHOW_KEYS = Field("show_keys", "flag", "Show keys and personal values in full", default=False)
 _BATCH = Field("batch", "number", "As of this retained batch; the newest without it", minimum=0)
 
 VERBS: dict[str, Verb] = {
@@ -135,7 +152,7 @@ VERBS: dict[str, Verb] = {
             (
                 _BATCH,
                 Field("savepoint", "text", f"{_SAVEPOINT}; the current state without it"),
-                Field("show_keys", "flag", "Name the largest keys in full", default=False),
+                _SHOW_KEYS,
             ),
             needs_spark=True,
         ),
@@ -148,9 +165,10 @@ VERBS: dict[str, Verb] = {
             "explain",
             "Show a key's state, when and why it will end, and what became of it batch by batch.",
             (
-                Field("key", "text", "The key", is_required=True),
+                Field("key", "text", "The key", is_required=True, is_personal=True),
                 _BATCH,
                 Field("savepoint", "text", f"{_SAVEPOINT}; the current state without it"),
+                _SHOW_KEYS,
             ),
             needs_spark=True,
         ),
@@ -163,6 +181,7 @@ VERBS: dict[str, Verb] = {
                 Field(
                     "by_key", "flag", "Compare what is kept of each key, not how it is stored", default=False
                 ),
+                _SHOW_KEYS,
             ),
             needs_spark=True,
         ),
@@ -178,6 +197,7 @@ VERBS: dict[str, Verb] = {
         Verb(
             "migrate",
             "Move every state to the keys, buckets and schema of the code, on a copy, with proof.",
+            (_SHOW_KEYS,),
             needs_spark=True,
             takes_lease=True,
             has_dry_run=True,
@@ -187,10 +207,16 @@ VERBS: dict[str, Verb] = {
             "seed",
             "Begin a stream that has no checkpoint with states from a table, with proof.",
             (
-                Field("table", "text", "URI of the table", is_required=True),
+                Field(
+                    "table",
+                    "text",
+                    "URI of the table, below the data folder or one of STATEWARD_SEED_ROOTS",
+                    is_required=True,
+                ),
                 Field("key", "text", "Its columns that make the key, with commas between", is_required=True),
                 Field("format", "text", "delta, parquet or csv", default="delta"),
                 Field("separator", "text", "Between the parts of a key of several columns", default=":"),
+                _SHOW_KEYS,
             ),
             needs_spark=True,
             takes_lease=True,

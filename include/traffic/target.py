@@ -24,11 +24,15 @@ class KafkaTarget:
 
         Raises:
             TopicMissingError: one is not, and may not be created.
+            TopicForbiddenError: one may not be described, created or written.
             BrokerUnreachableError: no broker answered.
         """
         bootstrap = settings.kafka_bootstrap
         self.partitions = {
-            topic: ensure_topic(bootstrap, topic, partitions, create=settings.embedded) for topic in topics
+            topic: ensure_topic(
+                bootstrap, topic, partitions, create=settings.may_create_topics, to_write=True
+            )
+            for topic in topics
         }
         self._senders = {topic: Sender(bootstrap, topic) for topic in topics}
         self._pacer = pacer

@@ -11,12 +11,13 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from include.control.decide import Action, Done, Drain, GiveUp, Healthy, Wait, decide
+from include.control.decide import Action, Done, Drain, GiveUp, Healthy, Wait
 from include.control.documents import DocumentError, format_time, parse_time
 from include.control.incident import Look, Message, next_incidents
 from include.control.incident_document import Carried, IncidentDocument, carried_to_json, read_incidents
 from include.control.observe import StallClock, observe
 from include.control.outbox import is_open, to_send
+from include.control.start_queue import decide_in_turn
 from include.control.supervisor import release, renew
 from include.control.thresholds import Thresholds
 from include.control.yaml_watch import YamlWatch
@@ -81,6 +82,7 @@ class StreamProgressTrigger(BaseTrigger):
             Layout.of(settings),
             resolve_after=timedelta(seconds=settings.resolve_after_s),
             alerts_from=parse_time(self.alerts_from) if self.alerts_from else None,
+            starts_at_once=settings.starts_at_once,
             yaml=YamlWatch(self.stream, settings.streams, self.yaml),
         )
         while True:
@@ -112,6 +114,7 @@ class Watch:
     told: frozenset[tuple[str, str]] = frozenset()
     resolve_after: timedelta = timedelta(minutes=5)
     alerts_from: datetime | None = None
+    starts_at_once: int = 1
     incidents: IncidentDocument | None = None
     yaml: YamlWatch | None = None
 
@@ -138,8 +141,9 @@ class Watch:
             reason = f"{other.dag_run} has taken over"
             return {"event": "superseded", "reason": reason, "stalled_since": None}
         since = self.clock.see(seen.own_status, now)
-        seen = type(seen)(seen.control, seen.status, seen.driver, stalled_since=since)
-        action = decide(self.limits, seen, now)
+        seen = replace(seen, stalled_since=since)
+        # A task is worth its start only when a launch would come of it.
+        action = decide_in_turn(self.layout, self.limits, seen, now, self.starts_at_once)
         if isinstance(action, Healthy):
             self._tell(action)
         messages = self._take_in(self.incidents, Look(self.stream, action, seen, now))

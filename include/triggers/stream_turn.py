@@ -14,8 +14,10 @@ from include.control.comeback import Watch, comeback
 from include.control.decide import Drain, Healthy, Held, Suspended, Wait, decide
 from include.control.documents import DocumentError, parse_time
 from include.control.observe import observe
+from include.control.start_queue import decide_in_turn
 from include.control.thresholds import Thresholds
 from include.layout import Layout
+from include.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +119,8 @@ class StreamBackTrigger(_StreamTrigger):
 
     def _due(self, layout: Layout, now: datetime) -> str | None:
         seen = observe(layout, self.stream)
-        action = decide(Thresholds.from_json(self.limits), seen, now)
+        limits, slots = Thresholds.from_json(self.limits), Settings().starts_at_once
+        action = decide_in_turn(layout, limits, seen, now, slots)
         latest = parse_time(self.latest) if self.latest else None
         watch = Watch(parse_time(self.since), parse_time(self.until), self.whole, latest)
         found = comeback(seen, action, watch, now)

@@ -15,6 +15,7 @@ from include.control.decide import (
     Kill,
     Launch,
     Observed,
+    Queued,
     Suspended,
     Wait,
 )
@@ -71,10 +72,11 @@ def condition(seen: Observed, action: Action) -> Condition:
 
 def _between(seen: Observed, action: Action) -> Condition:
     """A driver that comes or goes, or is to be started again."""
-    failed = isinstance(action, Launch) and action.after_failure
+    due = action.launch if isinstance(action, Queued) else action
+    failed = isinstance(due, Launch) and due.after_failure
     if failed or (isinstance(action, Wait) and action.until is not None):
         return Condition("failed", "bad", action.reason)
-    if isinstance(action, Wait) and _leaves(seen):
+    if isinstance(action, Wait) and not isinstance(action, Queued) and _leaves(seen):
         return Condition("draining", "calm", action.reason)
     return Condition("starting", "calm", action.reason)
 

@@ -1,4 +1,4 @@
-"""Serves the metrics of every stream to people who are logged in, and to Prometheus, which has a token."""
+"""Serves metrics: of every stream to Prometheus, by a token; to a person, of the streams they may read."""
 
 # No `from __future__ import annotations`: FastAPI could not resolve the types that are imported late.
 
@@ -51,14 +51,15 @@ def create_app() -> "FastAPI":
     from fastapi.security import HTTPAuthorizationCredentials
 
     from include.metrics.exposition import exposition
+    from include.web.access import MayRead, any_dag, may_read
 
     async def reader(
         request: Request, bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer_scheme)]
-    ) -> None:
+    ) -> MayRead:
         if bearer is not None and is_token(bearer.credentials, Settings()):
-            return
+            return any_dag
         try:
-            await get_user(request, None, bearer)
+            return may_read(await get_user(request, None, bearer))
         except HTTPException as error:
             # Of a token that it does not know Airflow says 403; it is the scraper's, and a wrong one.
             headers = {"WWW-Authenticate": "Bearer"}
@@ -68,8 +69,10 @@ def create_app() -> "FastAPI":
 
     # Not a coroutine: files are read, and the server's other pages must not wait for them.
     @app.get("/")
-    def metrics(accept: Annotated[str, Header()] = "") -> Response:
-        content, content_type = exposition(Settings(), accept)
+    def metrics(
+        readable: Annotated[MayRead, Depends(reader)], accept: Annotated[str, Header()] = ""
+    ) -> Response:
+        content, content_type = exposition(Settings(), accept, readable)
         return Response(content, headers={**SAFE_HEADERS, "Content-Type": content_type})
 
     return app

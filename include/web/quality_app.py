@@ -1,9 +1,9 @@
-"""Serves the quality pages: what validations have found of every table, to people who are logged in."""
+"""Serves the quality pages: what validations have found of the tables of streams that a person may read."""
 
 # No `from __future__ import annotations`: FastAPI could not resolve the types that are imported late.
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from include.settings import Settings
 from include.web.logged_in import SAFE_HEADERS, LateApp, logged_in_app
@@ -24,9 +24,11 @@ def quality_app() -> LateApp:
 
 def create_app() -> "FastAPI":
     """Build it; the pages are read anew for each request."""
-    from fastapi import Query
+    from airflow.api_fastapi.core_api.security import get_user
+    from fastapi import Depends, Query
     from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
+    from include.web.access import may_read, require, stream_dag
     from include.web.quality_history import Name
     from include.web.quality_page import MOST_DAYS, policies, render_overview, render_table, since
     from include.web.quality_tables import read_quality
@@ -41,17 +43,19 @@ def create_app() -> "FastAPI":
 
     # Not coroutines: files are read, and the server's other pages must not wait for them.
     @app.get("/index.html")
-    def overview(days: Annotated[int, days_shown] = 7) -> Response:
+    def overview(user: Annotated[Any, Depends(get_user)], days: Annotated[int, days_shown] = 7) -> Response:
         now = datetime.now(UTC)
-        found = read_quality(Settings(), since(now, days))
+        found = read_quality(Settings(), since(now, days), readable=may_read(user))
         return HTMLResponse(render_overview(found, now, days), headers=headers[0])
 
     @app.get("/table.html")
     def table(
         stream: Annotated[str, Query(pattern=_NAME)],
         table: Annotated[str, Query(pattern=_NAME)],
+        user: Annotated[Any, Depends(get_user)],
         days: Annotated[int, days_shown] = 7,
     ) -> Response:
+        require(may_read(user), [stream_dag(stream)])
         now, name = datetime.now(UTC), Name(stream, table)
         found = read_quality(Settings(), since(now, days), name)
         return HTMLResponse(render_table(found, name, now, days), headers=headers[1])

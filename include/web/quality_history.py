@@ -69,7 +69,7 @@ class Result:
         expectation: Its name in the suite.
         kind: Its type.
         unexpected_percent: Of the rows that it is about; None when it is about something else.
-        is_masked: Whether it comes from a release that masks values of personal columns.
+        is_masked: Whether it comes from a release that masks personal columns and what is derived from them.
     """
 
     name: Name
@@ -165,8 +165,7 @@ def results_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Result, ...]:
             unexpected_percent=row.get("unexpected_percent"),
             from_version=row.get("from_version"),
             docs_path=row.get("docs_path") or "",
-            # The column came with the masks.
-            is_masked=row.get("scope") is not None,
+            is_masked=row.get("masked_columns") is not None,
         )
         for row in rows
         if _has(

@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from include.spec import SHARED
 from include.web import figures
 from include.web.charts import left_edge
 from include.web.link import Link
@@ -99,7 +100,7 @@ def render_table(found: Found, name: Name, now: datetime, days: int) -> str:
         name=name,
         state=state_of(last),
         last=last,
-        links=links_of(name, last, found.kept, {one.stream for one in found.known} - {"shared"}),
+        links=links_of(name, last, found.kept, {one.stream for one in found.known} - {SHARED}),
         strips=strips(found.results, begin, now),
         trends=trends(found.validations, found.results, begin, now),
         failures=[_told(one, found, days) for one in failures],

@@ -29,11 +29,13 @@ class Example:
         offsets: Where its events are in Kafka, or what the batch read that wrote it, such as
             `user_events 0: 1042, 1057`.
         brought: What wrote it, such as `version 17, batch 231`.
+        is_hidden: Whether it has values that are not shown, because an earlier release has masked fewer.
     """
 
     values: Mapping[str, str | None]
     offsets: tuple[str, ...] = ()
     brought: tuple[str, ...] = ()
+    is_hidden: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,20 +48,24 @@ class Examples:
 
 def examples_of(entries: Iterable[Mapping[str, Any]]) -> Examples:
     """Read rows of `quarantine`, up to ten of one failure."""
-    rows = [_example(entry.get("row"), _document(entry.get("origin"))) for entry in entries]
+    rows = [_example(entry) for entry in entries]
     rows.sort(key=lambda one: json.dumps(dict(one.values), sort_keys=True))
     columns = dict.fromkeys(name for row in rows for name in row.values)
     return Examples(tuple(columns), tuple(rows[:SHOWN]))
 
 
-def _example(row: object, origin: Mapping[str, Any]) -> Example:
+def _example(entry: Mapping[str, Any]) -> Example:
+    row, origin = _document(entry.get("row")), _document(entry.get("origin"))
+    # The column came with the masks of what is derived from personal columns.
+    is_hidden = bool(row) and entry.get("masked_columns") is None
     commits = [one for one in origin.get("commits") or () if isinstance(one, dict)]
     events = origin.get("events")
     offsets = _of_events(events) if isinstance(events, dict) else ()
     return Example(
-        values={name: _text(value) for name, value in _document(row).items()},
+        values={} if is_hidden else {name: _text(value) for name, value in row.items()},
         offsets=offsets or tuple(line for one in commits for line in _of_batch(one)),
         brought=tuple(_brought(one) for one in commits),
+        is_hidden=is_hidden,
     )
 
 

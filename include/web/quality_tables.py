@@ -13,7 +13,8 @@ from upath import UPath
 
 from include.layout import Layout
 from include.settings import CHECKOUT, Settings
-from include.spec import SHARED_TABLES, load_specs
+from include.spec import SHARED, SHARED_TABLES, load_specs
+from include.web.access import MayRead, any_dag, stream_dag
 from include.web.quality_failures import Failure, failures_of, latest_of
 from include.web.quality_history import (
     Name,
@@ -37,9 +38,6 @@ MOST_ROWS = 60_000
 MOST_FAILURES = 12
 """Of so many failures rows are read, the newest."""
 
-SHARED = "shared"
-"""Stands for a stream where a table is that of all streams."""
-
 _VALIDATIONS, _RESULTS = "quality_validations", "quality_results"
 _QUARANTINE, _RECONCILIATIONS = "quarantine", "reconciliations"
 _SUITES = CHECKOUT / "include" / "quality"
@@ -51,7 +49,7 @@ _COLUMNS = {
     _RESULTS: (
         *("stream", "table", "run_id", "validated_at", "from_version", "table_version", "name", "severity"),
         *("success", "expectation", "column", "observed_value", "unexpected_count", "unexpected_percent"),
-        *("docs_path", "scope"),
+        *("docs_path", "masked_columns"),
     ),
     _RECONCILIATIONS: (
         *("stream", "table", "run_id", "reconciled_at", "range_from", "range_to"),
@@ -96,21 +94,24 @@ class Found:
     problems: tuple[str, ...] = ()
 
 
-def read_quality(settings: Settings, since: datetime, name: Name | None = None) -> Found:
+def read_quality(
+    settings: Settings, since: datetime, name: Name | None = None, *, readable: MayRead = any_dag
+) -> Found:
     """Read what is known of all tables, or of one.
 
     Args:
         settings: Where everything is.
         since: How far back, aware.
         name: The one table; None for all.
+        readable: Which DAGs the reader may read; tables of other streams are left out.
     """
-    reading = _Reading(Layout.of(settings), since, name)
+    reading = _Reading(Layout.of(settings), since, name, readable)
     validations = validations_of(reading.rows(_VALIDATIONS))
     results = results_of(reading.rows(_RESULTS))
     reconciliations = reconciliations_of(reading.rows(_RECONCILIATIONS))
     failures = failures_of(results, latest_of(validations))[:MOST_FAILURES]
     return Found(
-        known=_known(settings),
+        known=tuple(one for one in _known(settings) if readable(stream_dag(one.stream))),
         validations=validations,
         results=results,
         reconciliations=reconciliations,
@@ -125,12 +126,13 @@ def read_quality(settings: Settings, since: datetime, name: Name | None = None) 
 class _Reading:
     """One look at the tables. What is missing or broken is noted, and nothing is read of it."""
 
-    def __init__(self, layout: Layout, since: datetime, name: Name | None) -> None:
+    def __init__(self, layout: Layout, since: datetime, name: Name | None, readable: MayRead) -> None:
         self.missing: list[str] = []
         self.problems: list[str] = []
         self._layout = layout
         self._since = since
         self._name = name
+        self._readable = readable
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """The newest rows of a table."""
@@ -141,7 +143,8 @@ class _Reading:
             condition &= (pc.field("stream") == self._name.stream) & (pc.field("table") == self._name.table)
         elif table == _RESULTS:
             condition &= ~pc.field("success")
-        return self._read(table, _COLUMNS[table], condition, newest=_AT[table])
+        found = self._read(table, _COLUMNS[table], condition, newest=_AT[table])
+        return [row for row in found if self._readable(stream_dag(row["stream"]))]
 
     def _read(self, table: str, columns: Sequence[str], condition: Any, newest: str) -> list[dict[str, Any]]:
         from pyarrow.lib import ArrowException
@@ -215,7 +218,8 @@ class _Reading:
 
 
 def _first(dataset: ds.Dataset, condition: Any, number: int) -> list[dict[str, Any]]:
-    return list(dataset.head(number, columns=["row", "origin"], filter=condition).to_pylist())
+    columns = [one for one in ("row", "origin", "masked_columns") if one in dataset.schema.names]
+    return list(dataset.head(number, columns=columns, filter=condition).to_pylist())
 
 
 def _known(settings: Settings) -> tuple[Name, ...]:

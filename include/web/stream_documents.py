@@ -18,6 +18,7 @@ from include.settings import Settings
 from include.spec import StreamSpec, load_specs
 from include.spec_problems import Problem
 from include.storage import CorruptDocumentError, read_json
+from include.web.access import MayRead, any_dag, dags_of_operation, stream_dag
 from include.web.link import Link
 from include.web.stream_history import Sample, samples_of
 from include.web.stream_view import Documents
@@ -25,22 +26,30 @@ from include.web.stream_view import Documents
 _LOG = logging.getLogger(__name__)
 
 
-def read_streams(settings: Settings, *, past: bool = True) -> list[Documents]:
+def read_streams(settings: Settings, *, past: bool = True, readable: MayRead = any_dag) -> list[Documents]:
     """Read the documents of every stream that has a YAML file. One bad file never hides the others.
 
     Args:
         settings: Where everything is.
         past: Whether to read the history and look for reports, too, which takes longer than all the rest.
+        readable: Which DAGs the reader may read; streams of others are left out.
     """
-    specs, problems = _specs(settings.streams)
-    found = [_documents(settings, spec.stream, spec, (), past=past) for spec in specs]
+    specs, problems = known_specs(settings.streams)
+    read = functools.partial(_documents, settings, readable, past=past)
+    found = [read(spec.stream, spec, ()) for spec in specs if readable(stream_dag(spec.stream))]
     for file, of_file in groupby(problems, key=lambda problem: problem.file):
-        said = tuple(str(problem) for problem in of_file)
-        found.append(_documents(settings, Path(file).stem, None, said, past=past))
+        stream, said = Path(file).stem, tuple(str(problem) for problem in of_file)
+        if readable(stream_dag(stream)):
+            found.append(read(stream, None, said))
     return found
 
 
-def _specs(folder: Path) -> tuple[list[StreamSpec], list[Problem]]:
+def known_specs(folder: Path) -> tuple[list[StreamSpec], list[Problem]]:
+    """Every stream's YAML, and what is wrong with any; read when a file has changed.
+
+    Args:
+        folder: Where the files are.
+    """
     # Reading YAML takes longer than everything else together.
     files = sorted(path for path in folder.iterdir() if path.is_file())
     return _specs_of(
@@ -56,14 +65,20 @@ def _specs_of(
 
 
 def _documents(
-    settings: Settings, stream: str, spec: StreamSpec | None, problems: tuple[str, ...], *, past: bool
+    settings: Settings,
+    readable: MayRead,
+    stream: str,
+    spec: StreamSpec | None,
+    problems: tuple[str, ...],
+    *,
+    past: bool,
 ) -> Documents:
     layout = Layout.of(settings)
     told = Documents(
         stream=stream,
         description=spec.description if spec else "",
         limits=thresholds_of(spec) if spec else None,
-        links=_links(layout, stream, spec) if past else (),
+        links=_links(layout, readable, stream, spec) if past else (),
         samples=_history(layout, stream) if past else (),
         problems=problems,
     )
@@ -101,11 +116,11 @@ def _history(layout: Layout, stream: str) -> tuple[Sample, ...]:
         return ()
 
 
-def _links(layout: Layout, stream: str, spec: StreamSpec | None) -> tuple[Link, ...]:
+def _links(layout: Layout, readable: MayRead, stream: str, spec: StreamSpec | None) -> tuple[Link, ...]:
     """Where to read on, relative to the page, so that it works below any base path."""
     dag = Link("DAG", f"../../dags/{quote(f'stream_{stream}', safe='')}", f"stream_{stream}", outer=True)
     try:
-        more = [_newest_operation(layout, stream), _newest_validation(layout, spec)]
+        more = [_newest_operation(layout, readable, stream), _newest_validation(layout, spec)]
     except OSError as error:
         _LOG.warning("stream %s: its reports cannot be listed: %s", stream, error)
         more = []
@@ -113,11 +128,12 @@ def _links(layout: Layout, stream: str, spec: StreamSpec | None) -> tuple[Link, 
     return (dag, *(link for link in more if link), *(quality if spec and spec.quality else ()))
 
 
-def _newest_operation(layout: Layout, stream: str) -> Link | None:
+def _newest_operation(layout: Layout, readable: MayRead, stream: str) -> Link | None:
     folder = UPath(layout.operation_uri(stream, ""))
     names = sorted((entry.name for entry in folder.iterdir()), reverse=True) if folder.is_dir() else []
     for name in names:
-        if (folder / name / "index.html").exists():
+        dags = dags_of_operation(f"{stream}/{name}/index.html")
+        if dags and all(map(readable, dags)) and (folder / name / "index.html").exists():
             return Link("State report", f"../operations/{quote(stream)}/{quote(name)}/index.html", name)
     return None
 

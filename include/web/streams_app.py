@@ -1,9 +1,9 @@
-"""Serves the operator's page: every stream as it is now, to people who are logged in."""
+"""Serves the operator's page: as they are now, the streams whose DAGs a person may read."""
 
 # No `from __future__ import annotations`: FastAPI could not resolve the types that are imported late.
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from include.settings import Settings
 from include.web.logged_in import SAFE_HEADERS, LateApp, logged_in_app
@@ -22,9 +22,11 @@ def streams_app() -> LateApp:
 
 def create_app() -> "FastAPI":
     """Build it; the page is read anew for each request."""
-    from fastapi import Query
+    from airflow.api_fastapi.core_api.security import get_user
+    from fastapi import Depends, Query
     from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
+    from include.web.access import may_read
     from include.web.stream_documents import read_streams
     from include.web.streams_page import MOST_HOURS, content_policy, render
 
@@ -37,8 +39,10 @@ def create_app() -> "FastAPI":
 
     # Not a coroutine: files are read, and the server's other pages must not wait for them.
     @app.get("/index.html")
-    def page(hours: Annotated[int, Query(ge=1, le=MOST_HOURS)] = 6) -> Response:
-        read = read_streams(Settings())
+    def page(
+        user: Annotated[Any, Depends(get_user)], hours: Annotated[int, Query(ge=1, le=MOST_HOURS)] = 6
+    ) -> Response:
+        read = read_streams(Settings(), readable=may_read(user))
         return HTMLResponse(render(read, datetime.now(UTC), hours), headers=headers)
 
     return app

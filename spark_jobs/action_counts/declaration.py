@@ -54,4 +54,5 @@ JOB = StreamJob(
     state_version=STATE_SCHEMA_VERSION,
     logic=_logic,
     outputs=(Output(CurrentCount, ACTION_COUNTS),),
+    plain_fields=("action",),
 )

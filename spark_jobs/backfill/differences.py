@@ -16,6 +16,7 @@ from spark_jobs.backfill.explaining import EVENTS, EVENTS_DDL, IN_ALL, Explainin
 from spark_jobs.backfill.reach import Span
 from spark_jobs.backfill.request import BackfillError
 from spark_jobs.backfill.tables import replace_table
+from spark_jobs.quality.masking import mask
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -46,7 +47,7 @@ class Difference:
         different: Those of them that differ.
         sure: Those of them of which nothing else than an error can be the reason.
         kinds: How many differ in which way.
-        shown: Some of the rows that only one side has.
+        shown: Some of the rows that only one side has, with personal values masked.
     """
 
     only_live: int = 0
@@ -72,12 +73,14 @@ class Comparing:
         span: Which rows.
         sure: In which part of it a difference can only be an error; None in none.
         explaining: Where the events are.
+        secret: By which values of the rows that are shown are masked.
     """
 
     spark: SparkSession
     span: Span
     sure: Span | None
     explaining: Explaining
+    secret: str
 
     def compare(self, table: Table, *, live_uri: str, uri: str, into: str) -> Difference:
         """Compare the recomputed rows with the live ones of the same span.
@@ -106,7 +109,7 @@ class Comparing:
         replace_table(found, into, ())
         only_live.unpersist()
         only_made.unpersist()
-        return _counted(self.spark.read.format("delta").load(into), table, made.count())
+        return _counted(self.spark.read.format("delta").load(into), table, made.count(), self.secret)
 
     def _sides(self, table: Table, live_uri: str, uri: str) -> tuple[DataFrame, DataFrame, DataFrame]:
         """The live table, what of it is compared, and what that is compared with."""
@@ -201,7 +204,7 @@ def _ddl(table: Table) -> str:
     )
 
 
-def _counted(written: DataFrame, table: Table, made: int) -> Difference:
+def _counted(written: DataFrame, table: Table, made: int, secret: str) -> Difference:
     """What there is in a table of differences."""
     live, backfill, kinds, sure = 0, 0, Counter[str](), 0
     for row in written.groupBy(_ONLY_IN, _KIND, _SURE).count().collect():
@@ -214,11 +217,22 @@ def _counted(written: DataFrame, table: Table, made: int) -> Difference:
     order: list[Column] = [F.col(table.came_at), F.col(_ONLY_IN).desc(), *map(F.col, table.current_by)]
     order = [F.col(_SURE).desc(), *order]
     shown = [
-        {name: _plain(value) for name, value in row.asDict().items()}
+        {
+            name: _masked(value, secret) if name in table.personal else _plain(value)
+            for name, value in row.asDict().items()
+        }
         for row in written.drop(_SURE, EVENTS, IN_ALL).orderBy(*order).limit(SHOWN).collect()
     ]
     different = kinds.total()
     return Difference(live, backfill, made - backfill + different, different, sure, dict(kinds), shown)
+
+
+def _masked(value: Any, secret: str) -> str | None:
+    """A text or bytes, or a list of them, by whose masks the rows of one person are told from others'."""
+    if value is None:
+        return None
+    found = value if isinstance(value, list) else [value]
+    return ", ".join("" if one is None else mask(secret, one) for one in found)
 
 
 def _plain(value: Any) -> Any:

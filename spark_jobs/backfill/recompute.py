@@ -26,6 +26,7 @@ from spark_jobs.backfill.reach import (
 from spark_jobs.backfill.reading import Moments, Reading, reading
 from spark_jobs.backfill.request import BackfillError, Recomputable, Request
 from spark_jobs.backfill.tables import write_table
+from spark_jobs.quality.masking import secret_of_this_run
 from spark_jobs.runtime import generations
 from spark_jobs.runtime.batch_steps import READY, Report
 from spark_jobs.runtime.checkpoint import Checkpoint
@@ -55,7 +56,7 @@ def recompute(spark: SparkSession, request: Request, job: Recomputable, say: Rep
     look = _Looking(spark, request, job, raw, landed).look(say)
     how = replace(look.how, event=Moments(fold_of(job, request.config, request.chain_ms)))
     explaining = Explaining(look.records, how, job.key.name, request.config.topic)
-    comparing = Comparing(spark, request.span, look.basis.sure, explaining)
+    comparing = Comparing(spark, request.span, look.basis.sure, explaining, secret_of_this_run())
     tables: list[dict[str, Any]] = []
     for output in job.outputs:
         table = output.table

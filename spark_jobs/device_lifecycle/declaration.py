@@ -25,7 +25,12 @@ DEVICE_ALERTS = Table(
     "device_alerts",
     "One device that went offline, or that came back",
     (
-        Column("alert_id", "string", "Identity, from the device and the reading: the same on every run"),
+        Column(
+            "alert_id",
+            "string",
+            "Identity, from the device and the reading: the same on every run",
+            derived_from=("device_id",),
+        ),
         Column("device_id", "string", "The device"),
         Column("kind", "string", "OFFLINE or BACK_ONLINE"),
         Column("raised_at", "timestamp", "Event time: when the silence was too long, or of the next reading"),
@@ -87,4 +92,5 @@ JOB = StreamJob(
     state_version=STATE_SCHEMA_VERSION,
     logic=_logic,
     outputs=(Output(DeviceAlert, DEVICE_ALERTS), Output(DeviceStatus, DEVICE_STATUS)),
+    plain_fields=("status", "said", "error_code"),
 )

@@ -23,7 +23,12 @@ MAX_VALUE = 1e12
 """So that a sum has room for more events than a window can ever hold: ten to the power of sixteen."""
 
 _WINDOW = (
-    Column("window_id", "string", "Identity, from the user and the window: the same on every run"),
+    Column(
+        "window_id",
+        "string",
+        "Identity, from the user and the window: the same on every run",
+        derived_from=("user_id", "window_start", "window_end"),
+    ),
     Column("user_id", "string", "The user", personal=True),
     Column("window_start", "timestamp", "Begin of the window; an event at it is inside"),
     Column("window_end", "timestamp", "End of the window; an event at it is outside"),

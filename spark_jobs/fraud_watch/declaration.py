@@ -27,7 +27,12 @@ FRAUD_ALERTS = Table(
     "fraud_alerts",
     "One alert about one account",
     (
-        Column("alert_id", "string", "Identity, from the account and the event: the same on every run"),
+        Column(
+            "alert_id",
+            "string",
+            "Identity, from the account and the event: the same on every run",
+            derived_from=("account_id",),
+        ),
         Column("account_id", "string", "The account", personal=True),
         Column("kind", "string", "SUSPICIOUS or FLAGGED: the state the account came into"),
         Column("raised_at", "timestamp", "Event time of the event that raised it"),
@@ -44,7 +49,12 @@ FRAUD_SUMMARIES = Table(
     "fraud_summaries",
     "One account that is watched no longer",
     (
-        Column("summary_id", "string", "Identity, from the account and its first transaction"),
+        Column(
+            "summary_id",
+            "string",
+            "Identity, from the account and its first transaction",
+            derived_from=("account_id",),
+        ),
         Column("account_id", "string", "The account", personal=True),
         Column("state", "string", "State it was in at the end: watching, suspicious or flagged"),
         Column("opened_at", "timestamp", "Time of the first transaction"),
@@ -95,4 +105,5 @@ JOB = StreamJob(
     state_version=STATE_SCHEMA_VERSION,
     logic=_logic,
     outputs=(Output(FraudAlert, FRAUD_ALERTS), Output(FraudSummary, FRAUD_SUMMARIES)),
+    plain_fields=("name",),
 )

@@ -26,7 +26,12 @@ INTRUSION_ALERTS = Table(
     "intrusion_alerts",
     "One complete pattern of one source",
     (
-        Column("alert_id", "string", "Identity, from source, pattern and events: the same on every run"),
+        Column(
+            "alert_id",
+            "string",
+            "Identity, from source, pattern and events: the same on every run",
+            derived_from=("source_ip", "pattern", "event_ids", "event_times"),
+        ),
         Column("source_ip", "string", "The source", personal=True),
         Column("pattern", "string", "Name of the pattern"),
         Column("started_at", "timestamp", "Event time of the first step"),
@@ -64,4 +69,5 @@ JOB = StreamJob(
     state_version=STATE_SCHEMA_VERSION,
     logic=_logic,
     outputs=(Output(IntrusionAlert, INTRUSION_ALERTS),),
+    plain_fields=("kind",),
 )

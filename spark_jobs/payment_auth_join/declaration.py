@@ -26,7 +26,10 @@ PAYMENT_AUTHENTICATIONS = Table(
     "One transaction, with the first authentication around it",
     (
         Column(
-            "payment_id", "string", "Identity, from the account and the transaction: the same on every run"
+            "payment_id",
+            "string",
+            "Identity, from the account and the transaction: the same on every run",
+            derived_from=("account_id", "transaction_id"),
         ),
         Column("account_id", "string", "The account", personal=True),
         Column("transaction_id", "string", "Id of the transaction's event"),

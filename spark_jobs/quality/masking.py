@@ -23,9 +23,12 @@ _VIEW = "stateward_mask"
 _SECRET = "__stateward_mask"
 
 
-def secret_of_the_environment() -> str | None:
-    """Return the installation's secret, if whoever started this process has given it."""
-    return os.environ.get(SECRET_VARIABLE) or None
+def secret_of_this_run() -> str:
+    """Return the installation's secret, if whoever started this process has given it.
+
+    Without it a secret of this process alone, under which rows of two runs cannot be compared.
+    """
+    return os.environ.get(SECRET_VARIABLE) or secrets.token_hex(32)
 
 
 def mask(secret: str, value: str | bytes) -> str:
@@ -40,12 +43,11 @@ class Veil:
 
     Args:
         spark: the session.
-        secret: the installation's; None is one of this run alone, under which rows of two runs cannot be
-            compared.
+        secret: `secret_of_this_run`.
     """
 
-    def __init__(self, spark: SparkSession, secret: str | None) -> None:
-        row = spark.createDataFrame([(secret or secrets.token_hex(32),)], "secret string")
+    def __init__(self, spark: SparkSession, secret: str) -> None:
+        row = spark.createDataFrame([(secret,)], "secret string")
         row.createOrReplaceTempView(_VIEW)
 
     def over(self, frame: DataFrame, personal: Collection[str]) -> DataFrame:

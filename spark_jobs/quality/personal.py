@@ -33,7 +33,7 @@ _BLIND = frozenset(
 
 
 def personal_columns(stream: str, table: str, types: Mapping[str, str]) -> frozenset[str]:
-    """Return the columns of a table whose values people must not read.
+    """Return the columns of a table that people see masked: personal ones, and what is derived from them.
 
     Of a column that no declaration knows, nobody has said that it is harmless: it is personal if it is text
     or bytes.
@@ -44,7 +44,7 @@ def personal_columns(stream: str, table: str, types: Mapping[str, str]) -> froze
         types: the columns that the table has now, and their types as Spark names them.
     """
     declared = declared_table(stream, table)
-    known = {column.name: column.personal for column in declared.columns} if declared else {}
+    known = {column.name: column.name in declared.personal for column in declared.columns} if declared else {}
     return frozenset(name for name, kind in types.items() if known.get(name, _may_be_personal(kind)))
 
 
@@ -80,8 +80,8 @@ def complaint(expectations: Iterable[Expectation], personal: frozenset[str]) -> 
         if (found := sorted(named & personal)) and one.type not in _BLIND:
             return (
                 f"expectation {one.name!r} looks into values of {', '.join(found)}, which the stream declares"
-                f" personal, so that they are masked. Of such a column these can be expected:"
-                f" {', '.join(sorted(_BLIND))}. What a value has to look like belongs into the"
+                f" personal or derived from what is, so that they are masked. Of such a column these can be"
+                f" expected: {', '.join(sorted(_BLIND))}. What a value has to look like belongs into the"
                 " stream's admission rules (`Field`)."
             )
     return None

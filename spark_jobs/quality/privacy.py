@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_jobs.quality.masking import Veil, secret_of_the_environment
+from spark_jobs.quality.masking import Veil, secret_of_this_run
 from spark_jobs.quality.personal import complaint, personal_columns
 from spark_jobs.quality.span import ValidationError
 
@@ -57,4 +57,4 @@ def privacy_of(spark: SparkSession, suite: Suite, stream: str, frames: Frames) -
     personal = personal_columns(stream, suite.table, dict(frames.table.dtypes))
     if found := complaint(suite.expectations, personal):
         raise ValidationError(f"{stream}: suite {suite.name}: {found}")
-    return Privacy(stream, suite.table, Veil(spark, secret_of_the_environment()), personal)
+    return Privacy(stream, suite.table, Veil(spark, secret_of_this_run()), personal)

@@ -45,6 +45,7 @@ QUARANTINE = Table(
         Column("copies", "long", "How many such rows there are, alike in every column"),
         Column("origin", "string", "Where it came from, as JSON (docs/quality.md)"),
         Column("quarantined_at", "timestamp", "When it was validated"),
+        Column("masked_columns", "string", "Columns that are masked in row, as a list in JSON"),
     ),
     ("stream",),
 )
@@ -258,6 +259,7 @@ def _write(uri: str, facts: Facts, rows: DataFrame) -> None:
         "run_id": facts.run_id,
         "suite": facts.suite,
         "quarantined_at": facts.validated_at,
+        "masked_columns": json.dumps(sorted(facts.personal)),
     }
     known = rows.withColumns({name: F.lit(value) for name, value in same.items()})
     whole = known.select(*(F.col(one.name).cast(one.type).alias(one.name) for one in QUARANTINE.columns))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.quality.kept import REAL, TEXT, TIME, TRUTH, WHOLE, append_once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from pyspark.sql import DataFrame
 
@@ -37,6 +37,7 @@ _FIELDS = {
     "scope": TEXT,
     "as_of": TIME,
     "arguments": TEXT,
+    "masked_columns": TEXT,
 }
 SAMPLE_ROWS = 5
 
@@ -50,10 +51,26 @@ def sample_of(breaking: DataFrame | None) -> str | None:
 
 
 def write_results(
-    uri: str, validation: Validation, outcomes: Iterable[tuple[Outcome, str | None]], docs_path: str
+    uri: str,
+    validation: Validation,
+    outcomes: Iterable[tuple[Outcome, str | None]],
+    docs_path: str,
+    masked: Collection[str],
 ) -> None:
-    """Append the outcomes, with their failing rows, to the Delta table at `uri`, once per `run_id`."""
-    rows = [_row(validation, outcome, sample, docs_path) for outcome, sample in outcomes]
+    """Append the outcomes, with their failing rows, to the Delta table at `uri`, once per `run_id`.
+
+    Args:
+        uri: the table `quality_results`.
+        validation: what was validated.
+        outcomes: each with a sample of its failing rows, as JSON.
+        docs_path: its page below the folder of Data Docs.
+        masked: columns whose values are masked in all of this.
+    """
+    columns = json.dumps(sorted(masked))
+    rows = [
+        {**_row(validation, outcome, sample, docs_path), "masked_columns": columns}
+        for outcome, sample in outcomes
+    ]
     append_once(uri, _FIELDS, rows, f"quality/{validation.stream}/{validation.table}/{validation.run_id}")
 
 

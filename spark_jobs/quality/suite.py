@@ -97,7 +97,7 @@ def load_suite(path: Path) -> Suite:
         document = yaml.safe_load(text)
     except FileNotFoundError:
         raise SuiteError(
-            f"{path}: no such suite. Add it, or correct quality.suite in the stream's YAML."
+            f"{path}: no such suite. Add it, or take the table out of quality.tables in the stream's YAML."
         ) from None
     except yaml.YAMLError as error:
         raise SuiteError(f"{path}: not valid YAML: {error}") from error

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.quality.personal import declared_table
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -24,7 +26,7 @@ class ColumnProfile:
     Attributes:
         type: as Delta names it, without its details: `string`, `decimal`, `array`.
         nulls: rows without a value.
-        values: all its values, sorted, when it is text with few of them.
+        values: all its values, sorted, when it is text with few of them and tells of no person.
         minimum: the smallest number; None when it holds something else, or nothing.
         is_unique: whether every row has a value of its own.
     """
@@ -66,7 +68,11 @@ def profile(uri: str, table: str) -> Profile:
     opened = DeltaTable(uri)
     rows = opened.to_pyarrow_dataset().head(MOST_ROWS)
     types = {field.name: _kind(field.type) for field in opened.schema().fields}
-    columns = tuple(_column(name, kind, rows.column(name)) for name, kind in types.items())
+    declared = declared_table("", table)
+    personal = declared.personal if declared else frozenset()
+    columns = tuple(
+        _column(name, kind, rows.column(name), is_personal=name in personal) for name, kind in types.items()
+    )
     times = [name for name, kind in types.items() if kind == "timestamp"]
     return Profile(table, opened.version(), rows.num_rows, columns, _ordered(rows, times))
 
@@ -76,12 +82,12 @@ def _kind(delta_type: Any) -> str:
     return str(delta_type.type).partition("(")[0]
 
 
-def _column(name: str, kind: str, values: pa.ChunkedArray) -> ColumnProfile:
+def _column(name: str, kind: str, values: pa.ChunkedArray, *, is_personal: bool) -> ColumnProfile:
     import pyarrow.compute as pc
 
     is_countable = kind in ("string", "long", "integer")
     distinct = pc.count_distinct(values, mode="only_valid").as_py() if is_countable else 0
-    few = kind == "string" and 0 < distinct <= MOST_VALUES and distinct * 2 <= len(values)
+    few = kind == "string" and not is_personal and 0 < distinct <= MOST_VALUES and distinct * 2 <= len(values)
     found = pc.min(values).as_py() if kind in ("long", "integer", "double", "decimal") else None
     return ColumnProfile(
         name=name,

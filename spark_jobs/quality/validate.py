@@ -126,7 +126,7 @@ def validate(
     if suite.table != request.table:
         raise ValidationError(
             f"{request.stream}: suite {suite.name} is for table {suite.table}, not {request.table}."
-            " Correct quality.suite in the stream's YAML."
+            f" Correct `table` in {request.suite_file}."
         )
     return list(_validate(session, request, suite, now or datetime.now(UTC)).outcomes)
 
@@ -155,7 +155,7 @@ def _validate(
     seen = replace(done, frames=shown)
     sampled = [(outcome, results.sample_of(seen.breaking_frame(outcome))) for outcome in outcomes]
     hold_back(done, privacy, request.results_uri)
-    results.write_results(request.results_uri, validation, sampled, docs_path)
+    results.write_results(request.results_uri, validation, sampled, docs_path, privacy.personal)
     # Last, because its row says that these versions are validated and where their page is.
     records.write(validation, outcomes, docs_path)
     return done

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
+from spark_jobs.raw_events.headers import headers_of
 from spark_jobs.raw_events.model import RawRecord
 from spark_jobs.runtime.landing_job import LandingJob
+from spark_jobs.runtime.rows import FIRST_MS, LAST_MS
 from spark_jobs.runtime.stream_job import Output
 from spark_jobs.runtime.tables import Column, Table
 
@@ -29,15 +31,21 @@ RAW_EVENTS = Table(
         Column(
             "header_values", "array<binary>", "Raw values of the headers, in the same order", personal=True
         ),
+        Column(
+            "record_timestamp_ms",
+            "long",
+            "Kafka's timestamp as it is, ms, where it is outside of the years 1 to 9999; otherwise null",
+        ),
     ),
     partition_by=("topic", "date"),
 )
 
 
 def _row(message: Message) -> RawRecord:
-    record_ms = message.timestamp()[1]
-    # A consumer gives pairs; the client's types allow what a producer may give as well.
-    headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
+    raw_ms = message.timestamp()[1]
+    # A producer may have stamped its records in micro- or nanoseconds; a partition has to have a date.
+    record_ms = min(max(raw_ms, FIRST_MS), LAST_MS)
+    headers = headers_of(message)
     return RawRecord(
         message.topic() or "",
         message.partition() or 0,
@@ -48,6 +56,7 @@ def _row(message: Message) -> RawRecord:
         message.value(),
         [name for name, _ in headers] or None,
         [value for _, value in headers] or None,
+        None if record_ms == raw_ms else raw_ms,
     )
 
 

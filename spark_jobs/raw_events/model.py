@@ -16,6 +16,7 @@ class RawRecord(NamedTuple):
         value: Raw value, or None.
         header_names: Names of the headers in their order, or None.
         header_values: Their raw values, in the same order.
+        raw_ms: Kafka's timestamp where ``record_ms`` is not it, but the nearest that a table can hold.
     """
 
     topic: str
@@ -27,3 +28,4 @@ class RawRecord(NamedTuple):
     value: bytes | None
     header_names: list[str] | None
     header_values: list[bytes | None] | None
+    raw_ms: int | None = None

@@ -22,7 +22,7 @@ from spark_jobs.runtime.codec import KeptCodec
 from spark_jobs.runtime.keyed import Kept, KeyLogic, advance, wake_up
 from spark_jobs.runtime.lanes import LANE_DATA_TICK, LANE_DEAD, LANE_EVENT, LANE_OTHER, PLACE_FIELDS
 from spark_jobs.runtime.outcome import Outcome
-from spark_jobs.runtime.state_cache import StateCache, partition_folder
+from spark_jobs.runtime.state_cache import StateCache
 from spark_jobs.runtime.state_log import StateLog
 from spark_jobs.runtime.state_step import StateStep
 from spark_jobs.runtime.stream_job import Output
@@ -178,5 +178,5 @@ class BucketProcessor(StatefulProcessor):
         if self._cache is None:
             context = TaskContext.get()
             partition = 0 if context is None else context.partitionId()
-            self._cache = StateCache(partition_folder(self._cache_root, self._checkpoint_uri, partition))
+            self._cache = StateCache(self._cache_root, self._checkpoint_uri, partition)
         return self._cache

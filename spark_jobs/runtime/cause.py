@@ -49,9 +49,14 @@ _LASTING = (
     ),
     (r"\[STREAMING_STATEFUL_OPERATOR_(?:NOT_MATCH_IN_STATE_METADATA|MISSING_STATE_DIRECTORY)\]", "state"),
     (r"\[STREAMING_(?:CHECKPOINT_MISSING_METADATA_FILE|UNFINISHED_REPARTITION_DETECTED)\]", "state"),
+    (r"spark_jobs\.runtime\.generations\.PointerError:", "state"),
     (r"spark_jobs\.runtime\.generations\.PendingOperationError:", "operation"),
     (r"spark_jobs\.runtime\.broker\.TopicMissingError:", "topic"),
-    (r"spark_jobs\.runtime\.(?:config\.ConfigError|kafka_client\.KafkaClientError):", "configuration"),
+    (
+        r"spark_jobs\.runtime\.(?:config\.ConfigError|kafka_client\.KafkaClientError"
+        r"|copy_folders\.CopyFolderError):",
+        "configuration",
+    ),
     (r"\[(?:INVALID_CONF_VALUE|INVALID_SPARK_CONFIG|CANNOT_MODIFY_STATIC_CONFIG)[.\]]", "configuration"),
     (r"spark_jobs\.runtime\.rows\.SchemaError:|_internal\.SchemaMismatchError:", "schema"),
 )

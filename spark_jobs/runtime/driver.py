@@ -22,7 +22,7 @@ from spark_jobs.runtime.lease import Lease, utc_now
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
 from spark_jobs.runtime.memory import MemoryGauge
 from spark_jobs.runtime.monitor import TopicMonitor
-from spark_jobs.runtime.parent import exit_with_jvm
+from spark_jobs.runtime.parent import ParentJvm
 from spark_jobs.runtime.progress import Position, Progress
 from spark_jobs.runtime.retries import FIRST_DELAY_S, LONGEST_DELAY_S, Retries
 from spark_jobs.runtime.status import StatusFile
@@ -64,22 +64,25 @@ class Driver:
     def run(self) -> int:
         """Run until drained, failed, or without the lease; returns the exit code."""
         signals.handle_in_python(self._ask)
-        exit_with_jvm(self._status)
+        jvm = ParentJvm()
+        jvm.exit_with_it(self._status)
         self._keeper.start()
         self._status.start_heartbeat(self._history.note)
         try:
             self._serve()
             ending = endings.drained(self._reason)
         except Exception as error:
-            ending = endings.ending_of(error, self._keeper.lost)
+            ending = endings.ending_of(jvm.blamed_for(error), self._keeper.lost)
             if ending.code == EXIT_FAILED:
                 _LOG.exception("stream %s failed", self._config.stream)
         self._leave(ending)
         return ending.code
 
     def _serve(self) -> None:
+        self._status.enter("checkpoint")
         self._enter_generation()
         require_start(self._job, self._config)
+        self._status.enter("session")
         spark = session.create_session(
             f"stateward-{self._config.stream}",
             self._config.state_partitions,
@@ -91,10 +94,12 @@ class Driver:
         )
         try:
             signals.handle_in_jvm(spark, self._ask)
+            self._status.enter("topics")
             partitions = self._ensure_topics()
             if partitions is None:
                 return
             query = StreamQuery(spark, self._job, self._config, partitions, self._keeper)
+            self._status.enter("tables")
             query.create_tables()
             self._monitor = TopicMonitor(
                 config=self._config,
@@ -107,6 +112,7 @@ class Driver:
                 ticks=self._job.ticks,
             )
             self._monitor.start()
+            self._status.enter("query")
             self._run_queries(query)
         finally:
             if self._monitor is not None:

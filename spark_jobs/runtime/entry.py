@@ -11,6 +11,7 @@ from spark_jobs.runtime.config import Config, ConfigError, load_config
 from spark_jobs.runtime.driver import Driver
 from spark_jobs.runtime.ending import EXIT_FAILED, EXIT_REFUSED
 from spark_jobs.runtime.identity import ProcessIdentity, driver_process
+from spark_jobs.runtime.landing_job import LandingJob
 from spark_jobs.runtime.lease import Lease, LeaseHeldError, utc_now
 from spark_jobs.runtime.refusal import record_bad_configuration, record_refusal
 from spark_jobs.runtime.status import StatusFile
@@ -31,6 +32,7 @@ def run(job: AnyJob, arguments: list[str]) -> int:
     process = driver_process()
     try:
         config = load_config(arguments[0])
+        require_topics(job, config)
     except (ConfigError, ValueError) as error:
         _LOG.error("%s", error)
         record_bad_configuration(arguments[0], process, error)
@@ -44,6 +46,20 @@ def run(job: AnyJob, arguments: list[str]) -> int:
         return EXIT_REFUSED
     status.update(epoch=epoch)
     return Driver(job, config, lease, status).run()
+
+
+def require_topics(job: AnyJob, config: Config) -> None:
+    """Make sure that the stream reads every topic it is given.
+
+    Raises:
+        ConfigError: It would read the first one only, and the lag would count all.
+    """
+    if len(config.topics) > 1 and not isinstance(job, LandingJob):
+        raise ConfigError(
+            f"stream {config.stream}: expected one topic, found {', '.join(config.topics)}: only a stream "
+            "that lands records as they are reads several. Set `source.topic` in the stream's YAML to one of "
+            "them, and make a stream for each of the others."
+        )
 
 
 def _lease(config: Config, process: ProcessIdentity) -> Lease:

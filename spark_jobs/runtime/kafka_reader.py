@@ -100,14 +100,16 @@ def _records(
 
 def _is_wanted(message: Message, left: dict[int, int], topic: str) -> bool:
     """Whether the message is a record of its range; notes the end of the range."""
-    partition, offset = message.partition(), message.offset()
-    assert partition is not None  # known of every message that was consumed
+    partition, offset, error = message.partition(), message.offset(), message.error()
+    if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        # The client asks for the coordinator of its group, which it does not need for what it is assigned.
+        return False
+    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+        raise _refusal(error, topic, partition)
+    assert partition is not None  # known of every record, and of every end of a partition
     assert offset is not None
     end = left.get(partition, -1)
-    error = message.error()
     if error is not None:
-        if error.code() != KafkaError._PARTITION_EOF:
-            raise _refusal(error, topic, partition)
         if offset >= end:
             left.pop(partition, None)
         return False
@@ -116,13 +118,15 @@ def _is_wanted(message: Message, left: dict[int, int], topic: str) -> bool:
     return offset < end
 
 
-def _refusal(error: KafkaError, topic: str, partition: int) -> RuntimeError:
+def _refusal(error: KafkaError, topic: str, partition: int | None) -> RuntimeError:
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
         return DataLossError(
             f"topic {topic}, partition {partition}: the records to be read next are no longer in Kafka "
             f"({error}). Its retention was shorter than the stream's absence. Restore the records, or see "
             "what is lost and go on after it: `stateward state skip <stream> --dry-run`."
         )
+    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        return ReadError(f"topic {topic}: the user of the Kafka clients may not Read it (docs/kafka.md)")
     return ReadError(f"topic {topic}, partition {partition}: {error}")
 
 

@@ -142,7 +142,10 @@ def _output(kind: str, rows: int, data: bytes) -> pa.RecordBatch:
 def row_id(*columns: Column | str) -> Column:
     """`keyed.row_id` of texts and whole numbers that are not null."""
     texts = [(F.col(column) if isinstance(column, str) else column).cast("string") for column in columns]
-    return F.substring(F.sha2(F.concat_ws("\0", *texts), 256), 1, 32)
+    lengths = [F.length(text).cast("string") for text in texts]
+    has_separator = reduce(lambda one, other: one | other, [text.contains("\0") for text in texts])
+    whole = F.when(has_separator, F.concat_ws("\0", *lengths, *texts)).otherwise(F.concat_ws("\0", *texts))
+    return F.substring(F.sha2(whole, 256), 1, 32)
 
 
 def event_instant(column: Column | str) -> Column:

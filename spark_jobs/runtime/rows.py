@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_jobs.runtime.tables import Table, arrow_schema
 
@@ -21,6 +22,9 @@ OUTPUT_SCHEMA = pa.schema([("kind", pa.string()), ("rows", pa.int64()), ("data",
 BOUND_NAMES = ("held_full", "folded_early", "below_floor", "ids_full", "ids_forgotten")
 """What the bounds of keys have cost: see `tables.BATCH_COUNTS`."""
 COUNT_NAMES = ("accepted", "dead", "late", "duplicates", "tick_records", "others", *BOUND_NAMES)
+
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""The years 1 to 9999: what every reader of Delta can hold (ms since 1970 UTC)."""
 
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 
@@ -42,7 +46,8 @@ def encode_rows(table: Table, rows: Sequence[tuple[Any, ...]]) -> bytes:
     Args:
         table: Where they belong.
         rows: Values in the order of `Table.row_columns`; timestamps as int milliseconds since 1970
-            UTC, or None.
+            UTC, or None. One beyond `FIRST_MS` or `LAST_MS` becomes that: a producer may have stamped a
+            record in nanoseconds, and the batch has to go on.
 
     Raises:
         SchemaError: A row has too few or too many values.
@@ -89,5 +94,8 @@ def decode_rows(data: bytes | memoryview | pa.Buffer) -> pa.Table:
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(kind):
-        return pa.array(values, _MILLISECONDS).cast(kind)
+        found = pa.array(values, pa.int64())
+        not_after = pc.min_element_wise(found, LAST_MS, skip_nulls=False)
+        within = pc.max_element_wise(not_after, FIRST_MS, skip_nulls=False)
+        return within.cast(_MILLISECONDS).cast(kind)
     return pa.array(values, kind)

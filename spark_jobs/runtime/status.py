@@ -88,6 +88,8 @@ class StatusFile:
             "state": "starting",
             "message": "",
             "cause": None,
+            "phase": None,
+            "phase_at": None,
             "epoch": None,
             "host": process.host,
             "pid": process.pid,
@@ -103,6 +105,10 @@ class StatusFile:
     def state(self) -> str:
         """The state last written."""
         return str(self._document["state"])
+
+    def enter(self, phase: str) -> None:
+        """Report the next phase of the start; a deadline of the control plane begins again with each."""
+        self.update(phase=phase, phase_at=iso(self._clock()))
 
     def update(self, **fields: Any) -> None:
         """Change fields and write the file; if that fails, the heartbeat tries again.

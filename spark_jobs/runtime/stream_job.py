@@ -55,6 +55,8 @@ class StreamJob:
             by each of the rules. To be changed with `stateward state split` only.
         seed: From a row of a table to a key's first state (`stateward state seed`); None: by the names of
             the state's fields.
+        plain_fields: Text fields of the state and of events that tell of no person, besides those that have
+            the name of such a column: operations on the state show them, and mask all others.
         ticks: Whether ticks of its own move its watermark.
     """
 
@@ -74,6 +76,7 @@ class StreamJob:
     key_steps: tuple[KeyStep, ...] = ()
     only: tuple[KeyFilter, ...] = ()
     seed: SeedRule | None = None
+    plain_fields: tuple[str, ...] = ()
 
     @property
     def owner(self) -> Callable[[Any], str]:

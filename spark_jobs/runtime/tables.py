@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,8 +28,11 @@ class Column:
         name: Its name.
         type: A primitive type of Delta, or ``array<`` one ``>``.
         comment: What it means.
-        personal: Whether its values tell of one person, and are masked wherever people read of failing rows
+        personal: Whether its values tell of one person, and are masked wherever people look
             (docs/quality.md).
+        derived_from: Columns of the table from which its values are computed, such as those behind an id. A
+            hash of a personal value can be found by trying values out, so what is derived from a personal
+            column is masked like it.
 
     Raises:
         ValueError: It is personal, and of a type that has no masked form.
@@ -38,6 +42,7 @@ class Column:
     type: str
     comment: str
     personal: bool = False
+    derived_from: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.personal and self.type not in _MASKABLE:
@@ -66,6 +71,10 @@ class Table:
         partition_by: Partition columns.
         current_by: Columns by which the table has one current row; empty for a table that is appended to.
         came_at: The column with the event time at which a row came to be; empty if there is none.
+
+    Raises:
+        ValueError: A column is derived from one that the table does not have; or from a personal one, and is
+            of a type that has no masked form.
     """
 
     name: str
@@ -74,6 +83,32 @@ class Table:
     partition_by: tuple[str, ...] = ()
     current_by: tuple[str, ...] = ()
     came_at: str = ""
+
+    def __post_init__(self) -> None:
+        known = {column.name for column in self.columns}
+        for column in self.columns:
+            if unknown := sorted(set(column.derived_from) - known):
+                raise ValueError(
+                    f"table {self.name}: expected column {column.name} to be derived from columns of the "
+                    f"table, found {', '.join(unknown)}. Name the columns from which it is computed."
+                )
+            if column.name in self.personal and column.type not in _MASKABLE:
+                raise ValueError(
+                    f"table {self.name}: expected column {column.name}, which is derived from a personal "
+                    f"one, to be one of {', '.join(_MASKABLE)}, found {column.type}. Declare it as text."
+                )
+
+    @cached_property
+    def personal(self) -> frozenset[str]:
+        """The columns that people see masked: the personal ones, and what is derived from them."""
+        found = {column.name for column in self.columns if column.personal}
+        while more := {
+            column.name
+            for column in self.columns
+            if column.name not in found and found.intersection(column.derived_from)
+        }:
+            found |= more
+        return frozenset(found)
 
     def create(self, uri: str) -> None:
         """Create the table at ``uri``, or give one of an earlier release the columns it lacks."""

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from spark_jobs.runtime.codec import KeptCodec
+from spark_jobs.runtime.keyed import masked_key, without_key
 from spark_jobs.runtime.state_step import StateStep, chain
 
 _decode = msgspec.json.Decoder().decode
@@ -52,9 +53,9 @@ class Upgrade:
             return self._codec.encode(self._codec.decode(text))
         except Exception as error:
             raise UpgradeError(
-                f"key {key!r}: expected its state of version {of} to become one of version {self._version}, "
-                f"found {type(error).__name__}: {error}; correct STATE_STEPS in the stream's model.py. "
-                "Nothing was written."
+                f"key {masked_key(key)}: expected its state of version {of} to become one of version "
+                f"{self._version}, found {without_key(error, key)}; correct STATE_STEPS in the stream's "
+                "model.py. Nothing was written."
             ) from error
 
 

@@ -7,8 +7,11 @@ from math import ceil
 
 # What a partition may hold: it is loaded and copied as one when a task moves or a driver starts.
 _MOST_BYTES = 512 * 1024 * 1024
-# What one core folds of ordinary events, with room to catch up (docs/benchmarks.md has 30,000 at best).
-_RECORDS_PER_CORE = 15_000
+# Records a second that one core was measured to take (docs/tuning.md), by the fewest keys for which it
+# holds: 36,000 to 47,000 with 20,000 keys; with a million nearly every record is a look at a key of its own.
+_MEASURED_PER_CORE = ((1_000_000, 19_000), (0, 36_000))
+# The rest is room to catch up.
+_SHARE_OF_MEASURED = 0.75
 # Below it a batch spends its time on tasks and commits of partitions, not on records.
 _FEWEST_KEYS = 1_000
 # Buckets fall into partitions by a hash: with fewer of them a partition has twice as many as another.
@@ -70,12 +73,15 @@ def advise(measured: Measured) -> Advice:
 
 def _wanted(measured: Measured, reasons: list[str]) -> int:
     by_size = ceil(measured.state_bytes / _MOST_BYTES)
-    by_rate = ceil(measured.records_per_s / _RECORDS_PER_CORE)
+    capacity = next(rate for keys, rate in _MEASURED_PER_CORE if measured.keys >= keys)
+    per_core = capacity * _SHARE_OF_MEASURED
+    by_rate = ceil(measured.records_per_s / per_core)
     wanted = 1
     if by_rate > wanted:
         wanted = by_rate
         reasons.append(
-            f"{by_rate} for {measured.records_per_s:,.0f} records/s, at {_RECORDS_PER_CORE:,} for a core"
+            f"{by_rate} for {measured.records_per_s:,.0f} records/s, at {per_core:,.0f} for a core,"
+            f" three quarters of the {capacity:,} measured"
         )
     if by_rate > measured.cores:
         reasons.append(f"{measured.cores} cores are too few for that rate: more partitions alone do not help")

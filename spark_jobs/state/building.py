@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from spark_jobs.runtime import storage
+from spark_jobs.runtime import generations, storage
+from spark_jobs.runtime.generations import UNFINISHED
+from spark_jobs.runtime.lease import utc_now
 from spark_jobs.state.copying import remove, size_of
-
-UNFINISHED = "_unfinished.json"
-"""File in a target that is not finished, by which it is known that it may be thrown away."""
 
 
 @contextmanager
@@ -22,6 +21,7 @@ def unfinished(target_uri: str, made_of: Mapping[str, str | int]) -> Iterator[No
         target_uri: The folder.
         made_of: What the checkpoint is made of; for people.
     """
+    generations.pin(target_uri, utc_now())
     remove(target_uri)
     storage.write_json(f"{target_uri}/{UNFINISHED}", dict(made_of))
     yield

@@ -9,16 +9,14 @@ from pyspark.sql import functions as F
 from spark_jobs.runtime.keyed_state import keyed_state
 from spark_jobs.runtime.state_log import LOG_NAME
 from spark_jobs.state.checksums import StateDigests, digest_rows
-from spark_jobs.state.comparing import Comparison, State, compare_by, compare_entries
+from spark_jobs.state.comparing import KEYS, Comparison, Samples, State, compare_by, compare_entries
+from spark_jobs.state.masker import Masker
 from spark_jobs.state.steps import Report
 from spark_jobs.state.stores import StateReadError, readable
 from spark_jobs.state.variables import TIMERS, entries, variables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-KEYS = "newest state by key"
-"""Name under which the newest states of a keyed stream's keys are compared."""
 
 
 def compare(
@@ -29,6 +27,7 @@ def compare(
     *,
     by: Literal["entries", "keys"] = "entries",
     samples: int = 10,
+    masker: Masker | None = None,
 ) -> Comparison:
     """Compare two states.
 
@@ -39,17 +38,17 @@ def compare(
         report: Called with ``digest`` and ``compare``.
         by: ``entries``, all that Spark keeps, as it is stored; ``keys``, what a keyed stream's state means.
         samples: How many entries to show of each variable that differs.
+        masker: Masks them; None masks everything but numbers and times.
 
     Raises:
         StateReadError: One of them cannot be read, or is not the state of a keyed stream.
     """
-    if by == "keys":
-        return compare_keys(spark, left, right, report, samples)
-    return compare_entries(spark, left, right, report, samples)
+    compared = compare_keys if by == "keys" else compare_entries
+    return compared(spark, left, right, report, Samples(samples, masker or Masker()))
 
 
 def compare_keys(
-    spark: SparkSession, left: State, right: State, report: Report, samples: int = 10
+    spark: SparkSession, left: State, right: State, report: Report, samples: Samples
 ) -> Comparison:
     """Compare what two states of a keyed stream mean: the newest state of every key, and the timers.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from spark_jobs.state.checksums import StateDigests, digest_state
+from spark_jobs.state.masker import Masker
 from spark_jobs.state.steps import Report
 from spark_jobs.state.stores import StateReadError, in_words, readable
 from spark_jobs.state.variables import entries, variables
@@ -16,8 +17,37 @@ from spark_jobs.state.variables import entries, variables
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
+KEYS = "newest state by key"
+"""Name under which the newest states of a keyed stream's keys are compared."""
+
 # A chunk of a log may hold the states of a thousand keys.
 _LONGEST = 2000
+_LONGEST_READ = 20_000
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Which entries are shown of each variable that differs: how many, and what masks them."""
+
+    most: int
+    masker: Masker
+
+    def of(self, variable: str, row: Row) -> Sample:
+        """An entry as it is shown.
+
+        Args:
+            variable: Of which variable.
+            row: ``key string, left array<string>, right array<string>``.
+        """
+        is_key = variable == KEYS
+        key = self.masker.key(row["key"]) if is_key else self.masker.text(row["key"])
+        sides = (self._shown(row[side], row["key"] if is_key else None) for side in ("left", "right"))
+        return Sample(key[:_LONGEST], *sides)
+
+    def _shown(self, values: Sequence[str] | None, key: str | None) -> str | None:
+        if values is None:
+            return None
+        return "; ".join(self.masker.text(value, key) for value in values)[:_LONGEST]
 
 
 @dataclass(frozen=True)
@@ -83,7 +113,7 @@ class State:
 
 
 def compare_entries(
-    spark: SparkSession, left: State, right: State, report: Report, samples: int = 10
+    spark: SparkSession, left: State, right: State, report: Report, samples: Samples
 ) -> Comparison:
     """Compare all that Spark keeps: every operator, store and variable, timers included.
 
@@ -95,7 +125,7 @@ def compare_entries(
         left: One state.
         right: The other.
         report: Called with ``digest`` and ``compare``.
-        samples: How many entries to show of each variable that differs.
+        samples: Which entries to show of each variable that differs.
 
     Raises:
         StateReadError: One of them cannot be read.
@@ -117,7 +147,7 @@ def compare_by(
     *,
     digest: Callable[[State], StateDigests],
     rows: Callable[[State, list[str]], DataFrame],
-    samples: int,
+    samples: Samples,
 ) -> Comparison:
     """Compare two states by checksums first, and in full only the variables in which those differ.
 
@@ -127,7 +157,7 @@ def compare_by(
         report: Called with ``digest`` and ``compare``.
         digest: The checksums of a state, by variable.
         rows: From a state and names of variables to ``variable string, key string, value string``.
-        samples: How many entries to show of each variable that differs.
+        samples: Which entries to show of each variable that differs.
 
     Raises:
         StateReadError: One of them cannot be read.
@@ -150,7 +180,7 @@ def _of_suspects(
     states: tuple[State, State],
     rows: Callable[[State], DataFrame],
     names: list[str],
-    samples: int,
+    samples: Samples,
 ) -> list[Difference]:
     sides = [rows(state).cache() for state in states]
     try:
@@ -174,7 +204,7 @@ def _entries(spark: SparkSession, state: State, names: list[str]) -> DataFrame:
         return rows.select("variable", "key", "value")
 
 
-def _differences(left: DataFrame, right: DataFrame, names: list[str], samples: int) -> list[Difference]:
+def _differences(left: DataFrame, right: DataFrame, names: list[str], samples: Samples) -> list[Difference]:
     # A key is there once, except where a state is damaged; then how often counts as well.
     sides = [
         side.groupBy("variable", "key").agg(F.array_sort(F.collect_list("value")).alias(name))
@@ -198,7 +228,7 @@ def _differences(left: DataFrame, right: DataFrame, names: list[str], samples: i
         differing.unpersist()
 
 
-def _difference(differing: DataFrame, name: str, counts: Row | None, samples: int) -> Difference:
+def _difference(differing: DataFrame, name: str, counts: Row | None, samples: Samples) -> Difference:
     if counts is None:
         # One side has the variable, without an entry.
         return Difference(name, 0, 0, 0, ())
@@ -206,10 +236,13 @@ def _difference(differing: DataFrame, name: str, counts: Row | None, samples: in
     return Difference(name, *found, _samples(differing, name, samples))
 
 
-def _samples(differing: DataFrame, name: str, samples: int) -> tuple[Sample, ...]:
-    shown = [F.substring(F.array_join(side, "; "), 1, _LONGEST).alias(side) for side in ("left", "right")]
-    rows = differing.where(F.col("variable") == name).orderBy("key").limit(samples).select("key", *shown)
-    return tuple(Sample(row["key"], row["left"], row["right"]) for row in rows.collect())
+def _samples(differing: DataFrame, name: str, samples: Samples) -> tuple[Sample, ...]:
+    sides = [
+        F.transform(side, lambda value: F.substring(value, 1, _LONGEST_READ)).alias(side)
+        for side in ("left", "right")
+    ]
+    rows = differing.where(F.col("variable") == name).orderBy("key").limit(samples.most)
+    return tuple(samples.of(name, row) for row in rows.select("key", *sides).collect())
 
 
 def _entry_counts(digests: StateDigests) -> dict[str, int]:

@@ -13,6 +13,7 @@ from spark_jobs.runtime.generations import Generation
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.journal import Journal
 from spark_jobs.state.manifest import CHECKPOINT
+from spark_jobs.state.masker import Masker, masker_of
 from spark_jobs.state.request import Request
 from spark_jobs.state.setting_changes import changed_settings
 from spark_jobs.state.shelf import Shelf
@@ -55,6 +56,11 @@ class Context:
     def job(self) -> Any:
         """Its declaration: a `StreamJob`, `NativeJob` or `LandingJob`."""
         return self.job_of(self.stream)
+
+    @property
+    def masker(self) -> Masker:
+        """Masks what is shown of its keys and states, unless the request is to show them."""
+        return masker_of(self.job, shows_all=self.request.shows_all)
 
     def job_of(self, stream: str) -> Any:
         """The declaration of any stream.

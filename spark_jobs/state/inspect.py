@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from spark_jobs.runtime.keyed import masked_key
 from spark_jobs.runtime.stream_job import StreamJob
 from spark_jobs.state.bounds import Bound, bounds_of
 from spark_jobs.state.checkpoint_interval import Interval, interval
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.key_rule import rule_of
 from spark_jobs.state.keyed_variables import KEYS, keyed_variables, live_keys
-from spark_jobs.state.measures import Load, Variable, masked
+from spark_jobs.state.measures import Load, Variable
 from spark_jobs.state.native_variables import native_variable, row_count
 from spark_jobs.state.reading import readable
 from spark_jobs.state.retained import Retained, batch_times, is_retained, plans, retained, state_files
@@ -231,7 +232,7 @@ def spread(batches: list[int], most: int) -> list[int]:
 
 
 def _masked(variable: Variable) -> Variable:
-    return replace(variable, largest=tuple(replace(key, key=masked(key.key)) for key in variable.largest))
+    return replace(variable, largest=tuple(replace(key, key=masked_key(key.key)) for key in variable.largest))
 
 
 def _notes(found: Retained, variables: list[Variable], unreadable: int, has_times: bool) -> list[str]:

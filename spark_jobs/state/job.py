@@ -28,7 +28,7 @@ from spark_jobs.runtime import generations, storage
 from spark_jobs.runtime.batch_steps import DIFFERENT, DONE, ERROR, begin_log, say, tell
 from spark_jobs.runtime.broker import BrokerAwayError
 from spark_jobs.runtime.config import ConfigError
-from spark_jobs.runtime.generations import PendingOperationError
+from spark_jobs.runtime.generations import PendingOperationError, PointerError
 from spark_jobs.runtime.identity import host_identity
 from spark_jobs.runtime.lease import LeaseHeldError, utc_now
 from spark_jobs.runtime.native_job import NativeJob
@@ -46,7 +46,7 @@ from spark_jobs.state.shelf import Shelf
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_REFUSALS = (StateError, LeaseHeldError, PendingOperationError, BrokerAwayError, ConfigError)
+_REFUSALS = (StateError, LeaseHeldError, PendingOperationError, PointerError, BrokerAwayError, ConfigError)
 _TERMINATED = 143
 _WHILE_IT_RUNS = (
     "The stream runs. It has to be stopped for that; the DAG state_operations stops it and starts it again."
@@ -178,7 +178,7 @@ def write_result(request: Request, began: datetime, state: str, message: str, an
         "operation": request.operation,
         "verb": request.verb,
         "stream": request.config.stream,
-        "arguments": dict(request.arguments),
+        "arguments": request.shown_arguments,
         "dry_run": request.dry_run,
         "state": state,
         "message": message,

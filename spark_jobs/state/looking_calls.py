@@ -79,15 +79,17 @@ def _explain(context: Context) -> Answer:
     from spark_jobs.state.reading_pages import explanation_page
 
     arguments = context.request.arguments
-    found = explain(
-        context.spark(),
-        context.checkpoint(arguments["savepoint"]),
-        context.stream,
-        arguments["key"],
-        job=context.job,
-        config=context.request.config,
-        batch_id=arguments["batch"],
-        report=context.report,
+    found = context.masker.explanation(
+        explain(
+            context.spark(),
+            context.checkpoint(arguments["savepoint"]),
+            context.stream,
+            arguments["key"],
+            job=context.job,
+            config=context.request.config,
+            batch_id=arguments["batch"],
+            report=context.report,
+        )
     )
     has = "has a state" if found.entries else "has no state"
     history = [(one.batch_id, when(one.planned_ms), one.what) for one in found.history[-_SHOWN_CHANGES:]]
@@ -115,6 +117,7 @@ def _compare(context: Context) -> Answer:
         right,
         context.report,
         by="keys" if arguments["by_key"] else "entries",
+        masker=context.masker,
     )
     equal = found.equal
     names = [arguments[side] or "the current state" for side in ("left", "right")]

@@ -110,12 +110,6 @@ def largest(keys: Iterable[LargeKey], most: int) -> tuple[LargeKey, ...]:
     return tuple(heapq.nsmallest(most, keys, key=lambda large: (-large.bytes, large.key)))
 
 
-def masked(key: str) -> str:
-    """A key that may be a person's: its first two characters, if it has more than four, and its length."""
-    shown = key[:2] if len(key) > 4 else ""
-    return f"{shown}***({len(key)})"
-
-
 @dataclass(frozen=True)
 class Load:
     """What one partition or one bucket holds.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.runtime import generations
@@ -58,7 +58,7 @@ def migrate_call(context: Context) -> Answer:
         return Answer((line,), data={"changed": False})
     migration = migration_of(context, job, config, found)
     if context.request.dry_run:
-        return _would(context, reasons, migration.survey())
+        return _would(context, reasons, migration.survey().masked(context.masker))
     return _do(context, reasons, migration, joined(without_keys_and_states(found), now))
 
 
@@ -166,6 +166,7 @@ def _do(context: Context, reasons: list[str], migration: Migration, descriptor: 
     following = context.generation.following()
     context.journal.decide({"generation": following.number, "reasons": reasons})
     done = migration.run(following.uri)
+    survey = done.survey.masked(context.masker)
     write_descriptor(following.uri, descriptor)
     context.report("generation", f"{following.number} becomes the current one")
     generations.make_current(following, context.request.operation, context.clock())
@@ -173,12 +174,12 @@ def _do(context: Context, reasons: list[str], migration: Migration, descriptor: 
     return Answer(
         (
             f"{context.stream} is migrated: {'; '.join(reasons)}. Generation {following.number} counts.",
-            _counted(done.survey, "have changed", "were merged"),
+            _counted(survey, "have changed", "were merged"),
             f"There are {done.keys_after:,} keys now, each as it was computed, and where it is looked for.",
             f"Generation {context.generation.number} is still in {context.generation.uri}.",
         ),
         (
-            _examples(done.survey),
+            _examples(survey),
             Listing("Checksums, computed and found", ("bucket", "keys", "keys and states"), sums),
             Listing(
                 "Steps",
@@ -186,7 +187,7 @@ def _do(context: Context, reasons: list[str], migration: Migration, descriptor: 
                 [(step.name, step.seconds, step.bytes_written) for step in done.steps],
             ),
         ),
-        {"changed": True, "generation": following.number, **asdict(done)},
+        {"changed": True, "generation": following.number, **asdict(replace(done, survey=survey))},
     )
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from spark_jobs.runtime.keyed import masked_key
 from spark_jobs.state.errors import StateError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from spark_jobs.state.masker import Masker
 
 _SHOWN = 5
 _LONGEST = 500
@@ -47,6 +50,19 @@ class Survey:
     changed_states: int
     merged: int
     examples: tuple[Example, ...]
+
+    def masked(self, masker: Masker) -> Survey:
+        """The same as it is shown."""
+        shown = [
+            Example(
+                masker.key(one.old),
+                masker.key(one.key),
+                masker.text(one.before, one.old)[:_LONGEST],
+                masker.text(one.after, one.key)[:_LONGEST],
+            )
+            for one in self.examples
+        ]
+        return replace(self, examples=tuple(shown))
 
 
 def survey_of(stream: str, moved: DataFrame, before: DataFrame, *, merges: bool) -> Survey:
@@ -86,7 +102,9 @@ def _refused(stream: str, both: DataFrame) -> MigrationRefusedError:
         .limit(_SHOWN)
         .collect()
     )
-    named = "; ".join(f"{', '.join(map(repr, row['olds'][:_SHOWN]))} become {row['key']!r}" for row in met)
+    named = "; ".join(
+        f"{', '.join(map(masked_key, row['olds'][:_SHOWN]))} become {masked_key(row['key'])}" for row in met
+    )
     return MigrationRefusedError(
         f"stream {stream}: expected every key to become one of its own, found keys that meet: {named}. "
         "Give the KeyStep a function `merge`, or keys that stay apart. Nothing was changed."
@@ -98,10 +116,7 @@ def _examples(both: DataFrame) -> tuple[Example, ...]:
         rows = both.where(differs).orderBy("old").limit(_SHOWN).collect()
         if rows:
             return tuple(
-                Example(row["old"], row["key"], _shown(row["was"]), _shown(row["state"])) for row in rows
+                Example(row["old"], row["key"], bytes(row["was"]).decode(), bytes(row["state"]).decode())
+                for row in rows
             )
     return ()
-
-
-def _shown(text: bytes | bytearray) -> str:
-    return bytes(text).decode()[:_LONGEST]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
-from spark_jobs.runtime import storage
+from spark_jobs.runtime import generations, storage
 from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.runtime.lease import utc_now
 from spark_jobs.runtime.offsets import Offsets
 from spark_jobs.state import copying
 from spark_jobs.state.errors import StateError
@@ -32,6 +33,7 @@ def build(
         StateError: The copy is not what the manifest says.
         CopyError: A file cannot be read or written.
     """
+    generations.pin(target_uri, utc_now())
     copying.remove(target_uri)
     copied = {file.path: file.sha256 for file in copying.copy_checkpoint(copy_uri, target_uri)}
     for file in manifest.files:

@@ -15,7 +15,7 @@ from spark_jobs.runtime.admission import Seen, order
 from spark_jobs.runtime.codec import KeptCodec
 from spark_jobs.runtime.key_filter import KeyFilter, takes
 from spark_jobs.runtime.key_step import KeyStep
-from spark_jobs.runtime.keyed import Kept
+from spark_jobs.runtime.keyed import Kept, masked_key, without_key
 from spark_jobs.runtime.state_step import PlainState, StateStep
 from spark_jobs.runtime.upgrade import Upgrade
 from spark_jobs.state.key_rule import KeyRule
@@ -80,9 +80,9 @@ class Rekeyed:
             try:
                 key = step.key(key)
             except Exception as error:
-                raise self._error(old, step, f"{type(error).__name__}: {error}") from error
+                raise self._error(old, step, without_key(error, old)) from error
             if not isinstance(key, str) or not key:
-                raise self._error(old, step, repr(key))
+                raise self._error(old, step, "nothing" if key == "" else type(key).__name__)
         return str(key)
 
     def takes(self, key: str) -> bool:
@@ -122,7 +122,9 @@ class Rekeyed:
 
     def _merged(self, key: str, one: bytes, other: bytes) -> bytes:
         if self._merge is None:
-            raise RekeyError(f"stream {self._how.stream}: key {key!r} was several, and no step merges them")
+            raise RekeyError(
+                f"stream {self._how.stream}: key {masked_key(key)} was several, and no step merges them"
+            )
         plain, further = _decode(one).get("state"), _decode(other).get("state")
         states = [state for state in (plain, further) if state is not None]
         try:
@@ -130,9 +132,9 @@ class Rekeyed:
             return self._codec.encode(self._kept(one, other, state))
         except Exception as error:
             raise RekeyError(
-                f"stream {self._how.stream}: key {key!r} was several: expected the merge of their states to "
-                f"be a state of version {self._how.state_version}, found {type(error).__name__}: {error}; "
-                "correct it in the stream's KeyStep. Nothing was changed."
+                f"stream {self._how.stream}: key {masked_key(key)} was several: expected the merge of their "
+                f"states to be a state of version {self._how.state_version}, found "
+                f"{without_key(error, key)}; correct it in the stream's KeyStep. Nothing was changed."
             ) from error
 
     def _kept(self, one: bytes, other: bytes, state: PlainState | None) -> Kept[Any, Any]:
@@ -151,8 +153,8 @@ class Rekeyed:
 
     def _error(self, old: str, step: KeyStep, found: str) -> RekeyError:
         return RekeyError(
-            f"stream {self._how.stream}: key {old!r}: expected KeyStep({step.of}, ...) to give a text that "
-            f"is not empty, found {found}; correct it. Nothing was changed."
+            f"stream {self._how.stream}: key {masked_key(old)}: expected KeyStep({step.of}, ...) to give a "
+            f"text that is not empty, found {found}; correct it. Nothing was changed."
         )
 
 

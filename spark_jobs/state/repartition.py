@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_jobs.runtime import storage
-from spark_jobs.state.building import UNFINISHED, Step, Steps, unfinished
+from spark_jobs.runtime.generations import UNFINISHED
+from spark_jobs.state.building import Step, Steps, unfinished
 from spark_jobs.state.checksums import Placement, StateDigests, survey
-from spark_jobs.state.comparing import Difference, State, compare_entries
+from spark_jobs.state.comparing import Difference, Samples, State, compare_entries
 from spark_jobs.state.copying import copy_checkpoint, paths_in
 from spark_jobs.state.errors import StateError
+from spark_jobs.state.masker import Masker
 from spark_jobs.state.soundness import ROCKSDB, Sound, examine
 from spark_jobs.state.steps import Report
 from spark_jobs.state.stores import format_of, in_words
@@ -184,7 +186,7 @@ def _prove(
     problems += _misplaced(placement)
     if after != before:
         found = compare_entries(
-            spark, State(source_uri), State(target_uri), lambda *step: None, samples=_SHOWN
+            spark, State(source_uri), State(target_uri), lambda *step: None, Samples(_SHOWN, Masker())
         )
         problems += [_shown(difference) for difference in found.differences]
         problems = problems or ["the checksums differed, and did not when they were taken again"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.config import Config, parse_config
+from spark_jobs.runtime.keyed import masked_key
 from spark_jobs.state.errors import StateError
 
 VERSION = 1
@@ -38,6 +39,8 @@ class Request:
         operations_uri: Folder of all operations on the stream; empty if it is not known.
         logs_uri: Folder of their logs; likewise.
         other: Another stream that the operation is about, as a driver of it would be started now.
+        personal_arguments: Names of arguments that are masked in the result.
+        seed_roots: URIs of the folders below which a seed's table may lie.
     """
 
     operation: str
@@ -59,6 +62,23 @@ class Request:
     operations_uri: str = ""
     logs_uri: str = ""
     other: Config | None = None
+    personal_arguments: Sequence[str] = ()
+    seed_roots: Sequence[str] = ()
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether keys and personal values are shown in full."""
+        return bool(self.arguments.get("show_keys"))
+
+    @property
+    def shown_arguments(self) -> dict[str, Any]:
+        """The arguments as people see them."""
+        return {
+            name: masked_key(value)
+            if name in self.personal_arguments and isinstance(value, str) and not self.shows_all
+            else value
+            for name, value in self.arguments.items()
+        }
 
     @property
     def stamp(self) -> str:

@@ -15,15 +15,15 @@ from spark_jobs.runtime.session import start_coordinator
 from spark_jobs.state.bucket_states import STATES_SCHEMA, Sums
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.first_states import FirstStates
+from spark_jobs.state.masker import Masker
+from spark_jobs.state.seed_table import without_values
 from spark_jobs.state.seeding import Seeded, Seeding, missing_columns
 from spark_jobs.state.steps import Report
-from spark_jobs.state.stores import in_words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SHOWN = 5
-_LONGEST = 200
 _SEEDED_DDL = "bucket int, key string, state binary, wake_ms bigint, wrong string, skipped boolean"
 _SEEDED_SCHEMA = pa.schema([*STATES_SCHEMA, ("wrong", pa.string()), ("skipped", pa.bool_())])
 
@@ -44,7 +44,7 @@ class SeedSurvey:
         rows: How many rows.
         keys: How many of them become the state of a key.
         skipped: How many have none, by the stream's function.
-        examples: The first keys, and what is kept for them as JSON.
+        examples: The first keys, and what is kept for them as JSON, as they are shown.
     """
 
     rows: int
@@ -73,6 +73,7 @@ class Seed:
         partitions: How many its state is to have.
         state_version: Of the stream.
         report: Called with ``check``, ``write`` and ``prove``.
+        masker: Masks what is shown of keys and states.
     """
 
     spark: SparkSession
@@ -82,6 +83,7 @@ class Seed:
     partitions: int
     state_version: int
     report: Report
+    masker: Masker
 
     def survey(self) -> SeedSurvey:
         """Look at every row; nothing is written.
@@ -126,9 +128,9 @@ class Seed:
             gone += missing_columns(self.how.rule.state_type, columns)
         if gone:
             raise SeedRefusedError(
-                f"stream {self.stream}: expected columns {', '.join(gone)} in the table, found "
-                f"{', '.join(columns)}. Name the key's columns with --key, give the table a column for each "
-                "field of the state, or declare `seed` in the stream's declaration. Nothing was changed."
+                f"stream {self.stream}: expected columns {', '.join(gone)} in the table, found none of that "
+                "name. Name the key's columns with --key, give the table a column for each field of the "
+                "state, or declare `seed` in the stream's declaration. Nothing was changed."
             )
 
     def _seeded(self) -> DataFrame:
@@ -149,13 +151,11 @@ class Seed:
     def _survey(self, seeded: DataFrame) -> SeedSurvey:
         seeded = seeded.cache()
         try:
-            wrong = seeded.where("wrong IS NOT NULL")
-            if first := wrong.orderBy("key", "wrong").limit(_SHOWN).collect():
-                told = "; ".join(f"{row['key']!r}: {row['wrong'][:_LONGEST]}" for row in first)
-                raise self._refused(f"{wrong.count():,} rows have no state, such as {told}")
+            if found := _wrong(seeded.where("wrong IS NOT NULL"), self.masker):
+                raise self._refused(found)
             several = seeded.where("state IS NOT NULL").groupBy("key").count().where("count > 1")
             if first := several.orderBy("key").limit(_SHOWN).collect():
-                told = ", ".join(f"{row['key']!r} ({row['count']} rows)" for row in first)
+                told = ", ".join(f"{self.masker.key(row['key'])} ({row['count']} rows)" for row in first)
                 raise self._refused(f"{several.count():,} keys have several rows: {told}")
             row = seeded.agg(
                 F.count("*").alias("rows"),
@@ -165,7 +165,10 @@ class Seed:
             if not row["keys"]:
                 raise self._refused(f"no state in {row['rows']:,} rows")
             shown = seeded.where("state IS NOT NULL").orderBy("key").limit(_SHOWN).collect()
-            examples = tuple((one["key"], bytes(one["state"]).decode()) for one in shown)
+            examples = tuple(
+                (self.masker.key(one["key"]), self.masker.text(bytes(one["state"]).decode(), one["key"]))
+                for one in shown
+            )
             return SeedSurvey(row["rows"], row["keys"], row["skipped"], examples)
         finally:
             seeded.unpersist()
@@ -180,5 +183,15 @@ class Seed:
     def _in_words(self) -> Iterator[None]:
         failed = f"stream {self.stream}: the table could not become its state, and it has none"
         start_coordinator(self.spark)
-        with in_words(SeedFailedError, failed):
+        with without_values(SeedFailedError, failed):
             yield
+
+
+def _wrong(wrong: DataFrame, masker: Masker) -> str:
+    """How many rows have no state, and for which reasons; empty if all have one."""
+    reasons = wrong.groupBy("wrong").agg(F.count("*").alias("rows"), F.min("key").alias("key"))
+    shown = [
+        f"{row['rows']:,} rows: {row['wrong']}, such as key {masker.key(row['key'])}"
+        for row in reasons.orderBy(F.desc("rows"), "wrong").limit(_SHOWN).collect()
+    ]
+    return f"{wrong.count():,} rows have no state ({'; '.join(shown)})" if shown else ""

@@ -20,8 +20,6 @@ from spark_jobs.state.errors import StateError
 if TYPE_CHECKING:
     from spark_jobs.state.seed import Seed, SeedSurvey
 
-FORMATS = ("delta", "parquet", "csv")
-
 
 def seed_call(context: Context) -> Answer:
     """Make the first states of a stream of the rows of a table.
@@ -83,19 +81,12 @@ def _seed(context: Context, job: StreamJob) -> Seed:
     # What is refused does not pay for Spark.
     from spark_jobs.state.key_rule import rule_of
     from spark_jobs.state.seed import Seed
+    from spark_jobs.state.seed_table import read_table
     from spark_jobs.state.seeding import Seeding
-    from spark_jobs.state.stores import in_words
 
-    arguments, config, spark = context.request.arguments, context.request.config, context.spark()
-    kind, table = arguments["format"], arguments["table"]
-    if kind not in FORMATS:
-        raise StateError(
-            f"stream {context.stream}: expected one of the formats {', '.join(FORMATS)}, found {kind!r}"
-        )
-    unreadable = f"stream {context.stream}: the table {table} cannot be read as {kind}"
-    with in_words(StateError, unreadable):
-        reader = spark.read.option("header", True) if kind == "csv" else spark.read
-        rows = reader.format(kind).load(table)
+    arguments, config = context.request.arguments, context.request.config
+    kind, table, roots = arguments["format"], arguments["table"], context.request.seed_roots
+    rows = read_table(context.spark, context.stream, table, kind, roots)
     how = Seeding(
         rule_of(job, config),
         tuple(name.strip() for name in arguments["key"].split(",")),
@@ -105,7 +96,9 @@ def _seed(context: Context, job: StreamJob) -> Seed:
         job.only,
     )
     partitions, version = config.state_partitions, job.state_version
-    return Seed(spark, context.stream, rows, how, partitions, version, context.report)
+    return Seed(
+        context.spark(), context.stream, rows, how, partitions, version, context.report, context.masker
+    )
 
 
 def _begin(config: Config) -> Offsets:

@@ -79,7 +79,7 @@ class Seeding:
             text = codec.encode(Kept(self.rule.state_type(*state)))
             wake_ms = self.rule.wake_ms(key, codec.decode(text))
         except Exception as error:
-            return Seeded(0, key, None, None, f"{type(error).__name__}: {error}")
+            return Seeded(0, key, None, None, _reason(error))
         return Seeded(bucket_of(key, self.buckets), key, text, wake_ms)
 
     def _state(self, key: str, row: SeedRow) -> tuple[Any, ...] | None:
@@ -100,6 +100,12 @@ def missing_columns(state_type: Any, columns: Iterable[str]) -> list[str]:
     """The state's fields that have neither a column nor a default."""
     found = set(columns)
     return [name for name in state_type._fields if name not in found | state_type._field_defaults.keys()]
+
+
+def _reason(error: Exception) -> str:
+    """Why a row has no state; of an error whose text may hold what is in the row only its name."""
+    of_types = isinstance(error, msgspec.ValidationError) and str(error).startswith("Expected `")
+    return f"{type(error).__name__}: {error}" if of_types else type(error).__name__
 
 
 def plain(value: Any) -> Any:

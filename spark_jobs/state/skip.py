@@ -16,10 +16,10 @@ from deltalake.exceptions import TableNotFoundError
 from spark_jobs.runtime.checkpoint import SKIPPED, Checkpoint, Jump
 from spark_jobs.runtime.commits import app_id
 from spark_jobs.runtime.config import Config
-from spark_jobs.runtime.generations import Generation
+from spark_jobs.runtime.generations import UNFINISHED, Generation
 from spark_jobs.runtime.offsets import Offsets
 from spark_jobs.state import copying
-from spark_jobs.state.building import UNFINISHED, unfinished
+from spark_jobs.state.building import unfinished
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.lineage import files_after
 from spark_jobs.state.plan_offsets import change_offsets, place_of

@@ -25,7 +25,12 @@ ACTIVITY_SESSIONS = Table(
     "activity_sessions",
     "One completed session of one user, from login to logout",
     (
-        Column("session_id", "string", "Identity, from the user and the login: the same on every run"),
+        Column(
+            "session_id",
+            "string",
+            "Identity, from the user and the login: the same on every run",
+            derived_from=("user_id",),
+        ),
         Column("user_id", "string", "The user", personal=True),
         Column("session_count", "long", "Sessions the user has completed, this one included"),
         Column("login_at", "timestamp", "Time of the login"),
@@ -40,7 +45,12 @@ ACTIVITY_ANOMALIES = Table(
     "activity_anomalies",
     "One event of one user that belongs to no session",
     (
-        Column("anomaly_id", "string", "Identity, from the user and the event: the same on every run"),
+        Column(
+            "anomaly_id",
+            "string",
+            "Identity, from the user and the event: the same on every run",
+            derived_from=("user_id",),
+        ),
         Column("user_id", "string", "The user", personal=True),
         Column("event_id", "string", "Id of the event"),
         Column("occurred_at", "timestamp", "Time of the event"),

@@ -19,7 +19,12 @@ SESSIONS = Table(
     "sessions",
     "One closed session of one user",
     (
-        Column("session_id", "string", "Identity, from the user and the first event: the same on every run"),
+        Column(
+            "session_id",
+            "string",
+            "Identity, from the user and the first event: the same on every run",
+            derived_from=("user_id",),
+        ),
         Column("user_id", "string", "The user", personal=True),
         Column("started_at", "timestamp", "Time of the first event"),
         Column("ended_at", "timestamp", "Time of the last event"),
@@ -70,4 +75,5 @@ JOB = StreamJob(
     state_version=STATE_SCHEMA_VERSION,
     logic=_logic,
     outputs=(Output(ClosedSession, SESSIONS),),
+    plain_fields=("event_type",),
 )

@@ -17,9 +17,13 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from include.layout import Layout
 from include.operators.asked import asked_of, field_parameter
 from include.operators.operation_outcome import OperationOutcomeOperator
-from include.operators.state_operation import SavepointBeforeOperator, StateOperationOperator
+from include.operators.state_operation import (
+    InspectStateOperator,
+    SavepointBeforeOperator,
+    StateOperationOperator,
+)
 from include.plugins.state_operations import StateOperationsPlugin, operations_app
-from include.state.verbs import VERBS
+from include.state.verbs import CHANGING_DAG, LOOKING_DAG, VERBS
 from tests.airflow.conftest import ROOT, STREAM
 
 pytestmark = pytest.mark.airflow
@@ -32,28 +36,60 @@ def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     return Layout.of()
 
 
-def form() -> dict[str, Any]:
+OPERATION = "20260101T000000Z-inspect"
+TASKS = {
+    CHANGING_DAG: ["check", "drain", "savepoint", "operate", "start", "watch", "outcome"],
+    LOOKING_DAG: ["operate"],
+}
+
+
+def form(dag_id: str = CHANGING_DAG) -> dict[str, Any]:
     bag = DagBag(str(ROOT / "dags" / "none"))
     bag.process_file(str(ROOT / "dags" / "state_operations.py"), only_if_updated=False)
     assert bag.import_errors == {}
-    dag = bag.dags["state_operations"]
-    assert [task.task_id for task in dag.topological_sort() if "." not in task.task_id] == [
-        *("check", "drain", "savepoint", "operate", "start", "watch", "outcome")
-    ]
+    assert bag.dags.keys() == TASKS.keys()
+    dag = bag.dags[dag_id]
+    assert [task.task_id for task in dag.topological_sort() if "." not in task.task_id] == TASKS[dag_id]
     return {name: dag.params.get_param(name) for name in dag.params}
 
 
-def test_the_form_has_a_section_for_each_verb_and_can_be_sent_as_it_is(layout: Layout) -> None:
-    parameters = form()
-    assert parameters["verb"].schema["enum"] == list(VERBS)
+def test_verbs_that_look_and_verbs_that_change_are_granted_apart(layout: Layout) -> None:
+    looks = {name for name, verb in VERBS.items() if verb.only_looks}
+    assert looks == {"savepoints", "verify", "inspect", "advise", "explain", "compare", "verdict"}
+    assert set(form(LOOKING_DAG)["verb"].schema["enum"]) == looks
+    assert not any(verb.takes_lease or verb.has_way_back for verb in VERBS.values() if verb.only_looks)
+    changing = form(CHANGING_DAG)["verb"]
+    # For one release programs may go on to look by the DAG that was the only one.
+    assert set(changing.schema["enum"]) == set(VERBS)
+    assert changing.schema["values_display"]["inspect"] == "inspect: use state_inspection"
+    assert {form(dag_id)["verb"].resolve() for dag_id in TASKS} == {"inspect"}, (
+        "as it stands nothing is changed"
+    )
+
+
+def test_the_task_of_the_dag_that_looks_does_nothing_else(layout: Layout) -> None:
+    task = InspectStateOperator(task_id="operate", asks={"dry_run": False, "watch_s": 0})
+    [line], _ = operate("savepoints", task=task)
+    assert line == f"{STREAM} has 0 savepoints, of which 0 are good."
+    [told], _ = operate("restore", task=task)
+    assert "expected a verb that only looks, found restore. Trigger state_operations for it." in told
+
+
+@pytest.mark.parametrize("dag_id", TASKS)
+def test_the_form_has_a_section_for_each_verb_and_can_be_sent_as_it_is(layout: Layout, dag_id: str) -> None:
+    parameters = form(dag_id)
     assert STREAM in parameters["stream"].schema["enum"]
     for verb in VERBS.values():
+        if verb.dag_id != dag_id:
+            continue
         for field in verb.fields:
             parameter = parameters[field_parameter(verb.name, field.name)]
             assert parameter.schema["section"].startswith(verb.name)
             parameter.resolve()  # as it stands in the form: no field of another verb is in the way
             # Airflow's page lets nobody go on as long as a text is empty that may not be null.
             assert parameter.value != ""
+    if dag_id == LOOKING_DAG:
+        return
     partitions = parameters[field_parameter("repartition", "partitions")]
     assert partitions.resolve(5) == 5
     with pytest.raises(Exception, match="minimum"):
@@ -88,7 +124,7 @@ class Ti:
         self.pushed[key] = value
 
 
-def operate(verb: str, **changes: Any) -> tuple[list[str], Ti]:
+def operate(verb: str, task: StateOperationOperator | None = None, **changes: Any) -> tuple[list[str], Ti]:
     params = {name: parameter.resolve() for name, parameter in form().items()}
     ti = Ti()
     run = SimpleNamespace(dag_id="state_operations", run_id="manual", start_date=datetime.now(UTC))
@@ -97,7 +133,7 @@ def operate(verb: str, **changes: Any) -> tuple[list[str], Ti]:
         "ti": ti,
         "dag_run": run,
     }
-    task = StateOperationOperator(task_id="operate")
+    task = task or StateOperationOperator(task_id="operate")
     try:
         return task.execute(context), ti
     except AirflowFailException as error:
@@ -189,7 +225,7 @@ def server(layout: Layout, metadata_database: Path) -> Iterator[SimpleNamespace]
     from fastapi import FastAPI
     from fastapi.testclient import TestClient
 
-    folder = Path(layout.operation_uri(STREAM, "1-inspect").removeprefix("file://"))
+    folder = Path(layout.operation_uri(STREAM, OPERATION).removeprefix("file://"))
     folder.mkdir(parents=True)
     (folder / "index.html").write_text("<h1>state</h1>")
     (folder / "request.json").write_text(json.dumps({"config": "secret"}))
@@ -203,7 +239,7 @@ def server(layout: Layout, metadata_database: Path) -> Iterator[SimpleNamespace]
 
 
 def test_pages_and_nothing_beside_them_are_for_people_who_are_logged_in(server: SimpleNamespace) -> None:
-    folder = f"/stateward/operations/{STREAM}/1-inspect"
+    folder = f"/stateward/operations/{STREAM}/{OPERATION}"
     assert server.client.get(f"{folder}/index.html").status_code == 401
     answer = server.client.get(f"{folder}/index.html", cookies=server.cookies)
     assert (answer.status_code, answer.text) == (200, "<h1>state</h1>")

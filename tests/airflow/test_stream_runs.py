@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -10,9 +11,11 @@ import pytest
 import yaml
 
 from include.control import processes
+from include.control.launch import master_of
 from include.control.observe import read_control, read_supervisor
 from include.layout import Layout
 from include.settings import Settings
+from include.spec import load_spec
 from include.storage import read_json
 from tests.airflow.conftest import STREAM, House, results
 from tests.waiting import wait_until
@@ -128,8 +131,10 @@ def test_a_missing_connection_is_named_with_its_remedy(
     output = capfd.readouterr().out
     assert states["deploy"] == "failed", output
     assert "expected the Airflow connection 'spark_default'" in output
-    assert "AIRFLOW_CONN_SPARK_DEFAULT" in output
+    [remedy] = set(re.findall(r"AIRFLOW_CONN_SPARK_DEFAULT='(.+?)'", output))
     assert house.starts() == []
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", remedy)
+    assert master_of(load_spec("user_sessions")) == "local[*,4]"
 
 
 def test_a_suspended_stream_stays_at_rest_until_it_is_resumed(house: House) -> None:

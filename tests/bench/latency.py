@@ -119,6 +119,7 @@ def _summary(emission: str, given: argparse.Namespace, waits_ms: np.ndarray) -> 
         "rate": given.rate,
         "lateness_ms": given.lateness_ms,
         "rows": len(waits_ms),
+        "jvm": DRIVER_CONF["spark.driver.extraJavaOptions"],
         "p50_ms": p50,
         "p99_ms": p99,
         "max_ms": most,

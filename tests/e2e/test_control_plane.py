@@ -76,6 +76,9 @@ def test_a_driver_is_launched_killed_launched_again_and_drained(controller: Cont
     wait_until(lambda: processes.started_at(first.pid or 0) is None, 10, "the driver survives SIGKILL")
     reach(controller, Healthy)
     assert time.monotonic() - killed_at < 60
+    again = read_control(controller.layout, STREAM)
+    assert again is not None
+    assert f"its JVM (process {first.pid}) was killed by SIGKILL" in again.reason
     second = status_of(controller)
     assert second.run_id != first.run_id
     assert held(controller).epoch == epoch + 1

@@ -116,6 +116,21 @@ def test_clicks_at_once_are_all_answered(platform: Installation) -> None:
             press(api, "PATCH", dag, {"is_paused": False})
 
 
+def test_a_half_sent_request_stops_nobody(platform: Installation) -> None:
+    """A client that promises a body and does not send it: without a token, so it may be anybody."""
+    port = platform.settings.airflow_port
+    with socket.create_connection(("127.0.0.1", port)) as half, platform.airflow() as api:
+        half.sendall(
+            b"POST /auth/token HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 100\r\n\r\n{"
+        )
+        wait_until(lambda: api.has_dag("state_operations"), 90, "its DAG is parsed", poll_s=1)
+        for paused in (True, False):
+            press(api, "PATCH", "/dags/state_operations", {"is_paused": paused})
+        half.settimeout(90)
+        assert b" 408 " in half.recv(1000).splitlines()[0]
+
+
 @pytest.mark.parametrize("part", PART_NAMES)
 def test_a_killed_part_comes_back_by_itself(
     platform: Installation, driver: tuple[subprocess.Popen[bytes], Path], part: str

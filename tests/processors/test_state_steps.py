@@ -323,7 +323,7 @@ def test_a_step_that_fails_is_named_with_its_key(folder: Path) -> None:
     bench.batch(("c", order("a", 100, 250, 2)))
     bench.release(job(3, SECOND._replace(event=None)))
     with pytest.raises(
-        UpgradeError, match="key 'c': expected its state of version 2 to become one of version 3"
+        UpgradeError, match=r"key \*\*\*\(1\): expected its state of version 2 to become one of version 3"
     ):
         bench.batch(("c", order("b", 150, 250, 3)))
     bench.fail_task()

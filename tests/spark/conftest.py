@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,10 +12,6 @@ from tests.spark.launches import JARS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-# PySpark's Connect client, which Great Expectations imports, takes a process whose main module has no file
-# for one of its doctests, and ends it (pyspark.sql.connect.utils). The workers of pytest-xdist have none.
-vars(sys.modules["__main__"]).setdefault("__file__", __file__)
 
 
 @pytest.fixture(scope="module")

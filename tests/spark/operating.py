@@ -53,5 +53,7 @@ def request_of(
         raw_uri=launch.uri("tables", "raw_events"),
         folder_uri=f"file://{folder}",
         state_limits={},
+        seed_roots=(f"file://{launch.folder}",),
+        personal_arguments=[field.name for field in verb_of(verb).fields if field.is_personal],
         other=None if other is None else parse_config(other.document(operation), "test"),
     )

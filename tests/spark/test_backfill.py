@@ -16,6 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from include.platform.kafka import Broker
 from spark_jobs.backfill.request import BackfillError
+from spark_jobs.quality.masking import mask
 from spark_jobs.raw_events.declaration import RAW_EVENTS as RAW
 from spark_jobs.runtime.keyed import fold_all
 from spark_jobs.runtime.rows import decode_rows, encode_rows
@@ -37,6 +38,7 @@ pytestmark = pytest.mark.spark
 FIRST = datetime(2015, 5, 17, 10, tzinfo=UTC)
 BEFORE, AFTER = datetime(2015, 5, 1, tzinfo=UTC), datetime(2015, 6, 1, tzinfo=UTC)
 DAY_MS = 86_400_000
+SECRET = "a secret of a test"
 LATE_EVENT = {
     "event_id": "late",
     "user_id": "u-late",
@@ -45,7 +47,10 @@ LATE_EVENT = {
 }
 
 
-def test_sessions_of_real_events(tmp_path: Path, broker: RunningBroker, spark: SparkSession) -> None:
+def test_sessions_of_real_events(
+    tmp_path: Path, broker: RunningBroker, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATEWARD_MASK_SECRET", SECRET)
     launch = Launch(tmp_path, broker, "user_events")
     broker.create_topic(launch.topic, launch.partitions)
     broker.create_topic(launch.document()["tick_topic"], 1)
@@ -77,7 +82,7 @@ def test_sessions_of_real_events(tmp_path: Path, broker: RunningBroker, spark: S
     report = recomputed(spark, request(launch, begin, end, with_late=True))
     [sessions] = report["tables"]
     assert (report["equal"], sessions["only_live"], sessions["only_backfill"]) == (False, 0, 1)
-    assert sessions["shown"][0]["user_id"] == "u-late"
+    assert sessions["shown"][0]["user_id"] == mask(SECRET, "u-late")
     assert sessions["kinds"] == {"missing in the table": 1}
     [missing] = differences(launch, "sessions")
     assert (explained_by(launch, missing), missing["events_in_all"]) == (["late"], 1)
@@ -89,9 +94,10 @@ def test_sessions_of_real_events(tmp_path: Path, broker: RunningBroker, spark: S
     [sessions] = report["tables"]
     assert (report["equal"], sessions["only_live"], sessions["only_backfill"]) == (False, 1, 1)
     assert [(row["only_in"], row["session_id"]) for row in sessions["shown"]] == [
-        ("live", altered),
-        ("backfill", altered),
+        ("live", mask(SECRET, altered)),
+        ("backfill", mask(SECRET, altered)),
     ]
+    assert altered not in json.dumps(report)
     assert (sessions["compared"], sessions["different"], sessions["sure"]) == (3052, 1, 1)
     live, made = differences(launch, "sessions")
     assert (live["difference"], live["differs_in"]) == ("other values", ["event_count"])
@@ -139,7 +145,7 @@ def test_the_command_says_what_is_different(tmp_path: Path) -> None:
     for table in (RAW, SESSIONS, LATE_EVENTS):
         table.create(launch.uri("tables", table.name))
     at = milliseconds(AFTER)
-    records = [(at, at // DAY_MS, key, value, None, None) for key, value in events]
+    records = [(at, at // DAY_MS, key, value, None, None, None) for key, value in events]
     append(launch, RAW, [("user_events", 0, offset, *record) for offset, record in enumerate(records)])
     by_user: dict[str, list[SessionEvent]] = defaultdict(list)
     for _, value in events:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.kafka_reader import read
 from spark_jobs.runtime.offsets import Range
 from spark_jobs.runtime.validation import TICK_KEY
 from tests.kafka_broker import RunningBroker
+from tests.spark import foreign_producer
 from tests.spark.launches import RAW_EVENTS, Launch
 from tests.spark.running import running
 from tests.waiting import wait_until
@@ -145,3 +147,29 @@ def test_a_topic_that_is_added_is_landed_from_its_begin(launch: Launch, spark: S
         (added[0], b"one"),
         (added[1], b"two"),
     ]
+
+
+def test_metadata_that_makes_no_sense_is_landed_too(launch: Launch, spark: SparkSession) -> None:
+    topic, bootstrap = "landed-odd-metadata", launch.broker.bootstrap
+    # As brokers before 4.0 take it: a producer may stamp its records as it likes.
+    settings = {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str((1 << 63) - 1)}
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=settings)])[topic].result(30)
+    stamps = [1_700_000_000_000_000, 1_700_000_000_123_456_789, 1_700_000_000_000]
+    for at_ms in stamps:
+        foreign_producer.send(bootstrap, topic, b"stamped", timestamp_ms=at_ms)
+    headers = [(b"trace", b"1"), (b"\xff\xfe", b"2"), (b"last", b"3")]
+    foreign_producer.send(bootstrap, topic, b"named", headers=headers)
+
+    with running(launch, spark, "run-1", topics=[topic]) as query:
+        query.settle()
+        query.drain()
+
+    rows = sorted(launch.rows("raw_events"), key=lambda row: row["offset"])
+    assert [row["value"] for row in rows] == [b"stamped"] * 3 + [b"named"]
+    assert [row["record_timestamp_ms"] for row in rows] == [*stamps[:2], None, None]
+    assert [row["date"].isoformat() for row in rows[:3]] == ["9999-12-31", "9999-12-31", "2023-11-14"]
+    assert rows[3]["header_names"] == ["trace", "\ufffd", "last"]
+    assert rows[3]["header_values"] == [b"1", b"2", b"3"]
+    by_spark = spark.read.format("delta").load(launch.uri("tables", "raw_events"))
+    assert by_spark.where("date = '9999-12-31'").count() == 2

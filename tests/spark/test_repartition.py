@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from spark_jobs.runtime.checkpoint import Checkpoint
-from spark_jobs.runtime.state_cache import StateCache, partition_folder
+from spark_jobs.runtime.copy_folders import copy_folder
+from spark_jobs.runtime.state_cache import StateCache
 from spark_jobs.user_sessions.model import SessionEvent
 from tests.kafka_broker import RunningBroker
 from tests.spark.launches import USER_SESSIONS, Launch, real_events
@@ -111,9 +112,9 @@ def stamps(launch: Launch) -> Copies:
     """The stamp of every bucket's copy in every partition's folder."""
     found = {}
     for partition in range(max(PARTITIONS)):
-        folder = partition_folder(str(launch.folder / "cache"), launch.uri("checkpoint"), partition)
-        if Path(folder).exists():
-            copy = StateCache(folder)
+        root, checkpoint = str(launch.folder / "cache"), launch.uri("checkpoint")
+        if (copy_folder(root, checkpoint) / f"p{partition}").exists():
+            copy = StateCache(root, checkpoint, partition)
             known = {(partition, n): copy.bucket(n).chunks().stamp for n in range(launch.buckets)}
             copy.abort()
             found.update({place: stamp for place, stamp in known.items() if stamp})

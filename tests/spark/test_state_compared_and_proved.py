@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.runtime.generations import UNFINISHED
 from spark_jobs.state import repartition as verb
-from spark_jobs.state.building import UNFINISHED
 from spark_jobs.state.compare import KEYS, compare
 from spark_jobs.state.comparing import State
 from spark_jobs.state.copying import CopyError, checksums_of
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.inspect import inspect
+from spark_jobs.state.masker import Masker
 from spark_jobs.state.repartition import ProofError, RepartitionFailedError, repartition
 from spark_jobs.state.soundness import UnsoundCheckpointError
 from spark_jobs.state.stores import StateReadError
@@ -66,7 +67,7 @@ def test_a_state_equals_itself_and_differs_from_an_earlier_one(drained: Path, sp
 
     assert compare(spark, now, State(now.checkpoint_uri), silent).equal
     assert compare(spark, now, now, silent, by="keys").equal
-    found = compare(spark, first, now, silent, samples=2)
+    found = compare(spark, first, now, silent, samples=2, masker=Masker(shows_all=True))
 
     assert not found.equal
     names = {difference.variable.rpartition(", ")[2]: difference for difference in found.differences}
@@ -77,11 +78,12 @@ def test_a_state_equals_itself_and_differs_from_an_earlier_one(drained: Path, sp
         assert len(difference.samples) == min(total, 2), difference
         assert all(sample.left != sample.right for sample in difference.samples)
 
-    [keys] = [
-        difference
-        for difference in compare(spark, first, now, silent, by="keys", samples=10_000).differences
-        if difference.variable == KEYS
-    ]
+    in_full, shown = (
+        compare(spark, first, now, silent, by="keys", samples=10_000, masker=masker)
+        for masker in (Masker(shows_all=True), Masker())
+    )
+    assert "account-" not in repr(shown) and repr(shown).count("ac***(") > 0
+    [keys] = [difference for difference in in_full.differences if difference.variable == KEYS]
     assert keys.only_left > 0 and keys.only_right > 0
     assert all("account-" in sample.key for sample in keys.samples)
     assert len(keys.samples) == keys.only_left + keys.only_right + keys.changed

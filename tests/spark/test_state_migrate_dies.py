@@ -13,9 +13,8 @@ import pytest
 
 from spark_jobs.runtime import generations
 from spark_jobs.runtime.checkpoint import Checkpoint
-from spark_jobs.runtime.generations import Generation
+from spark_jobs.runtime.generations import UNFINISHED, Generation
 from spark_jobs.state.bucket_states import kept_states
-from spark_jobs.state.building import UNFINISHED
 from spark_jobs.state.copying import checksums_of
 from spark_jobs.state.job import perform
 from spark_jobs.state.start import require_start

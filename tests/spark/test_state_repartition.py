@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.state.building import UNFINISHED
+from spark_jobs.runtime.generations import UNFINISHED
 from spark_jobs.state.compare import compare
 from spark_jobs.state.comparing import State
 from spark_jobs.state.copying import checksums_of

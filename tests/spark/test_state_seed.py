@@ -60,6 +60,9 @@ def test_a_stream_begins_with_a_table(launch: Launch, spark: SparkSession) -> No
     write_deltalake(uri, table(rows), mode="overwrite")
     would = operate(launch, "seed", dry_run=True, table=uri, key="customer")
     assert (would.data["keys"], would.data["rows"], would.data["skipped"]) == (50, 50, 0)
+    assert all("***(" in key for key, _ in would.data["examples"])
+    in_full = operate(launch, "seed", dry_run=True, table=uri, key="customer", show_keys=True)
+    assert [key for key, _ in in_full.data["examples"]] == ["0", "1", "10", "11", "12"]
     assert generations.current(launch.uri("checkpoint")).number == 1
     sown = operate(launch, "seed", table=uri, key="customer")
     assert sum(one["keys"] for one in sown.data["buckets"].values()) == 50
@@ -83,22 +86,55 @@ def test_a_stream_begins_with_a_table(launch: Launch, spark: SparkSession) -> No
     assert {row["customer"]: row["cents"] for row in before}["45"] == 705
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet", "delta"])
+def test_nothing_of_another_folder_is_read_or_said(
+    launch: Launch, tmp_path_factory: pytest.TempPathFactory, kind: str
+) -> None:
+    """A link in a table's folder, and a file that only a table's log refers to."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "secret"
+    elsewhere.write_text("name,swordfish\n1,2\n")
+    folder = launch.folder / "a table"
+    folder.mkdir()
+    if kind == "delta":
+        write_deltalake(str(folder), table([opened(1)]))
+        [log] = (folder / "_delta_log").glob("*.json")
+        [name] = [path.name for path in folder.glob("*.parquet")]
+        (folder / name).unlink()
+        log.write_text(log.read_text().replace(name, f"file://{elsewhere}"))
+    else:
+        (folder / f"part-0.{kind}").symlink_to(elsewhere)
+    with pytest.raises(StateError) as error:
+        operate(launch, "seed", dry_run=True, table=f"file://{folder}", key="customer", format=kind)
+    assert "expected all files of the table" in str(error.value) or kind == "parquet"
+    assert "swordfish" not in str(error.value) and str(elsewhere) not in str(error.value)
+
+    bad = launch.folder / f"bad.{kind}"
+    bad.write_text("name,swordfish\n1,2\n")
+    with pytest.raises(StateError) as error:
+        operate(launch, "seed", dry_run=True, table=f"file://{bad}", key="customer", format=kind)
+    assert "swordfish" not in str(error.value)
+
+
 def refused(launch: Launch, uri: str) -> None:
     """What is no state of the stream is named, and nothing is written."""
     wrong = {
-        "3 rows have no state, such as '': no key in customer": [
+        r"3 rows have no state \(3 rows: no key in customer": [
             opened(1),
             *([opened(2, customer=None)] * 3),
         ],
-        r"1 keys have several rows: '1' \(2 rows\)": [opened(1), opened(1), opened(2)],
-        "1 rows have no state, such as '1': ValidationError": [opened(1, units=None), opened(2)],
+        r"1 keys have several rows: 98\*\*\*\(7\) \(2 rows\)": [opened(9876543), opened(9876543), opened(2)],
+        r"\(1 rows: ValidationError: Expected `int`, got `null`, such as key 98\*\*\*\(7\)\)": [
+            opened(9876543, units=None),
+            opened(2),
+        ],
     }
     for message, rows in wrong.items():
         write_deltalake(uri, table(rows), mode="overwrite")
         with pytest.raises(StateError, match=message):
             operate(launch, "seed", table=uri, key="customer")
-    with pytest.raises(StateError, match="expected columns client in the table, found customer, first_ms"):
+    with pytest.raises(StateError, match="expected columns client in the table, found none") as error:
         operate(launch, "seed", table=uri, key="client")
+    assert "first_ms" not in str(error.value)
     with pytest.raises(StateError, match="expected one of the formats delta, parquet, csv, found 'avro'"):
         operate(launch, "seed", table=uri, key="customer", format="avro")
     assert generations.current(launch.uri("checkpoint")).number == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +11,7 @@ import pytest
 
 from spark_jobs.runtime import generations
 from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.runtime.keyed import masked_key
 from spark_jobs.state.errors import StateError
 from tests.kafka_broker import RunningBroker
 from tests.spark.operating import new_launch, operate
@@ -43,6 +46,13 @@ def test_a_state_is_looked_at_and_repartitioned_and_the_stream_goes_on(
     named = inspected.data["variables"][0]["largest"][0]["key"]
     explained = operate(launch, "explain", key=named)
     assert explained.data["entries"], f"{named} is among the largest keys, so it has a state"
+    for shown in (explained.whole_page, json.dumps(explained.data), " ".join(explained.lines)):
+        assert named not in shown and masked_key(named) in shown
+    in_full = operate(launch, "explain", key=named, show_keys=True)
+    assert named in in_full.whole_page and named in in_full.lines[0]
+    made_from_the_account = re.compile(r"\b[0-9a-f]{32}\b")
+    assert made_from_the_account.search(in_full.whole_page)
+    assert not made_from_the_account.search(explained.whole_page)
     assert operate(launch, "explain", key="nobody").data["entries"] == ()
 
     saved = operate(launch, "savepoint", reason="before").data["savepoint"]
@@ -73,3 +83,7 @@ def test_a_state_is_looked_at_and_repartitioned_and_the_stream_goes_on(
     assert difference(found_rows(launch), expected_rows(launch, sent.events)) == {}
     assert Checkpoint(launch.checkpoint).state_partitions() == 5
     assert not operate(launch, "compare", right=saved).is_good
+    differing = operate(launch, "compare", right=saved, by_key=True)
+    assert differing.data["differences"] and "account-" not in json.dumps(differing.data)
+    in_full = operate(launch, "compare", right=saved, by_key=True, show_keys=True)
+    assert "account-" in json.dumps(in_full.data)

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from markupsafe import escape
 
+from spark_jobs.quality.masking import mask
 from spark_jobs.quality.validate import Request, ValidationError, main, validate
 from spark_jobs.runtime.tables import arrow_schema
 from spark_jobs.user_sessions.declaration import SESSIONS
@@ -30,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 JARS = ",".join(str(jar) for jar in sorted((ROOT / "jars" / "spark").glob("*.jar")))
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = arrow_schema(SESSIONS)
+SECRET = "a secret of a test"
 
 
 def session(number: int, **changes: Any) -> dict[str, Any]:
@@ -100,7 +103,10 @@ def test_an_older_sound_version_passes_and_is_written_once(spark: SparkSession, 
     assert all(row["success"] and row["failing_rows_sample"] is None for row in rows)
 
 
-def test_the_latest_version_fails_and_shows_the_failing_rows(spark: SparkSession, request_: Request) -> None:
+def test_the_latest_version_fails_and_shows_the_failing_rows(
+    spark: SparkSession, request_: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATEWARD_MASK_SECRET", SECRET)
     request = replace(request_, to_version=None, run_id="latest")
     validate(lambda: spark, request)
     failed = {row["name"]: row for row in results(request) if not row["success"]}
@@ -114,13 +120,25 @@ def test_the_latest_version_fails_and_shows_the_failing_rows(spark: SparkSession
     }
     assert {(row["from_version"], row["table_version"]) for row in failed.values()} == {(2, 2)}
     sample = {name: json.loads(row["failing_rows_sample"]) for name, row in failed.items()}
-    assert [row["session_id"] for row in sample["session_id_is_unique"]] == ["s3", "s3"]
+    assert [row["session_id"] for row in sample["session_id_is_unique"]] == [mask(SECRET, "s3")] * 2
     assert sample["close_reason_is_known"][0]["close_reason"] == "BORED"
-    assert [row["session_id"] for row in sample["user_id_is_present"]] == ["s42"]
+    assert [row["session_id"] for row in sample["user_id_is_present"]] == [mask(SECRET, "s42")]
     assert failed["session_id_is_unique"]["unexpected_count"] == 2
     assert failed["close_reason_is_known"]["unexpected_percent"] == pytest.approx(100 / 4)
     assert "BORED" in failed["close_reason_is_known"]["observed_value"]
     assert failed["duration_is_not_negative"]["severity"] == "critical"
+
+
+def test_a_value_that_is_html_is_text_in_the_report(spark: SparkSession, tmp_path: Path) -> None:
+    hostile = '</pre></td><meta http-equiv="refresh" content="0;url=https://evil.example/"><script>alert(1)</script>'
+    written = Written(tmp_path, SESSIONS, "user_sessions")
+    written.batch([session(1, close_reason=hostile, last_event_type=hostile, session_id=hostile)] * 2)
+    request = written.request("hostile")
+    validate(lambda: spark, request)
+    [docs_path] = {row["docs_path"] for row in results(request)}
+    for text in ((request.docs_dir / docs_path).read_text(), (request.docs_dir / "index.html").read_text()):
+        assert "<script" not in text and "http-equiv" not in text.replace("&lt;meta http-equiv", "")
+    assert escape(hostile) in (request.docs_dir / docs_path).read_text()
 
 
 def test_the_report_is_a_page_without_scripts_and_without_other_hosts(

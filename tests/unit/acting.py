@@ -41,15 +41,17 @@ class StandInLauncher:
     def prepare(self, run_id: str, now: datetime, release: str | None) -> Prepared:
         layout = Layout.of(self.settings)
         configuration = launch.resolved_configuration(self.spec, self.settings, run_id)
-        write_json(layout.config_uri(STREAM), configuration)
-        return Prepared(driver_process.log_file(layout, STREAM, run_id, now), release or self.deployed)
+        write_json(layout.config_uri(self.spec.stream), configuration)
+        return Prepared(
+            driver_process.log_file(layout, self.spec.stream, run_id, now), release or self.deployed
+        )
 
     def start(self, run_id: str, log_file: Path) -> int:
         layout = Layout.of(self.settings)
-        self.at_start.append(read_control(layout, STREAM))
+        self.at_start.append(read_control(layout, self.spec.stream))
         script = str(CHECKOUT / "tests" / "stand_in_driver.py")
-        arguments = [sys.executable, script, layout.config_uri(STREAM)]
-        environment = launch.driver_environment(os.environ, self.settings, STREAM, run_id)
+        arguments = [sys.executable, script, layout.config_uri(self.spec.stream)]
+        environment = launch.driver_environment(os.environ, self.settings, self.spec.stream, run_id)
         return driver_process.start(DriverCommand(arguments, environment), log_file)
 
 
@@ -75,7 +77,7 @@ def reach(controller: Controller, expected: type[Any]) -> Any:
 
 
 def control_of(controller: Controller) -> Control:
-    control = read_control(controller.layout, STREAM)
+    control = read_control(controller.layout, controller.spec.stream)
     assert control is not None
     return control
 

@@ -144,6 +144,8 @@ def test_a_driver_that_ends_is_started_again(make: Callable[..., Controller], nu
     reach(controller, Healthy)
     assert driver_of(controller) != driver
     assert len(starts(controller)) == 2
+    if number == signal.SIGKILL:
+        assert f"its JVM (process {driver.pid}) was killed by SIGKILL" in control_of(controller).reason
 
 
 def test_a_driver_that_hangs_is_killed_and_started_again(make: Callable[..., Controller]) -> None:
@@ -153,7 +155,7 @@ def test_a_driver_that_hangs_is_killed_and_started_again(make: Callable[..., Con
     wait_until(lambda: isinstance(controller.reconcile(), Kill), 20, "the silence is not noticed")
     assert processes.started_at(driver.pid) is None
     reach(controller, Healthy)
-    assert "crash: driver process gone (last reported running" in control_of(controller).reason
+    assert "crash: the driver hangs: its status (running) is" in control_of(controller).reason
 
 
 def test_a_driver_that_always_fails_is_given_up_and_a_new_wish_starts_afresh(

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.runtime import storage
-from spark_jobs.state.building import UNFINISHED, Steps, unfinished
+from spark_jobs.runtime.generations import UNFINISHED
+from spark_jobs.state.building import Steps, unfinished
 
 
 @pytest.fixture(params=["file", "memory"])

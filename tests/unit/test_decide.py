@@ -26,6 +26,7 @@ from include.control.decide import (
     Wait,
     decide,
 )
+from include.control.driver_exit import ENDED_HERE, Exit
 from include.control.health import Limit
 from include.control.status import Control, DriverState, Hold, Status
 from include.control.status import Launch as Launched
@@ -66,6 +67,15 @@ def status(state: DriverState = "running", **changes: Any) -> Status:
     return replace(plain, **changes)
 
 
+def starting(seconds_ago: float) -> Status:
+    return status("starting", phase="session", phase_at=ago(seconds_ago))
+
+
+def started(seconds_ago: float) -> Status:
+    """As a driver of an earlier release, which reports no phases."""
+    return status("starting", started_at=ago(seconds_ago))
+
+
 def launched(seconds_ago: float) -> Launched:
     return Launched(run_id="r1", at=ago(seconds_ago), host="h", log="/l", pid=7, pid_started=1.0)
 
@@ -96,7 +106,11 @@ CASES = [
     ("starts", Observed(control(launch=launched(20)), None, ALIVE), Wait),
     ("starts and says so", Observed(control(launch=launched(20)), status("starting"), ALIVE), Wait),
     ("starts too long", Observed(control(launch=launched(121)), None, ALIVE), Kill),
-    ("starts too long, saying so", Observed(control(launch=launched(121)), status("starting"), ALIVE), Kill),
+    ("starts too long, saying so", Observed(control(launch=launched(121)), starting(121), ALIVE), Kill),
+    ("starts slowly, and gets on", Observed(control(launch=launched(900)), starting(119), ALIVE), Wait),
+    ("starts slowly, and stands still", Observed(control(launch=launched(900)), starting(121), ALIVE), Kill),
+    ("was slow to its first word", Observed(control(launch=launched(150)), started(30), ALIVE), Wait),
+    ("says no more than its first word", Observed(control(launch=launched(150)), started(121), ALIVE), Kill),
     ("a refused driver wrote", Observed(control(), status("refused", run_id="r9"), ALIVE), Wait),
     ("only old words", Observed(control(), status(run_id="r0", updated_at=ago(999)), ALIVE), Kill),
     # Crashes.
@@ -289,3 +303,32 @@ def test_a_driver_that_runs_and_reports_is_never_killed_unless_it_stalls_or_is_t
         stalled_since=None,
     )
     assert isinstance(decide(LIMITS, seen, NOW), Healthy)
+
+
+def found(status: Status | None, exit: Exit | None, **changes: Any) -> str:
+    """What is said of a driver that is gone."""
+    return decide(LIMITS, Observed(control(**changes), status, GONE, exit=exit), NOW).reason
+
+
+def test_a_driver_that_was_killed_says_what_died_and_by_which_signal() -> None:
+    refused = status("failed", message="ConnectionRefusedError: [Errno 111] Connection refused")
+    jvm = "crash: driver process gone: its JVM (process 7) was killed by SIGKILL"
+    assert found(status(), Exit("SIGKILL")) == f"{jvm} (last reported running, batch 4)"
+    assert found(refused, Exit("SIGKILL")).startswith(f"{jvm} (last reported failed: ConnectionRefusedError")
+    silent = (
+        "crash: driver process gone before it reported anything: its JVM (process 7) was killed by SIGBUS"
+    )
+    assert found(None, Exit("SIGBUS")) == silent
+    python = "crash: driver process gone: its Python (process 8) was killed by SIGKILL"
+    assert found(status(python_pid=8), Exit(code=137)).startswith(python)
+
+
+def test_a_driver_that_ended_by_itself_has_its_own_words() -> None:
+    assert found(status("failed"), Exit(code=1)) == "crash: driver failed: why"
+    assert found(status(), Exit(code=1)) == "crash: driver process gone (last reported running, batch 4)"
+    assert found(status(), None) == "crash: driver process gone (last reported running, batch 4)"
+
+
+def test_a_driver_that_was_ended_here_is_told_by_the_reason() -> None:
+    hung = "the driver hangs: its status (running) is 20 s old"
+    assert found(status(), Exit("SIGKILL"), reason=f"{ENDED_HERE}{hung}") == f"crash: {hung}"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import subprocess
+import sys
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
@@ -223,3 +226,44 @@ def test_a_configuration_that_a_driver_cannot_use_is_said_in_the_status_it_names
     file.write_text("{half a docum")
     assert entry.run(JOB, [f"file://{file}"]) == EXIT_FAILED
     assert not status.exists()
+
+
+PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
+ORPHAN = """
+import os, sys
+from spark_jobs.runtime.parent import ParentJvm
+
+jvm = ParentJvm()
+print(os.getpid(), flush=True)
+input()
+error = {error}
+print(repr(jvm.blamed_for(error)), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "error", ["ConnectionRefusedError(111, 'Connection refused')", "ValueError('some other')"]
+)
+@pytest.mark.parametrize("killed", [True, False])
+def test_what_fails_without_the_jvm_is_said_of_the_jvm(error: str, killed: bool) -> None:
+    """Another Python STANDS IN for the JVM, as the parent of the driver's."""
+    reader, writer = os.pipe()
+    jvm = subprocess.Popen(
+        [sys.executable, "-c", PARENT, ORPHAN.format(error=error)],
+        stdin=reader,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYSPARK_GATEWAY_PORT": "1"},
+    )
+    assert jvm.stdout is not None
+    assert int(jvm.stdout.readline()) != jvm.pid
+    if killed:
+        jvm.kill()
+    os.write(writer, b"\n")
+    said = jvm.stdout.readline()
+    jvm.stdout.close()
+    jvm.wait(20)
+    os.close(reader)
+    os.close(writer)
+    expected = f'JvmGoneError("the driver\'s JVM (process {jvm.pid}) is gone")' if killed else error
+    assert said.strip() == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -87,8 +88,59 @@ def test_a_record_is_kept_byte_for_byte(load: LandingLoad) -> None:
             "value": b"\xff\x00",
             "header_names": ["trace", "trace"],
             "header_values": [b"\xfe", None],
+            "record_timestamp_ms": None,
         }
     ]
+
+
+MICROSECONDS = 1_700_000_000_000_000
+NANOSECONDS = 1_700_000_000_123_456_789
+
+
+def test_a_record_that_is_stamped_in_another_unit_is_kept_with_its_stamp(load: LandingLoad) -> None:
+    stamps = (MICROSECONDS, NANOSECONDS, -1)
+    load.take([Message(b"v", number=number, at_ms=at) for number, at in enumerate(stamps)])  # type: ignore[misc]
+
+    last = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+    before_1970 = datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+    assert [(row["record_timestamp"], row["date"], row["record_timestamp_ms"]) for row in rows(load)] == [
+        (last, last.date(), MICROSECONDS),
+        (last, last.date(), NANOSECONDS),
+        (before_1970, before_1970.date(), None),
+    ]
+
+
+def nameless_pair() -> Any:
+    """A tuple of two of which only the second was ever set: ``VALUE``."""
+    api, place = ctypes.pythonapi, ctypes.c_void_p
+    api.PyTuple_New.restype = place
+    api.PyTuple_SetItem.argtypes = (place, ctypes.c_ssize_t, ctypes.py_object)
+    api.Py_IncRef.argtypes = (ctypes.py_object,)
+    made = api.PyTuple_New(2)
+    api.Py_IncRef(VALUE)
+    api.PyTuple_SetItem(made, 1, VALUE)
+    return ctypes.cast(made, ctypes.py_object).value
+
+
+class ForeignHeaders(Message):
+    """As confluent-kafka gives headers of which one has a name that is not UTF-8."""
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        if self.pairs is None:
+            self.pairs = [("trace", b"1"), nameless_pair(), ("last", None)]
+            raise SystemError("'headers' returned a result with an exception set")
+        return self.pairs
+
+
+VALUE = b"the value"
+
+
+def test_a_header_whose_name_is_not_text_keeps_its_place_and_value(load: LandingLoad) -> None:
+    load.take([ForeignHeaders(b"v")])  # type: ignore[list-item]
+
+    [row] = rows(load)
+    assert row["header_names"] == ["trace", "\ufffd", "last"]
+    assert row["header_values"] == [b"1", VALUE, None]
 
 
 def test_what_no_other_stream_accepts_is_kept_too(load: LandingLoad) -> None:

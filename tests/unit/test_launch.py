@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from include.control import driver_process, launch, processes
+from include.control.driver_exit import Exit, exit_of
 from include.control.driver_process import DriverCommand
 from include.layout import Layout
 from include.settings import Settings
@@ -72,6 +73,39 @@ def test_a_driver_works_in_the_folder_of_its_code(settings: Settings, tmp_path: 
     driver_process.start(command, tmp_path / "log")
     wait_until((tmp_path / "log").read_text, 20, "it says nothing")
     assert (tmp_path / "log").read_text().startswith("of the release")
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", Exit("SIGKILL")),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", Exit("SIGSEGV")),
+        ("sys.exit(3)", Exit(code=3)),
+        ("pass", Exit(code=0)),
+    ],
+)
+def test_the_log_says_how_a_driver_has_ended(
+    settings: Settings, tmp_path: Path, ends: str, expected: Exit
+) -> None:
+    environment = launch.driver_environment(os.environ, settings, STREAM, "r1", tmp_path)
+    program = f"import os, signal, sys; print('no line feed', end='', flush=True); input(); {ends}"
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    command = ["bash", "-c", 'exec "$0" -c "$1" < "$2"', sys.executable, program, str(gate)]
+    log = tmp_path / "log"
+    pid = driver_process.start(DriverCommand(command, environment), log)
+
+    [driver] = processes.marked(settings.home, STREAM)
+    assert driver.pid == pid, "the process that waits for it is none of the driver's"
+    waits = driver.parent()
+    assert waits is not None and waits.ppid() != os.getpid()
+    assert exit_of(log.read_text(), pid) is None
+    gate.write_text("\n")
+
+    found = wait_until(lambda: exit_of(log.read_text(), pid), 20, lambda: f"its end: {log.read_text()}")
+    assert found == expected
+    assert exit_of(log.read_text(), pid + 1) is None
+    wait_until(lambda: not waits.is_running(), 20, "the process that waits has ended too")
 
 
 def test_a_program_that_is_missing_is_an_error_that_names_it(settings: Settings, tmp_path: Path) -> None:

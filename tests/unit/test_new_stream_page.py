@@ -41,6 +41,16 @@ def declaration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any
         del sys.modules[name]
 
 
+def test_it_names_every_type_that_shipped_tables_have() -> None:
+    declared = {
+        column
+        for file in PAGE.parents[1].glob("spark_jobs/*/declaration.py")
+        for column in re.findall(r'Column\("\w+", "(?:array<)?(\w+)>?"', file.read_text())
+    }
+    (sentence,) = re.findall(r"A `Column` is a ([^.]*)\.", PAGE.read_text())
+    assert {"string", "timestamp"} < declared <= set(re.findall(r"`(\w+)`", sentence))
+
+
 def test_its_rows_are_what_the_page_says(declaration: Any) -> None:
     job = declaration.JOB
     config: Any = SimpleNamespace(logic={"quiet_ms": 15 * MINUTE_MS})

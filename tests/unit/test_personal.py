@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import importlib
 import stat
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from include.control.launch import resolved_configuration
 from include.platform.mask_secret import mask_secret
 from include.settings import Settings
-from include.spec import load_specs
+from include.spec import load_spec, load_specs
 from spark_jobs.quality.masking import mask
 from spark_jobs.quality.personal import complaint, declared_table, personal_columns
 from spark_jobs.quality.suite import Expectation, load_suite
-from spark_jobs.runtime.tables import Column
+from spark_jobs.runtime.config import parse_config
+from spark_jobs.runtime.keyed import fold_all
+from spark_jobs.runtime.tables import Column, Table
+from tests.processors.cases import CASES
 
 SUITES = Path(__file__).resolve().parents[2] / "include" / "quality"
 
 
 def test_every_column_of_a_person_is_declared_and_an_undeclared_text_is_taken_for_one() -> None:
     types = {"session_id": "string", "user_id": "string", "duration_ms": "bigint", "added": "string"}
-    assert personal_columns("user_sessions", "sessions", types) == {"user_id", "added"}
+    assert personal_columns("user_sessions", "sessions", types) == {"user_id", "session_id", "added"}
     assert personal_columns("shared", "dead_letters", {"key": "binary", "reason": "string"}) == {"key"}
     assert personal_columns("nobody", "any", {"a": "string", "n": "bigint"}) == {"a"}
     persons = {"user_id", "account_id", "source_ip"}
@@ -70,5 +81,74 @@ def test_no_shipped_suite_looks_into_masked_values(path: Path) -> None:
     suite = load_suite(path)
     table = declared_table("any", suite.table)
     assert table
-    personal = frozenset(column.name for column in table.columns if column.personal)
-    assert complaint(suite.expectations, personal) is None
+    assert complaint(suite.expectations, table.personal) is None
+
+
+def test_what_is_derived_from_a_personal_column_is_masked_like_it() -> None:
+    table = Table(
+        "letters",
+        "One letter",
+        (
+            Column("digest", "string", "Of the id", derived_from=("letter_id",)),
+            Column("letter_id", "string", "Identity", derived_from=("writer", "written_at")),
+            Column("writer", "string", "Who wrote it", personal=True),
+            Column("written_at", "timestamp", "When"),
+            Column("day", "string", "Day of it", derived_from=("written_at",)),
+        ),
+    )
+    assert table.personal == {"digest", "letter_id", "writer"}
+    with pytest.raises(
+        ValueError, match=r"column letter_id to be derived from columns of the table, found who"
+    ):
+        replace(table, columns=(Column("letter_id", "string", "Identity", derived_from=("who",)),))
+    number = Column("number", "long", "Identity", derived_from=("writer",))
+    with pytest.raises(
+        ValueError, match=r"column number, which is derived from a personal one, to be one of"
+    ):
+        replace(table, columns=(*table.columns, number))
+
+
+@given(data=st.data())
+@pytest.mark.parametrize("stream", sorted(CASES))
+def test_no_column_that_depends_on_the_key_is_declared_otherwise(stream: str, data: st.DataObject) -> None:
+    case = CASES[stream]
+    moments = data.draw(st.lists(st.integers(0, 5000), min_size=1, max_size=12))
+    values = [[data.draw(value) for value in case.values] for _ in moments]
+    events = [
+        case.event(f"e{number}", at_ms, *more)
+        for number, (at_ms, more) in enumerate(zip(sorted(moments), values, strict=True))
+    ]
+    ann, bob = (fold_all(case.logic, key, events) for key in ("ann", "bob"))
+    require_declared(case.job, ann, bob)
+
+
+@pytest.mark.parametrize("stream", ["event_windows", "payment_auth_join"])
+def test_no_column_of_a_native_stream_that_depends_on_the_key_is_declared_otherwise(stream: str) -> None:
+    config = parse_config(resolved_configuration(load_spec(stream), Settings(), "r1"), "test")
+    job = importlib.import_module(f"spark_jobs.{stream}.declaration").JOB
+    kinds = {"kind": ("transaction", "authenticated"), "event_type": ("view", "click")}
+
+    def rows(key: str) -> Sequence[tuple[Any, ...]]:
+        events = []
+        for number in range(6):
+            record = {field.name: None for field in job.fields(config)}
+            record |= {name: choices[number % 2] for name, choices in kinds.items() if name in record}
+            record |= {"event_id": f"e{number}", job.key.name: key}
+            events.append(job.event(SimpleNamespace(**record), 60_000 * number))
+        return list(job.oracle(events, config))
+
+    ann, bob = rows("ann"), rows("bob")
+    assert ann
+    require_declared(job, ann, bob)
+
+
+def require_declared(job: Any, ann: Sequence[tuple[Any, ...]], bob: Sequence[tuple[Any, ...]]) -> None:
+    """Fail if rows of two keys with the same events differ where nothing is declared to come from the key."""
+    tables = {output.row: output.table for output in job.outputs}
+    assert [type(row) for row in ann] == [type(row) for row in bob]
+    for one, other in zip(ann, bob, strict=True):
+        table = tables[type(one)]
+        names = [column.name for column in table.row_columns]
+        differing = {name for name, mine, its in zip(names, one, other, strict=True) if mine != its}
+        derived = {column.name for column in table.columns if job.key.name in column.derived_from}
+        assert differing <= {job.key.name, *derived, *table.personal}, table.name

@@ -56,6 +56,15 @@ def test_a_draft_says_what_is_so_and_can_be_used(table_uri: str, tmp_path: Path)
     assert file.read_text().startswith("# A draft, from 30 rows of version 0")
 
 
+def test_a_draft_lists_no_values_of_persons(tmp_path: Path) -> None:
+    uri = f"file://{tmp_path}/sessions"
+    rows = [{"session_id": f"s{number % 2}", "user_id": f"u{number % 2}"} for number in range(30)]
+    write_deltalake(uri, pa.Table.from_pylist(rows, schema=arrow_schema(SESSIONS)))
+    write_draft(uri, "sessions", tmp_path / "sessions.yaml")
+    text = (tmp_path / "sessions.yaml").read_text()
+    assert "user_id_is_present" in text and "u1" not in text and "s1" not in text
+
+
 def test_a_draft_is_never_written_over_a_file(table_uri: str, tmp_path: Path) -> None:
     file = tmp_path / "sessions.yaml"
     file.write_text("by hand")

@@ -75,11 +75,26 @@ def test_only_what_was_masked_is_shown_of_values(settings: Settings) -> None:
     alerts = Name("device_lifecycle", "device_alerts")
     written.validation(alerts, OTHER, NOW, (500, 501), (1, 1), broken=(broken,))
     for row in written.rows["quality_results"]:
-        row["scope"] = None  # A release that did not mask has no such column.
+        row["masked_columns"] = None  # A release that masked less, or nothing, has no such column.
     written.rows["quarantine"].clear()
     written.save()
     _, html = page(settings, alerts)
     assert "alice@" not in html and "What was found is in the report." in html
+
+
+def test_rows_that_an_earlier_release_has_put_into_quarantine_are_not_shown(settings: Settings) -> None:
+    written = Written(settings)
+    row = {"user_id": "masked-1", "session_id": "a-hash-of-alice"}
+    origin = {"commits": [{"version": 1, "batch_id": 3, "offsets": {"t": {"0": [5, 9]}}}], "events": None}
+    broken = Broken("rule", "1 unexpected rows", (row,), (origin,), 1, 2.0)
+    suite = suite_of(("id",), rule=(QUERY, "critical"))
+    written.validation(SESSIONS, suite, NOW, (0, 1), (5, 5), broken=(broken,))
+    for entry in written.rows["quarantine"]:
+        entry["masked_columns"] = None
+    written.save()
+    _, html = page(settings)
+    assert "a-hash-of-alice" not in html and "masked fewer columns" in html
+    assert "t 0: 5 to 8 (its batch)" in html
 
 
 def test_nothing_of_the_data_is_taken_for_html(settings: Settings) -> None:

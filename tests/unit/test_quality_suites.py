@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
 
-from include.spec import SHARED_TABLES, load_specs
+from include.spec import SHARED_TABLES, StreamSpec, load_specs
 from spark_jobs.quality.failing_rows import failing_rows_query
 from spark_jobs.quality.suite import SuiteError, load_suite
 
@@ -34,6 +37,35 @@ def test_a_shipped_suite_is_well_formed_and_named_after_its_file(path: Path) -> 
     suite = load_suite(path)
     assert suite.name == path.stem
     assert len(suite.expectations) > 5
+
+
+def test_messages_name_settings_that_a_yaml_has() -> None:
+    named = {
+        (file, setting)
+        for folder in ("include", "spark_jobs")
+        for file in (SUITES.parents[1] / folder).rglob("*.py")
+        for text in strings_of(file)
+        for setting in re.findall(r"\b([a-z_]+\.[a-z_]+)\b in (?:its|the stream's) YAML", text)
+    }
+    assert ("quality", "tables") in {tuple(setting.split(".")) for _, setting in named}
+    for file, setting in named:
+        section, key = setting.split(".")
+        model = StreamSpec.model_fields[section].annotation
+        models = [model, *get_args(model)]
+        known = {name for one in models for name in getattr(one, "model_fields", {})}
+        assert key in known, f"{file}: no YAML has {setting}"
+
+
+def strings_of(file: Path) -> list[str]:
+    """The texts of a module, those of f-strings with a gap where a value comes."""
+    texts = []
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.JoinedStr):
+            parts = (part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
+            texts.append("".join(map(str, parts)))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            texts.append(node.value)
+    return texts
 
 
 def test_every_table_of_every_stream_has_its_suite() -> None:

@@ -193,7 +193,9 @@ def test_rows_of_other_releases_are_read_or_left_out() -> None:
     assert validations_of([{**row, **counts, "repeats": "another"}]) == ()
     [old] = results_of([{**row, "name": "n", "severity": "warning", "success": False}])
     assert (old.severity, old.level, old.is_masked) == ("warn", "warn", False)
-    [new] = results_of([{**row, "name": "n", "severity": "critical", "success": False, "scope": "rows"}])
+    [new] = results_of(
+        [{**row, "name": "n", "severity": "critical", "success": False, "masked_columns": "[]"}]
+    )
     assert (new.level, new.is_masked) == ("bad", True)
     told = {**row, "reconciled_at": NOW, "range_from": BEGIN, "range_to": NOW, "rows_different": 4}
     assert [one.level for one in reconciliations_of([told, {**told, "rows_wrong": 0}, row])] == [
@@ -203,7 +205,8 @@ def test_rows_of_other_releases_are_read_or_left_out() -> None:
 
 
 def test_an_example_shows_the_row_and_where_in_kafka_it_came_from() -> None:
-    entry = {"row": json.dumps({"user_id": "masked-1", "n": 3, "ids": ["a"], "at": None, "row_hash": "x"})}
+    values = {"user_id": "masked-1", "n": 3, "ids": ["a"], "at": None, "row_hash": "x"}
+    entry = {"row": json.dumps(values), "masked_columns": '["user_id"]'}
     found = examples_of([{**entry, "origin": json.dumps(origin(17, 231, 1000)), "row_hash": "guessable"}])
 
     [row] = found.rows

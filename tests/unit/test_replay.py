@@ -9,7 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from include.cli.main import app
 from include.replay.pacing import Pacer
 from include.replay.records import LatestEventTime, event_time_of, key_of, parse, tick_value
 from include.replay.source import LineSource
@@ -18,6 +20,15 @@ from include.replay.tick import FALLBACK, tick_after
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 # Bytes that are not UTF-8, a carriage return, an empty line, and no line feed at the end.
 LINES = [b'{"user_id": "a"}', b"\xff\xfe not json", b"with return\r", b"", b"last"]
+
+
+def test_a_time_of_a_tick_without_a_tick_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_bytes(LINES[0])
+    command = ["replay", str(tmp_path / "events.jsonl"), "--topic", "t", "--tick-after", "48h"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 2
+    said = " ".join(done.output.replace("│", " ").split())
+    assert "--tick-after 48h: no tick is sent without --tick. Add --tick, or leave --tick-after out." in said
 
 
 @pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzip"])

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from include.control.launch import resolved_configuration
 from include.layout import Layout
 from include.settings import CHECKOUT, METRICS_TOKEN, Settings
+from include.spec import load_spec
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +33,33 @@ def test_data_and_addresses_follow_home_and_ports(monkeypatch: pytest.MonkeyPatc
     assert settings.data == "file:///srv/stateward/data"
     assert settings.kafka_bootstrap == "localhost:29092"
     assert settings.airflow_url == "http://localhost:28080"
+
+
+@pytest.mark.parametrize(
+    ("given", "embedded", "creates"),
+    [
+        ({}, True, True),
+        ({"kafka_port": 29092}, True, True),
+        ({"kafka_bootstrap": "kafka.example.com:9092"}, False, False),
+        # A broker of somebody else's on this machine.
+        ({"kafka_bootstrap": "localhost:9092"}, False, False),
+        ({"kafka_bootstrap": "kafka.example.com:9092", "embedded": True}, True, False),
+        ({"kafka_bootstrap": "kafka.example.com:9092", "create_topics_at": "other:9092"}, False, False),
+        ({"kafka_bootstrap": "k:9092", "create_topics_at": "k:9092"}, False, True),
+        ({"kafka_bootstrap": "127.0.0.1:19092"}, True, True),
+        ({"kafka_bootstrap": "10.0.0.7:19092", "bind_host": "10.0.0.7"}, True, True),
+        ({"kafka_bootstrap": "localhost:19092", "embedded": False}, False, False),
+    ],
+)
+def test_topics_are_created_in_the_own_broker_or_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, object], embedded: bool, creates: bool
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(f"STATEWARD_{name.upper()}", str(value))
+    settings = Settings()
+    assert (settings.embedded, settings.may_create_topics) == (embedded, creates)
+    config = resolved_configuration(load_spec("user_sessions"), settings, "r1")
+    assert config["create_topics"] is creates
 
 
 def test_a_relative_home_is_made_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -294,6 +294,17 @@ def test_rows_survive_packing() -> None:
     assert decode_rows(encode_rows(VISITS, [])).num_rows == 0
 
 
+def test_a_stamp_that_no_table_can_hold_ends_no_batch() -> None:
+    stamped = [(*LETTER[:3], at, *LETTER[4:]) for at in (1_700_000_000_123_456_789, -(1 << 63), None)]
+    packed = decode_rows(encode_rows(DEAD_LETTERS, stamped))
+
+    assert packed["record_timestamp"].to_pylist() == [
+        datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC),
+        datetime(1, 1, 1, tzinfo=UTC),
+        None,
+    ]
+
+
 def test_rows_of_another_shape_are_refused() -> None:
     with pytest.raises(ValueError, match=r"table alerts: expected rows of 1 values \(user_id\), found 2"):
         encode_rows(ALERTS, [("u", 1)])

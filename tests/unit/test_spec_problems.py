@@ -57,6 +57,12 @@ BAD = [
     ),
     pytest.param(
         "  topic: user_events",
+        "  topics: [user_events, payments]",
+        ["source.topic, one topic", "user_sessions would read only the first", "['user_events', 'payments']"],
+        id="topics-of-a-keyed-stream",
+    ),
+    pytest.param(
+        "  topic: user_events",
         "  topics: []",
         ["source.topics", "at least one entry"],
         id="no-topics",
@@ -254,3 +260,12 @@ def test_every_problem_of_a_file_is_reported_at_once(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"absent\.yaml"):
         load_spec("absent", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/outside", "a/../../outside", "A", "", "x" * 64])
+def test_a_name_leads_to_no_file_elsewhere(tmp_path: Path, name: str) -> None:
+    (tmp_path / "streams").mkdir()
+    (tmp_path / "outside.yaml").write_text("password: swordfish\n")
+    with pytest.raises(SpecError, match="expected the name of a stream, found") as error:
+        load_spec(name, tmp_path / "streams")
+    assert "swordfish" not in str(error.value) and "password" not in str(error.value)

@@ -24,8 +24,9 @@ QUIET = Measured(partitions=4, state_bytes=10_000_000, keys=50_000, records_per_
         pytest.param({"partitions": 40}, 4, "a multiple of the 4 cores", id="far too many go"),
         pytest.param({"state_bytes": 5 * GB}, 12, "12, a multiple of the 4 cores", id="by size"),
         pytest.param({"state_bytes": 4 * GB}, 8, "8 for 4,294,967,296 bytes", id="by size, even already"),
-        pytest.param({"records_per_s": 60_000}, 4, "4 for 60,000 records/s", id="by rate, the cores suffice"),
-        pytest.param({"records_per_s": 200_000}, 4, "more partitions alone do not help", id="too few cores"),
+        pytest.param(
+            {"records_per_s": 100_000}, 4, "4 for 100,000 records/s", id="by rate, the cores suffice"
+        ),
         pytest.param(
             {"cores": 24, "records_per_s": 200_000}, 16, "16, for 64 buckets", id="no more than buckets allow"
         ),
@@ -46,6 +47,19 @@ def test_a_number_with_its_reasons(changes: dict[str, Any], partitions: int, las
 
     assert advice.partitions == partitions
     assert last_reason in advice.reasons[-1]
+
+
+@pytest.mark.parametrize(
+    ("keys", "enough", "said"),
+    [
+        (50_000, 27_000, "27,000 for a core, three quarters of the 36,000 measured"),
+        (1_000_000, 14_250, "14,250 for a core, three quarters of the 19,000 measured"),
+    ],
+)
+def test_a_core_takes_what_was_measured_with_room_to_catch_up(keys: int, enough: int, said: str) -> None:
+    stream = replace(QUIET, cores=2, partitions=2, keys=keys)
+    assert not [one for one in advise(replace(stream, records_per_s=enough)).reasons if "records/s" in one]
+    assert said in advise(replace(stream, records_per_s=enough + 1)).reasons[0]
 
 
 def test_a_measure_that_cannot_be_is_an_error_in_words() -> None:

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from spark_jobs.runtime.keyed import masked_key
 from spark_jobs.state import charts, formats
 from spark_jobs.state.bounds import told as bounds_told
 from spark_jobs.state.checkpoint_interval import (
@@ -20,7 +21,7 @@ from spark_jobs.state.checkpoint_interval import (
     young_ms,
 )
 from spark_jobs.state.inspect import spread
-from spark_jobs.state.measures import BINS, LargeKey, Load, Timers, largest, loads, masked, timers
+from spark_jobs.state.measures import BINS, LargeKey, Load, Timers, largest, loads, timers
 from spark_jobs.state.sizes import (
     CRITICAL,
     HOUR_MS,
@@ -169,8 +170,8 @@ def test_the_largest_keys_come_in_an_order_of_their_own() -> None:
 
 
 def test_a_masked_key_says_little() -> None:
-    assert masked("alice@example.org") == "al***(17)"
-    assert masked("u07") == "***(3)"
+    assert masked_key("alice@example.org") == "al***(17)"
+    assert masked_key("u07") == "***(3)"
 
 
 def test_samples_are_spread_and_begin_with_the_first() -> None:
