@@ -98,6 +98,12 @@ class Settings(BaseSettings):
     bind_host: str = Field(default="127.0.0.1", description="address the embedded servers listen on")
     kafka_port: Port = Field(default=19092, description="embedded broker, clients")
     kafka_controller_port: Port = Field(default=19093, description="embedded broker, KRaft controller")
+    kafka_published_as: str | None = Field(
+        default=None,
+        description="address, such as localhost:9092, by which clients elsewhere reach the embedded broker at"
+        " a second listener; without it there is none",
+    )
+    kafka_published_port: Port = Field(default=19094, description="embedded broker, its second listener")
     kafka_bootstrap: str = Field(
         default_factory=_default_bootstrap, description="bootstrap servers that clients use"
     )

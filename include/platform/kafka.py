@@ -48,6 +48,8 @@ class Broker:
         port: clients connect here.
         controller_port: the node talks to itself here.
         heap_mb: heap of the JVM, MiB.
+        published_as: address that clients elsewhere are given, at a second listener, if there is one.
+        published_port: port of that listener, on every address of this machine.
     """
 
     folder: Path
@@ -56,6 +58,8 @@ class Broker:
     port: int
     controller_port: int
     heap_mb: int = 512
+    published_as: str | None = None
+    published_port: int = 19094
 
     @classmethod
     def of(cls, settings: Settings) -> Broker:
@@ -67,6 +71,8 @@ class Broker:
             port=settings.kafka_port,
             controller_port=settings.kafka_controller_port,
             heap_mb=settings.kafka_heap_mb,
+            published_as=settings.kafka_published_as,
+            published_port=settings.kafka_published_port,
         )
 
     @property
@@ -82,14 +88,19 @@ class Broker:
     def properties(self) -> str:
         """Return the content of `server.properties`."""
         controller = f"{self.host}:{self.controller_port}"
+        listeners = [f"PLAINTEXT://{self.host}:{self.port}", f"CONTROLLER://{controller}"]
+        advertised = [f"PLAINTEXT://{connect_host(self.host)}:{self.port}"]
+        if self.published_as:
+            listeners.append(f"PUBLISHED://0.0.0.0:{self.published_port}")
+            advertised.append(f"PUBLISHED://{self.published_as}")
         values: dict[str, object] = {
             "process.roles": "broker,controller",
             "node.id": 1,
             "controller.quorum.voters": f"1@{controller}",
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{self.host}:{self.port},CONTROLLER://{controller}",
-            "advertised.listeners": f"PLAINTEXT://{connect_host(self.host)}:{self.port}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listeners": ",".join(listeners),
+            "advertised.listeners": ",".join(advertised),
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PUBLISHED:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
             "log.dirs": self.log_dir,
             # Topics are created on purpose, with the partitions the stream's YAML asks for.

@@ -82,7 +82,10 @@ def test_airflow_is_configured_as_in_the_embedded_platform(tmp_path: Path, monke
 def test_kafka_is_where_the_clients_look_for_it() -> None:
     kafka = SERVICES["kafka"]["environment"]
     bootstrap = f"{kafka['STATEWARD_BIND_HOST']}:{kafka['STATEWARD_KAFKA_PORT']}"
-    assert SERVICES["scheduler"]["environment"]["STATEWARD_KAFKA_BOOTSTRAP"] == bootstrap
+    assert SERVICES["scheduler"]["environment"]["STATEWARD_KAFKA_BOOTSTRAP"] == (
+        f"${{KAFKA_BOOTSTRAP:-{bootstrap}}}"
+    )
+    assert SERVICES["scheduler"]["environment"]["STATEWARD_CREATE_TOPICS_AT"] == bootstrap
     assert kafka["STATEWARD_BIND_HOST"] == "kafka"  # the service's own name
 
 
@@ -107,10 +110,38 @@ def test_the_token_of_the_metrics_is_the_api_servers_alone_and_may_be_left_out()
     assert "#METRICS_TOKEN=\n" in (ROOT / ".env.example").read_text()
 
 
-def test_only_the_ui_is_published_and_only_on_this_machine() -> None:
+def test_the_ui_and_the_broker_are_published_and_only_on_this_machine() -> None:
     published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
-    assert list(published) == ["api-server"]
-    assert all(port.startswith("127.0.0.1:") for port in published["api-server"])
+    assert set(published) == {"api-server", "kafka"}
+    assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
+    # An internal network has no way to the host: what is published needs another one.
+    for name in published:
+        assert "outside" in SERVICES[name]["networks"], name
+
+
+@pytest.mark.parametrize("part", AIRFLOW_PARTS, ids=lambda part: part.name)
+def test_tasks_triggers_and_pages_reach_what_is_outside(part: Any) -> None:
+    """Kafka (docs/kafka.md), mail and chat (docs/alerts.md), storage: none of it is in this file."""
+    networks = SERVICES[part.name]["networks"]
+    assert any(not (COMPOSE["networks"][name] or {}).get("internal") for name in networks)
+    assert "inside" in networks
+    assert SERVICES["postgres"]["networks"] == ["inside"]
+
+
+def test_a_kafka_outside_is_named_in_the_environment_of_compose() -> None:
+    environment = SERVICES["scheduler"]["environment"]
+    assert environment["STATEWARD_KAFKA_BOOTSTRAP"] == "${KAFKA_BOOTSTRAP:-kafka:19092}"
+    # A broker on this machine, by the name that Docker Desktop has for it.
+    assert "host.docker.internal:host-gateway" in SERVICES["scheduler"]["extra_hosts"]
+    assert "#KAFKA_BOOTSTRAP=" in (ROOT / ".env.example").read_text()
+
+
+def test_the_host_reaches_the_broker_under_the_address_that_it_gives() -> None:
+    kafka = SERVICES["kafka"]
+    assert kafka["environment"]["STATEWARD_KAFKA_PUBLISHED_AS"] == "localhost:${KAFKA_PORT:-19092}"
+    inner = Settings.model_fields["kafka_published_port"].default
+    assert kafka["ports"] == [f"127.0.0.1:${{KAFKA_PORT:-19092}}:{inner}"]
+    assert "#KAFKA_PORT=19092\n" in (ROOT / ".env.example").read_text()
 
 
 def test_images_are_pinned_and_state_is_in_named_volumes() -> None:

@@ -63,6 +63,16 @@ def test_the_broker_binds_where_it_is_told_and_takes_five_megabytes() -> None:
     assert properties["log.message.timestamp.type"] == "LogAppendTime"
 
 
+def test_a_published_broker_gives_each_client_the_address_that_it_can_reach() -> None:
+    settings = Settings(bind_host="kafka", kafka_published_as="localhost:9092", kafka_published_port=19094)
+    properties = dict(line.split("=", 1) for line in Broker.of(settings).properties().splitlines())
+    assert properties["listeners"] == (
+        "PLAINTEXT://kafka:19092,CONTROLLER://kafka:19093,PUBLISHED://0.0.0.0:19094"
+    )
+    assert properties["advertised.listeners"] == "PLAINTEXT://kafka:19092,PUBLISHED://localhost:9092"
+    assert "PUBLISHED:PLAINTEXT" in properties["listener.security.protocol.map"]
+
+
 def test_a_broker_on_every_address_is_advertised_by_one_that_can_be_reached() -> None:
     properties = Broker(Path("/h"), Path("/j"), "0.0.0.0", 1, 2).properties()
     assert "listeners=PLAINTEXT://0.0.0.0:1" in properties
