@@ -16,6 +16,8 @@ ENV VIRTUAL_ENV=/opt/stateward/.venv \
     PATH=/opt/stateward/.venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONPATH=/opt/stateward \
+    PYSPARK_PYTHON=/opt/stateward/.venv/bin/python \
+    PYSPARK_DRIVER_PYTHON=/opt/stateward/.venv/bin/python \
     STATEWARD_HOME=/var/lib/stateward \
     AIRFLOW_HOME=/var/lib/stateward/airflow
 

@@ -34,8 +34,8 @@ def down(settings: Settings, report: Report = lambda part, what: None) -> None:
         if running:
             report("airflow", "stopping")
             supervisor.stop_parts(AIRFLOW_PARTS)
-        _end_airflow_leftovers(settings)
-        _drain_drivers(settings, report)
+        end_airflow_leftovers(settings)
+        drain_drivers(settings, report)
         if running:
             report("kafka", "stopping")
             supervisor.stop_parts((KAFKA,))
@@ -47,14 +47,15 @@ def down(settings: Settings, report: Report = lambda part, what: None) -> None:
         (Broker.of(settings).log_dir / ".lock").unlink(missing_ok=True)
 
 
-def _end_airflow_leftovers(settings: Settings) -> None:
+def end_airflow_leftovers(settings: Settings) -> None:
     """End Airflow's processes that no supervisor knows any more, before the drivers they would restart."""
     names = {part.name for part in AIRFLOW_PARTS}
     leftovers = [one.process for one in find_owned(settings.home) if one.part in names and one.stream is None]
     end(leftovers, grace_s=10)
 
 
-def _drain_drivers(settings: Settings, report: Report) -> None:
+def drain_drivers(settings: Settings, report: Report) -> None:
+    """Drain the drivers of this machine, and kill what has not left after `drain_timeout_s` seconds."""
     found = drivers(find_owned(settings.home))
     if not found:
         return

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from include.platform.parts import AIRFLOW_PARTS, KAFKA, launch_command
+from include.platform.parts import AIRFLOW_PARTS, KAFKA, SCHEDULER, launch_command
+from include.platform.processes import MANAGED_VARIABLE
 from include.settings import ENV_PREFIX, METRICS_TOKEN, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,6 +46,7 @@ def test_every_variable_is_one_that_the_code_reads() -> None:
     settings = {f"{ENV_PREFIX}{name}".upper() for name in Settings.model_fields}
     connections = {f"AIRFLOW_CONN_{Settings.model_fields['spark_conn_id'].default}".upper()}
     known = settings | airflow_options() | connections | {"AIRFLOW_HOME"}
+    known |= {MANAGED_VARIABLE, "NO_PROXY", "no_proxy", "SPT_NOENV"}
     own = {
         "postgres": {"POSTGRES_USER", "POSTGRES_DB", "POSTGRES_PASSWORD"},
         "init": {"AIRFLOW_ADMIN_PASSWORD"},
@@ -57,26 +59,73 @@ def test_every_variable_is_one_that_the_code_reads() -> None:
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_a_service_runs_what_the_embedded_platform_runs(part: Any) -> None:
     service = SERVICES[part.name]
-    assert service["command"][1:] == launch_command(part)[1:]
+    # The scheduler's has its drivers beside it.
+    if part is not SCHEDULER:
+        assert service["command"][1:] == launch_command(part)[1:]
     assert service["healthcheck"]["test"][0] == "CMD"
     assert service["image"] == SERVICES["scheduler"]["image"]
 
 
-def test_airflow_is_configured_as_in_the_embedded_platform(tmp_path: Path, monkeypatch: Any) -> None:
+# What the embedded platform alone needs, and why.
+EMBEDDED_ALONE = {
+    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS": "PostgreSQL needs no patience with locks",
+    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS_ASYNC": "the same",
+    "JAVA_HOME": "the image has one Java, on its PATH",
+}
+# What both set, and each to a value of its own.
+ADDRESSES = {
+    "AIRFLOW__API__HOST",
+    "AIRFLOW__API__BASE_URL",
+    "AIRFLOW__CORE__EXECUTION_API_SERVER_URL",
+    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN",
+    "NO_PROXY",
+    "no_proxy",
+}
+SECRETS = {"AIRFLOW__CORE__FERNET_KEY", "AIRFLOW__API__SECRET_KEY", "AIRFLOW__API_AUTH__JWT_SECRET"}
+
+
+def image_environment() -> dict[str, str]:
+    """What the Dockerfile sets."""
+    text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+    lines = re.findall(r"^ENV (.+)$", text, re.MULTILINE)
+    return dict(word.split("=", 1) for line in lines for word in line.split())
+
+
+@pytest.mark.parametrize("part", AIRFLOW_PARTS, ids=lambda part: part.name)
+def test_each_part_of_airflow_has_all_that_the_embedded_platform_sets(part: Any, monkeypatch: Any) -> None:
     from include.platform import airflow
     from include.platform.secrets import Secrets
 
-    monkeypatch.setattr(airflow, "find_java", lambda: tmp_path)
-    settings = Settings(home=tmp_path)
+    home, venv = Path("/var/lib/stateward"), Path("/opt/stateward/.venv")
+    monkeypatch.setattr(airflow, "find_java", Path)
+    monkeypatch.setattr(airflow, "CHECKOUT", venv.parent)
+    monkeypatch.setattr(airflow.sys, "executable", f"{venv}/bin/python")
+    monkeypatch.setattr(airflow.os, "environ", {})
+    settings = Settings(home=home)
     embedded = airflow.environment(settings, Secrets("j", "s", "f", "p"))
-    # Where it listens, what it stores and its secrets differ; and PostgreSQL needs no patience with locks.
-    differs = re.compile(
-        r"SQL_ALCHEMY|__(HOST|PORT|BASE_URL|.*_KEY|.*SECRET|.*_FOLDER|.*_FILE|.*_PORT|.*_URL)$"
-    )
-    there = SERVICES["scheduler"]["environment"]
-    for name, value in embedded.items():
-        if name.startswith("AIRFLOW__") and name in there and not differs.search(name):
-            assert str(there[name]).lower() == value.lower(), name
+    own = set(settings.environment()) - {"STATEWARD_HOME"}
+    there = {**image_environment(), **SERVICES[part.name]["environment"]}
+
+    wanted = set(embedded) - own
+    assert wanted - set(there) == set(EMBEDDED_ALONE)
+    for name in wanted & set(there) - ADDRESSES - SECRETS - {"PATH"}:
+        assert str(there[name]).lower() == embedded[name].lower(), name
+    assert there["PATH"].startswith(f"{venv}/bin:")
+
+
+def test_there_is_time_for_all_that_a_stop_does() -> None:
+    def grace_s(name: str) -> int:
+        return int(SERVICES[name]["stop_grace_period"].removesuffix("s"))
+
+    drain_s = Settings.model_fields["drain_timeout_s"].default
+    # Longer than the parts take at most: Docker kills the whole container at the end of it.
+    assert grace_s("scheduler") > SCHEDULER.stop_wait_s + drain_s
+    for part in PARTS:
+        assert grace_s(part.name) > part.stop_wait_s, part.name
+
+
+def test_the_drivers_are_drained_before_the_container_of_the_scheduler_ends() -> None:
+    assert SERVICES["scheduler"]["command"][1:] == ["-m", "include.platform.container", SCHEDULER.name]
 
 
 def test_kafka_is_where_the_clients_look_for_it() -> None:
