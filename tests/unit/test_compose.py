@@ -135,7 +135,10 @@ def test_kafka_is_where_the_clients_look_for_it() -> None:
         f"${{KAFKA_BOOTSTRAP:-{bootstrap}}}"
     )
     assert SERVICES["scheduler"]["environment"]["STATEWARD_CREATE_TOPICS_AT"] == bootstrap
-    assert kafka["STATEWARD_BIND_HOST"] == "kafka"  # the service's own name
+    # The service's own name has an address in each of its networks, and the broker is bound to one.
+    having = [name for name, network in SERVICES["kafka"]["networks"].items() if "aliases" in network]
+    assert having == ["inside"]
+    assert SERVICES["kafka"]["networks"]["inside"]["aliases"] == [kafka["STATEWARD_BIND_HOST"]]
 
 
 def test_no_secret_is_in_the_file_and_each_has_to_be_given() -> None:
@@ -179,7 +182,7 @@ def test_tasks_triggers_and_pages_reach_what_is_outside(part: Any) -> None:
 
 def test_a_kafka_outside_is_named_in_the_environment_of_compose() -> None:
     environment = SERVICES["scheduler"]["environment"]
-    assert environment["STATEWARD_KAFKA_BOOTSTRAP"] == "${KAFKA_BOOTSTRAP:-kafka:19092}"
+    assert environment["STATEWARD_KAFKA_BOOTSTRAP"] == "${KAFKA_BOOTSTRAP:-broker:19092}"
     # A broker on this machine, by the name that Docker Desktop has for it.
     assert "host.docker.internal:host-gateway" in SERVICES["scheduler"]["extra_hosts"]
     assert "#KAFKA_BOOTSTRAP=" in (ROOT / ".env.example").read_text()
