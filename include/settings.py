@@ -10,6 +10,8 @@ from typing import Annotated, Any
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from include.platform.ports import connect_host
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 ENV_PREFIX = "STATEWARD_"
 
@@ -43,6 +45,10 @@ def _is_here(bootstrap: str, bind_host: str, port: int) -> bool:
     """Whether an address is that of the broker which `up` starts on this machine."""
     here = {"localhost", "127.0.0.1", "[::1]", bind_host, socket.gethostname()}
     return bootstrap in {f"{host}:{port}" for host in here}
+
+
+def _default_internal_url(values: dict[str, Any]) -> str:
+    return f"http://{connect_host(values['bind_host'])}:{values['airflow_port']}"
 
 
 def _default_airflow_url(values: dict[str, Any]) -> str:
@@ -125,8 +131,15 @@ class Settings(BaseSettings):
     airflow_port: Port = Field(default=18080, description="Airflow UI and REST API")
     airflow_worker_log_port: Port = Field(default=18793, description="task logs, served by the scheduler")
     airflow_triggerer_log_port: Port = Field(default=18794, description="trigger logs")
-    airflow_url: str = Field(
-        default_factory=_default_airflow_url, description="where people and the command line reach the UI"
+    airflow_url: str = Field(default_factory=_default_airflow_url, description="where people reach the UI")
+    airflow_internal_url: str = Field(
+        default_factory=_default_internal_url,
+        description="where tasks and the command line reach the API server",
+    )
+    supervised_by: str | None = Field(
+        default=None,
+        description="what runs the parts instead of `stateward up`, such as Docker Compose: then `stateward"
+        " status` goes by what they answer",
     )
     spark_conn_id: str = Field(
         default="spark_default", description="Airflow connection that names the master"

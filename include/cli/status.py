@@ -50,7 +50,7 @@ def run(*, as_json: bool) -> None:
     now = datetime.now(UTC)
     streams = in_order(stream_reports(settings, now))
     tables = [
-        _parts_table(part_reports(settings, now)),
+        parts_table(part_reports(settings, now), settings.supervised_by),
         streams_table(streams, console),
         records_table(streams, console),
         bounds_table(streams),
@@ -71,8 +71,10 @@ def run(*, as_json: bool) -> None:
             console.print(f"{stream.stream}: {stream.message}", highlight=False)
 
 
-def _parts_table(parts: list[PartReport]) -> Table:
-    table = _table("Platform", "part", "state", "pid", "up for", "address")
+def parts_table(parts: list[PartReport], supervised_by: str | None) -> Table:
+    """How each part is; what is not run by `stateward up` has no process that could be shown."""
+    title = f"Platform, run by {supervised_by}" if supervised_by else "Platform"
+    table = _table(title, "part", "state", "pid", "up for", "address")
     for part in parts:
         table.add_row(
             part.name, _state(part.state), _text(part.pid), _span(part.uptime_s), part.address or ""

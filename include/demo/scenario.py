@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from include.demo.airflow_api import AirflowApi
 from include.demo.results import QualityVerdict, read_quality, table_version
 from include.layout import Layout
-from include.platform.airflow import local_url
 from include.platform.secrets import ADMIN, Secrets
 from include.platform.startup import READY, Report
 from include.settings import CHECKOUT, Settings
@@ -126,7 +125,7 @@ class Scenario:
             DemoError: a step failed or took too long.
         """
         password = Secrets.load_or_create(self._layout.airflow_home).admin_password
-        with AirflowApi(local_url(self._settings), ADMIN, password) as api:
+        with AirflowApi(self._settings.airflow_internal_url, ADMIN, password) as api:
             run_id = self._deploy(api)
             replayed = self.replay.result()
             self._wait_for_stream(api, run_id, replayed)

@@ -30,11 +30,6 @@ class MigrationError(RuntimeError):
     """Airflow's metadata database could not be created or brought up to date."""
 
 
-def local_url(settings: Settings) -> str:
-    """Return the API server's address as processes of this machine reach it."""
-    return f"http://{connect_host(settings.bind_host)}:{settings.airflow_port}"
-
-
 def environment(settings: Settings, secrets: Secrets) -> dict[str, str]:
     """Return the whole environment of every supervised part, and so of the tasks and drivers they start."""
     local_hosts = f"localhost,127.0.0.1,{connect_host(settings.bind_host)}"
@@ -87,7 +82,7 @@ def _sections(settings: Settings, secrets: Secrets) -> dict[str, dict[str, objec
             "parallelism": 8,
             "fernet_key": secrets.fernet_key,
             "hostname_callable": "socket.gethostname",
-            "execution_api_server_url": f"{local_url(settings)}/execution/",
+            "execution_api_server_url": f"{settings.airflow_internal_url}/execution/",
             "auth_manager": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
             "simple_auth_manager_users": f"{ADMIN}:admin",
             "simple_auth_manager_passwords_file": passwords_file(home),

@@ -14,7 +14,7 @@ from include.control.release import upgrade_available
 from include.control.status import Control, Hold
 from include.layout import Layout
 from include.platform.health import airflow_health, answers
-from include.platform.parts import parts_of
+from include.platform.parts import API_SERVER, KAFKA, parts_of
 from include.platform.supervisor import Supervisor
 from include.settings import Settings
 from include.spec import StreamSpec, load_specs
@@ -28,7 +28,7 @@ BOUNDS = ("held_full", "folded_early", "below_floor", "ids_full", "ids_forgotten
 
 @dataclass(frozen=True)
 class PartReport:
-    """One part: `state` is `ready`, or supervisord's word in lower case, or `down`."""
+    """One part: `state` is `ready`, supervisord's word in lower case, `down`, or elsewhere `no answer`."""
 
     name: str
     what: str
@@ -68,6 +68,8 @@ class StreamReport:
 def part_reports(settings: Settings, now: datetime) -> list[PartReport]:
     """Return every part of the platform, whether it runs or not."""
     states = Supervisor(Layout.of(settings)).states()
+    if not states and settings.supervised_by:
+        return _parts_elsewhere(settings)
     health = airflow_health(settings) if states else None
     reports = []
     for part in parts_of(settings):
@@ -87,6 +89,23 @@ def part_reports(settings: Settings, now: datetime) -> list[PartReport]:
             )
         )
     return reports
+
+
+def _parts_elsewhere(settings: Settings) -> list[PartReport]:
+    """Return what can be known of parts that another machine or container runs: whether they answer."""
+    health = airflow_health(settings)
+    addresses = {KAFKA: settings.kafka_bootstrap, API_SERVER: settings.airflow_internal_url}
+    return [
+        PartReport(
+            name=part.name,
+            what=part.what,
+            state="ready" if answers(part, None, settings, health) else "no answer",
+            pid=None,
+            uptime_s=None,
+            address=addresses.get(part),
+        )
+        for part in parts_of(settings)
+    ]
 
 
 def stream_reports(settings: Settings, now: datetime) -> list[StreamReport]:
@@ -166,11 +185,12 @@ def _age(text: object, now: datetime) -> float | None:
 
 
 def as_document(settings: Settings, now: datetime | None = None) -> dict[str, Any]:
-    """Return everything as one JSON object: `{"home", "airflow_url", "parts": [...], "streams": [...]}`."""
+    """Return everything as one JSON object: `{"home", ..., "parts": [...], "streams": [...]}`."""
     now = now or datetime.now(UTC)
     return {
         "home": str(settings.home),
         "airflow_url": settings.airflow_url,
+        "supervised_by": settings.supervised_by,
         "parts": [asdict(part) for part in part_reports(settings, now)],
         "streams": [asdict(stream) for stream in stream_reports(settings, now)],
     }

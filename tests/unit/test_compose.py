@@ -196,13 +196,31 @@ def test_the_host_reaches_the_broker_under_the_address_that_it_gives() -> None:
     assert "#KAFKA_PORT=19092\n" in (ROOT / ".env.example").read_text()
 
 
+@pytest.mark.parametrize("part", AIRFLOW_PARTS, ids=lambda part: part.name)
+@pytest.mark.parametrize("name", ["streams", "quality", "notifiers.yaml", "maintenance.yaml"])
+def test_a_yaml_that_is_edited_here_is_the_one_that_each_part_reads(part: Any, name: str) -> None:
+    """As a folder: of a single file a container keeps the one that an editor has replaced since."""
+    service = SERVICES[part.name]
+    there = service["environment"].get(
+        f"STATEWARD_{name.removesuffix('.yaml').upper()}", f"/opt/stateward/include/{name}"
+    )
+    for source, target, mode in (one.split(":") for one in service["volumes"] if one.startswith("./")):
+        if Path(there).is_relative_to(target):
+            assert ROOT / source / Path(there).relative_to(target) == ROOT / "include" / name
+            assert (ROOT / source).is_dir()
+            assert mode == "ro"
+            return
+    raise AssertionError(f"{there} is baked into the image")
+
+
 def test_images_are_pinned_and_state_is_in_named_volumes() -> None:
     base = re.findall(r"^FROM (\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     for image in [*base, *(service["image"] for service in SERVICES.values())]:
         assert re.search(r":\d+\.\d+(\.\d+)?(-[a-z-]+)?$", image), f"{image}: pin a version"
     for name, service in SERVICES.items():
         for volume in service.get("volumes", []):
-            assert volume.split(":")[0] in COMPOSE["volumes"], f"{name}: {volume}"
+            source = volume.split(":")[0]
+            assert source.startswith("./include") or source in COMPOSE["volumes"], f"{name}: {volume}"
 
 
 def test_the_image_is_built_from_the_locks() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 from itertools import cycle
 from pathlib import Path
@@ -12,15 +15,70 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from include.cli.status import bounds_table, in_order, records_table, streams_table
+from include.cli.status import bounds_table, in_order, parts_table, records_table, streams_table
 from include.control.documents import control_document
 from include.control.status import Control, Hold, Override
 from include.layout import Layout
-from include.platform.report import StreamReport, stream_reports
+from include.platform.report import StreamReport, as_document, part_reports, stream_reports
 from include.settings import Settings
 from include.storage import write_json
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def airflow_url() -> Iterator[str]:
+    """An API server whose scheduler has no heartbeat any more."""
+    answer = {
+        "metadatabase": {"status": "healthy"},
+        "scheduler": {"status": "unhealthy", "latest_scheduler_heartbeat": "2026-01-01T00:00:00+00:00"},
+        "dag_processor": {
+            "status": "healthy",
+            "latest_dag_processor_heartbeat": "2026-01-01T00:00:00+00:00",
+        },
+        "triggerer": {"status": None, "latest_triggerer_heartbeat": None},
+    }
+
+    class Health(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            assert self.path == "/api/v2/monitor/health"
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Health)
+    with ThreadPoolExecutor() as pool:
+        pool.submit(server.serve_forever)
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+    server.server_close()
+
+
+def test_parts_that_something_else_runs_are_asked_and_not_shown_as_down(
+    tmp_path: Path, airflow_url: str
+) -> None:
+    settings = Settings(
+        home=tmp_path,
+        supervised_by="Docker Compose",
+        airflow_internal_url=airflow_url,
+        kafka_bootstrap="localhost:1",
+        embedded=True,
+    )
+    parts = {part.name: (part.state, part.address) for part in part_reports(settings, NOW)}
+    assert parts == {
+        "kafka": ("no answer", "localhost:1"),
+        "api-server": ("ready", airflow_url),
+        "dag-processor": ("ready", None),
+        "scheduler": ("no answer", None),
+        "triggerer": ("no answer", None),
+    }
+    assert as_document(settings, NOW)["supervised_by"] == "Docker Compose"
+    console = Console(record=True, width=120)
+    console.print(parts_table(part_reports(settings, NOW), settings.supervised_by))
+    assert "Platform, run by Docker Compose" in console.export_text()
 
 
 def test_only_streams_that_have_reached_a_bound_are_in_the_table(tmp_path: Path) -> None:
