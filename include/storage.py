@@ -56,7 +56,7 @@ def write_json(uri: str, value: Mapping[str, Any]) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file, whose folder is made; a reader, or a death, finds the old one or the new one whole.
+    """Replace a file, whose folder is made; a reader, a death or a power loss finds the old or the new whole.
 
     Raises:
         OSError: It cannot be written.
@@ -72,6 +72,11 @@ def replace_file(path: Path, content: bytes) -> None:
         # mkstemp is private to its user; parts may run as another one (docker-compose).
         temporary.chmod(0o644)
         temporary.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

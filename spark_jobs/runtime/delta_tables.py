@@ -9,6 +9,7 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 
 from spark_jobs.runtime import storage
+from spark_jobs.runtime.durable import sync_disks
 
 
 def create_or_open(
@@ -31,7 +32,7 @@ def create_or_open(
         configuration: Delta's table properties.
     """
     try:
-        return DeltaTable.create(
+        table = DeltaTable.create(
             uri,
             schema=schema,
             mode="ignore",
@@ -42,7 +43,10 @@ def create_or_open(
         )
     except CommitFailedError:
         # Two saw no table and both made one: the other was first ("Protocol changed since last commit").
-        return DeltaTable(uri)
+        table = DeltaTable(uri)
+    if table.version() == 0:
+        sync_disks([uri])
+    return table
 
 
 def has_commit(uri: str, version: int) -> bool:

@@ -13,6 +13,7 @@ from spark_jobs.runtime import drain as draining
 from spark_jobs.runtime import ending as endings
 from spark_jobs.runtime.broker import Broker, BrokerAwayError
 from spark_jobs.runtime.cause import DISK_FULL, cause_of
+from spark_jobs.runtime.checkpoint_repair import repair_logs
 from spark_jobs.runtime.config import Config
 from spark_jobs.runtime.ending import EXIT_FAILED, EXIT_LEASE_LOST, Ending
 from spark_jobs.runtime.failure import explain, is_transient
@@ -124,6 +125,7 @@ class Driver:
         """Find the checkpoint that counts; under the lease, so that it stays the one."""
         generation = generations.current(self._config.checkpoint_uri)
         generation.require_settled(self._config.stream)
+        repair_logs(generation.uri)
         self._config = replace(self._config, checkpoint_uri=generation.uri)
         self._status.update(generation=generation.number, checkpoint=generation.uri)
 

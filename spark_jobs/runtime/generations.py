@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from spark_jobs.runtime import storage
+from spark_jobs.runtime.durable import sync_disks
 from spark_jobs.runtime.status import iso
 
 POINTER = "current.json"
@@ -222,4 +223,6 @@ def _write(generation: Generation, made_by: str, at: datetime) -> None:
     }
     if generation.pending is not None:
         document["pending"] = asdict(generation.pending)
+    # What it names is on the disk before: the files of a generation that was built are not synced one by one.
+    sync_disks([generation.root])
     storage.write_json(f"{generation.root}/{POINTER}", document)

@@ -85,7 +85,7 @@ class History:
             self._may_write()
             kept = _read(self._uri) if self._kept is None else self._kept
             lines = [line for line in [*kept, *self._new] if now - line[0] < KEPT][-_MOST_LINES:]
-            storage.write_text(self._uri, "".join(f"{text}\n" for _, text in lines))
+            storage.write_passing(self._uri, "".join(f"{text}\n" for _, text in lines))
         except Exception as error:
             _LOG.warning("history %s could not be written, trying again in a minute: %s", self._uri, error)
             del self._new[:-_MOST_LINES]

@@ -19,7 +19,9 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from spark_jobs.runtime import lease_history
 from spark_jobs.runtime.delta_tables import create_or_open, has_commit
+from spark_jobs.runtime.durable import sync_disks
 from spark_jobs.runtime.identity import ProcessIdentity, host_identity
+from spark_jobs.runtime.table_repair import repair
 
 Clock = Callable[[], datetime]
 
@@ -147,6 +149,7 @@ class Lease:
         Raises:
             LeaseHeldError: Another holder has it, or won the race for it.
         """
+        repair(self._uri)
         table = create_or_open(
             self._uri, _SCHEMA, name=f"lease {self._stream}", configuration=_TABLE_CONFIGURATION
         )
@@ -165,7 +168,7 @@ class Lease:
             released=False,
         )
         try:
-            _commit(table, claim)
+            _commit(self._uri, table, claim)
         except CommitFailedError:
             winner = self.read()
             raise LeaseHeldError(winner or claim) from None
@@ -219,7 +222,7 @@ class Lease:
         version = table.version()
         self._require_mine(_record(table))
         try:
-            _commit(table, changed)
+            _commit(self._uri, table, changed)
         except CommitFailedError:
             self._require_mine(self.read())
             raise LeaseLostError(
@@ -246,7 +249,7 @@ class Lease:
             )
 
 
-def _commit(table: DeltaTable, record: LeaseRecord) -> None:
+def _commit(uri: str, table: DeltaTable, record: LeaseRecord) -> None:
     row = {
         **record.__dict__,
         "holder": json.dumps(record.holder.__dict__, sort_keys=True),
@@ -260,6 +263,8 @@ def _commit(table: DeltaTable, record: LeaseRecord) -> None:
             create_checkpoint=True, cleanup_expired_logs=True
         ),
     )
+    # The tables remember the epoch, so it must not go back.
+    sync_disks([uri])
 
 
 def _record(table: DeltaTable) -> LeaseRecord | None:

@@ -10,14 +10,16 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import DeltaTable
 
-from spark_jobs.runtime.commits import app_id, overtaking
+from spark_jobs.runtime.commits import app_id
 from spark_jobs.runtime.kept_table import KeptTable
 from spark_jobs.runtime.rows import COUNT_NAMES
+from spark_jobs.runtime.table_commits import TableWrite
 
 _INSTANT = pa.timestamp("us", tz="UTC")
 _SCHEMA = pa.schema(
@@ -77,6 +79,7 @@ class Ledger:
     def __init__(
         self, uri: str, stream: str, generation: str, earlier: Mapping[str, int] | None = None
     ) -> None:
+        self.uri = uri
         self._table = KeptTable(uri)
         self._stream = stream
         self._generation = generation
@@ -85,30 +88,35 @@ class Ledger:
         self._last_batch = last_batch
         self._history: deque[tuple[int, dict[str, int]]] = deque([(last_batch, totals)], maxlen=_UNPUBLISHED)
 
-    def append(self, batch: BatchCounts, epoch: int, run_id: str) -> None:
-        """Put a batch on record, once: a batch that runs again changes nothing."""
+    def write_of(self, batch: BatchCounts, epoch: int, run_id: str) -> list[TableWrite]:
+        """What puts a batch on record; nothing of one that is there, or has nothing to put."""
+        if batch.is_empty or batch.batch_id <= self._last_batch:
+            return []
+        row = pa.Table.from_pylist([self._row(batch, epoch, run_id)], schema=_SCHEMA)
+        return [TableWrite(self.uri, self._app_id, batch.batch_id, row, open_table=self._table.current)]
+
+    def note(self, batch: BatchCounts) -> None:
+        """Count a batch that is on record now, once."""
         if batch.is_empty or batch.batch_id <= self._last_batch:
             return
-
-        def write() -> None:
-            table = self._table.current()
-            written = table.transaction_version(self._app_id)
-            if written is None or written < batch.batch_id:
-                self._write(table, batch, epoch, run_id)
-
-        overtaking("batch_counts", write)
         before = self._history[-1][1]
         row = {**batch.counts, "rows_out": batch.rows_out}
         self._history.append((batch.batch_id, {name: before[name] + row[name] for name in before}))
         self._last_batch = batch.batch_id
+
+    def append(self, batch: BatchCounts, epoch: int, run_id: str) -> None:
+        """Put a batch on record, once: a batch that runs again changes nothing."""
+        for write in self.write_of(batch, epoch, run_id):
+            write.commit(lambda: None)
+        self.note(batch)
 
     def totals(self, committed_batch: int) -> dict[str, int]:
         """Totals of all batches up to ``committed_batch``."""
         known = [totals for batch_id, totals in self._history if batch_id <= committed_batch]
         return dict(known[-1] if known else self._history[0][1])
 
-    def _write(self, table: DeltaTable, batch: BatchCounts, epoch: int, run_id: str) -> None:
-        row = {
+    def _row(self, batch: BatchCounts, epoch: int, run_id: str) -> dict[str, Any]:
+        return {
             "stream": self._stream,
             "generation": self._generation,
             "batch_id": batch.batch_id,
@@ -123,12 +131,6 @@ class Ledger:
             "committed_at": datetime.now(UTC),
             "rows_by_table": json.dumps(dict(batch.rows_by_table)),
         }
-        write_deltalake(
-            table,
-            pa.Table.from_pylist([row], schema=_SCHEMA),
-            mode="append",
-            commit_properties=CommitProperties(app_transactions=[Transaction(self._app_id, batch.batch_id)]),
-        )
 
 
 def recorded(

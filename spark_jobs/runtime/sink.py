@@ -15,18 +15,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 
-from spark_jobs.runtime.commits import app_id, overtaking
-from spark_jobs.runtime.current_rows import newest_rows, upsert
+from spark_jobs.runtime.commits import app_id
+from spark_jobs.runtime.durable import sync_disks
 from spark_jobs.runtime.ledger import BatchCounts, Ledger
 from spark_jobs.runtime.rows import COUNT_NAMES, KIND_COUNTS, SchemaError, decode_rows, row_schema
+from spark_jobs.runtime.table_commits import TableWrite
 from spark_jobs.runtime.tables import Table, arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_WRITER = WriterProperties(compression="ZSTD")
 
 
 class Target(NamedTuple):
@@ -55,6 +53,7 @@ class BatchSink:
         ledger: The ledger of that generation.
         check_lease: Raises when the lease is lost; called before every write. Returns the epoch.
         note_timers: Takes in the timers (ms) that buckets have now.
+        checkpoint_uri: Where Spark has put the batch's plan and state.
     """
 
     def __init__(
@@ -67,6 +66,7 @@ class BatchSink:
         ledger: Ledger,
         check_lease: Callable[[], int],
         note_timers: Callable[[Mapping[int, int | None]], None],
+        checkpoint_uri: str,
     ) -> None:
         self._stream = stream
         self._run_id = run_id
@@ -75,9 +75,14 @@ class BatchSink:
         self._ledger = ledger
         self._check_lease = check_lease
         self._note_timers = note_timers
+        self._checkpoint_uri = checkpoint_uri
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write one batch: runs it, as one Spark job, and commits what it put out.
+
+        Before the first commit the files of the rows are on the disk, and the batch's plan and state, which
+        Spark does not sync: otherwise a table could have rows of a batch that is planned afresh. The commits
+        are on the disk before Spark calls the batch committed, which it does when this returns.
 
         Args:
             batch: ``kind, rows, data``, as `rows` describes them.
@@ -87,22 +92,37 @@ class BatchSink:
             LeaseLostError: Before the first write that is not allowed.
             ValueError: The batch has rows that belong to no table, or other rows than it says.
         """
-        self._check_lease()
+        epoch = self._check_lease()
         packed = self._collect(batch)
-        counts = packed.pop(KIND_COUNTS, [])
+        documents = [json.loads(payload.to_pybytes()) for _, payload in packed.pop(KIND_COUNTS, [])]
         unpacked = [
             (target, self._unpack(target, packed.get(target.table.name, []))) for target in self._targets
         ]
-        for target, rows in unpacked:
-            if rows.num_rows:
-                self._commit(target, self._marked(target, rows, batch_id), batch_id)
+        writes = [self._write_of(target, rows, batch_id) for target, rows in unpacked if rows.num_rows]
         rows_out = {target.table.name: rows.num_rows for target, rows in unpacked if not target.shared}
-        documents: list[dict[str, Any]] = [json.loads(payload.to_pybytes()) for _, payload in counts]
+        counted = _batch_counts(batch_id, rows_out, documents)
+        writes += self._ledger.write_of(counted, epoch, self._run_id)
+        for write in writes:
+            write.prepare()
+        self._sync()
+        for write in writes:
+            write.commit(self._check_lease)
+        self._ledger.note(counted)
+        self._sync()
         for document in documents:
             self._note_timers({int(bucket): at for bucket, at in document.get("timers", {}).items()})
-        counted = _batch_counts(batch_id, rows_out, documents)
-        if not counted.is_empty:
-            self._ledger.append(counted, self._check_lease(), self._run_id)
+
+    def _sync(self) -> None:
+        sync_disks((self._checkpoint_uri, *(target.uri for target in self._targets), self._ledger.uri))
+
+    def _write_of(self, target: Target, rows: pa.Table, batch_id: int) -> TableWrite:
+        return TableWrite(
+            target.uri,
+            app_id(self._generation, target.table.name),
+            batch_id,
+            self._marked(target, rows, batch_id),
+            current_by=target.table.current_by,
+        )
 
     def _collect(self, batch: DataFrame) -> dict[str, list[tuple[int, pa.Buffer]]]:
         """Per kind the payloads and how many rows each says it has."""
@@ -131,26 +151,6 @@ class BatchSink:
                 )
         # In one piece: the writer may take pieces in any order, and into files of their own.
         return pa.concat_tables(parts).combine_chunks() if parts else schema.empty_table()
-
-    def _commit(self, target: Target, rows: pa.Table, batch_id: int) -> None:
-        def write() -> None:
-            self._check_lease()
-            self._write(target, rows, batch_id)
-
-        overtaking(target.uri, write)
-
-    def _write(self, target: Target, rows: pa.Table, batch_id: int) -> None:
-        # Opened anew each time: a table object that is kept and updated grows by 100 kB a commit.
-        table = DeltaTable(target.uri)
-        name = app_id(self._generation, target.table.name)
-        written = table.transaction_version(name)
-        if written is not None and written >= batch_id:
-            return
-        commit = CommitProperties(app_transactions=[Transaction(name, batch_id)])
-        if key := target.table.current_by:
-            upsert(table, newest_rows(rows, key), key, _WRITER, commit)
-        else:
-            write_deltalake(table, rows, mode="append", writer_properties=_WRITER, commit_properties=commit)
 
     def _marked(self, target: Target, rows: pa.Table, batch_id: int) -> pa.Table:
         """The rows with all of the table's columns."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Callable
@@ -154,4 +155,4 @@ class StatusFile:
 
     def _write(self) -> None:
         self._document["updated_at"] = iso(self._clock())
-        storage.write_json(self._uri, self._document)
+        storage.write_passing(self._uri, json.dumps(self._document, separators=(",", ":")))

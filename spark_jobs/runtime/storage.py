@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import uuid
-from pathlib import Path
 from typing import Any
 
 import fsspec
+
+from spark_jobs.runtime.durable import replace_file
 
 
 def read_json(uri: str) -> dict[str, Any] | None:
@@ -36,26 +35,29 @@ def read_text(uri: str) -> str | None:
 
 
 def write_json(uri: str, document: dict[str, Any]) -> None:
-    """Write ``document`` so that a reader sees the old or the new whole, never a part."""
+    """Write ``document`` so that a reader sees the old or the new whole, never a part.
+
+    The new one survives a power loss from then on (`durable.replace_file`).
+    """
     write_text(uri, json.dumps(document, separators=(",", ":")))
 
 
 def write_text(uri: str, text: str) -> None:
     """Write ``text`` in the same way."""
+    _write(uri, text, durable=True)
+
+
+def write_passing(uri: str, text: str) -> None:
+    """Write ``text`` that only says how things are, again and again: a power loss may take it."""
+    _write(uri, text, durable=False)
+
+
+def _write(uri: str, text: str, *, durable: bool) -> None:
     filesystem, path = fsspec.core.url_to_fs(uri)
-    content = text.encode()
-    if "file" not in filesystem.protocol:
-        filesystem.pipe_file(path, content)  # object stores put a whole object at once
-        return
-    filesystem.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH120 - fsspec speaks in strings
-    temporary = f"{path}.{uuid.uuid4().hex}.tmp"
-    try:
-        filesystem.pipe_file(temporary, content)
-        os.replace(temporary, path)  # noqa: PTH105
-    except OSError:
-        # A status is tried again every second: on a full disk the halves would fill what is left.
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    if "file" in filesystem.protocol:
+        replace_file(path, text.encode(), durable=durable)
+    else:
+        filesystem.pipe_file(path, text.encode())  # object stores put a whole object at once
 
 
 def exists(uri: str) -> bool:

@@ -12,6 +12,7 @@ from spark_jobs.runtime import landing, sink, source
 from spark_jobs.runtime.alarms import Alarms, OpenState
 from spark_jobs.runtime.bucket_processor import BucketProcessor
 from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.runtime.commits import app_id
 from spark_jobs.runtime.copy_folders import prepare_copy
 from spark_jobs.runtime.landing_job import LandingJob
 from spark_jobs.runtime.lanes import OUTPUT_DDL
@@ -19,6 +20,7 @@ from spark_jobs.runtime.lease_keeper import LeaseKeeper
 from spark_jobs.runtime.ledger import Ledger
 from spark_jobs.runtime.native_job import NativeJob
 from spark_jobs.runtime.native_query import NATIVE_CONF, native_rows
+from spark_jobs.runtime.table_repair import repair
 from spark_jobs.runtime.tables import DEAD_LETTERS, LATE_EVENTS, SHARED_TABLES
 from spark_jobs.state.start import note_start
 
@@ -79,9 +81,16 @@ class StreamQuery:
         self._noted = False
 
     def create_tables(self) -> None:
-        """Create the tables that are not there yet."""
+        """Create the tables that are not there yet, and take back what a power loss has torn of others.
+
+        Raises:
+            TornTableError: A file is not whole that a batch which is committed has written.
+        """
+        generation, last = self.checkpoint.query_id(), self.checkpoint.last_committed()
         for table in (*(output.table for output in self._job.outputs), *SHARED_TABLES):
-            table.create(self._config.tables[table.name])
+            uri = self._config.tables[table.name]
+            repair(uri, app_id(str(generation), table.name), last)
+            table.create(uri)
 
     def start(self, *, once: bool = False) -> StreamingQuery:
         """Start the query; with ``once`` for one batch only."""
@@ -145,6 +154,7 @@ class StreamQuery:
             ledger=self.ensure_ledger(generation),
             check_lease=self._keeper.check,
             note_timers=self.alarms.note,
+            checkpoint_uri=self._config.checkpoint_uri,
         )(batch, batch_id)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.checkpoint import from_json, offset_json
+from spark_jobs.runtime.durable import sync_disks
 from spark_jobs.runtime.offsets import Offsets
 from spark_jobs.state.copying import CopiedFile
 
@@ -109,6 +110,7 @@ class Manifest:
 
 def write(manifest: Manifest, folder_uri: str) -> None:
     """Write it into the savepoint's folder, which makes the savepoint whole."""
+    sync_disks([folder_uri])  # a manifest says that the files are there
     storage.write_json(f"{folder_uri}/{NAME}", manifest.document())
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
+from spark_jobs.runtime.durable import sync_disks
 from spark_jobs.state.manifest import TableAt
 
 _LOG = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ def _try(uri: str, act: Callable[[DeltaTable], object]) -> None:
     for attempt in range(1, _MOST_TRIES + 1):
         try:
             act(DeltaTable(uri))
+            sync_disks([uri])
             return
         except TableNotFoundError:
             return

@@ -19,6 +19,7 @@ from include.maintenance.policy import Policy
 from include.maintenance.retention import Need
 from spark_jobs.runtime.ledger import BatchCounts, Ledger
 from spark_jobs.runtime.rows import COUNT_NAMES
+from spark_jobs.runtime.table_commits import TableWrite
 from spark_jobs.runtime.tables import BATCH_COUNTS
 from spark_jobs.state.manifest import TableAt
 from spark_jobs.state.outputs import tables_at, why_not_back
@@ -232,14 +233,14 @@ def test_a_writer_tries_again_when_a_property_was_changed_in_between(
     uri = f"file://{tmp_path}/batch_counts"
     BATCH_COUNTS.create(uri)
     ledger = Ledger(uri, "visits", "g")
-    write, properties = Ledger._write, iter([{"delta.checkpointInterval": "50"}])
+    write, properties = TableWrite._commit, iter([{"delta.checkpointInterval": "50"}])
 
-    def overtaken(self: Ledger, *args: Any) -> None:
+    def overtaken(self: TableWrite, table: DeltaTable) -> None:
         for changed in properties:
             DeltaTable(uri).alter.set_table_properties(changed)
-        write(self, *args)
+        write(self, table)
 
-    monkeypatch.setattr(Ledger, "_write", overtaken)
+    monkeypatch.setattr(TableWrite, "_commit", overtaken)
     ledger.append(BatchCounts(0, dict.fromkeys(COUNT_NAMES, 1), {"rows": 1}, 0), 1, "r")
 
     assert DeltaTable(uri).to_pyarrow_table()["batch_id"].to_pylist() == [0]

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from spark_jobs.runtime import sink as sink_module
+from spark_jobs.runtime import table_commits
 from spark_jobs.runtime.ledger import Ledger
 from spark_jobs.runtime.rows import KIND_COUNTS, decode_rows, encode_rows, row_schema
 from spark_jobs.runtime.sink import BatchSink
@@ -87,6 +87,7 @@ class Sinks:
             ledger=Ledger(self.uri(BATCH_COUNTS), "visits", generation),
             check_lease=check_lease,
             note_timers=self.timers.update,
+            checkpoint_uri=f"file://{self._folder}",
         )
 
     def rows(self, table: Table) -> list[dict[str, Any]]:
@@ -208,11 +209,12 @@ def test_an_upsert_that_a_compaction_has_overtaken_is_done_again(
         ledger=Ledger(f"file://{tmp_path}/batch_counts", "visits", "g1"),
         check_lease=lambda: 5,
         note_timers=lambda timers: None,
+        checkpoint_uri=f"file://{tmp_path}",
     )
     for batch, user in enumerate("abc"):
         sink(Batch(part(current, (user, *VISIT[1:]))), batch)  # type: ignore[arg-type]
     upserts = []
-    upsert = sink_module.upsert
+    upsert = table_commits.upsert
 
     def overtaken(table: DeltaTable, *args: Any) -> None:
         upserts.append(table.version())
@@ -220,7 +222,7 @@ def test_an_upsert_that_a_compaction_has_overtaken_is_done_again(
             assert DeltaTable(uri).optimize.compact()["numFilesRemoved"] == 3
         upsert(table, *args)
 
-    monkeypatch.setattr(sink_module, "upsert", overtaken)
+    monkeypatch.setattr(table_commits, "upsert", overtaken)
     sink(Batch(part(current, ("b", 2_000, *VISIT[2:]))), 3)  # type: ignore[arg-type]
 
     assert len(upserts) == 2, "it was overtaken once"

@@ -74,7 +74,7 @@ def kill_part(part: Part, house: House, dice: float) -> Struck:
 
 
 def kill_everything(house: House, dice: float) -> Struck:
-    """SIGKILL to every process, as when the machine loses its power; then `stateward up`."""
+    """SIGKILL to every process at once; then `stateward up`."""
     owned = house.processes()
     # First whoever would start the others again.
     owned.sort(key=lambda one: (one.part is not None, one.stream is not None))

@@ -1,0 +1,129 @@
+"""Data files of a Delta table, written apart from the commit that adds them.
+
+One process may write them, and another commit: executors and the driver. Before the commit they are synced.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+import fsspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake.transaction import AddAction
+
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_LONGEST_BOUND = 64
+_PAST_ALL = "\U0010ffff"
+
+
+def write_data_files(uri: str, rows: pa.Table, partition_by: Sequence[str]) -> list[AddAction]:
+    """Write rows into new files of a table, one for each partition.
+
+    Args:
+        uri: The table.
+        rows: All of the table's columns, of its types.
+        partition_by: The table's partition columns.
+
+    Returns:
+        What a commit has to add, once the files are synced.
+
+    Raises:
+        OSError: A file cannot be written; none is left.
+    """
+    filesystem, root = fsspec.core.url_to_fs(uri)
+    root = str(root).rstrip("/")
+    written: list[AddAction] = []
+    try:
+        for values, part in _partitions(rows, partition_by):
+            folder = "".join(f"{name}={_folder_of(value)}/" for name, value in values.items())
+            path = f"{folder}part-00000-{uuid.uuid4()}-c000.zstd.parquet"
+            written.append(AddAction(path, 0, values, int(time.time() * 1000), True, _stats(part)))
+            written[-1].size = _write(filesystem, f"{root}/{path}", part)
+    except BaseException:
+        for one in written:
+            with suppress(OSError):
+                filesystem.rm_file(f"{root}/{one.path}")
+        raise
+    return written
+
+
+def _write(filesystem: Any, path: str, rows: pa.Table) -> int:
+    """Write a file and return its size in bytes."""
+    if "file" in filesystem.protocol:
+        filesystem.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH120 - fsspec speaks in texts
+    with filesystem.open(path, "wb") as file:
+        # Without Arrow's own schema, which no reader of a Delta table asks for.
+        pq.write_table(rows, file, compression="zstd", store_schema=False)
+        return int(file.tell())
+
+
+def _partitions(
+    rows: pa.Table, partition_by: Sequence[str]
+) -> Iterator[tuple[dict[str, str | None], pa.Table]]:
+    """The rows of each partition without its columns, in their order, and its values as Delta writes them."""
+    if not partition_by:
+        yield {}, rows
+        return
+    names = list(partition_by)
+    for found in rows.select(names).group_by(names).aggregate([]).to_pylist():
+        mask = None
+        for name, value in found.items():
+            column = rows[name]
+            is_it = pc.is_null(column) if value is None else pc.fill_null(pc.equal(column, value), False)
+            mask = is_it if mask is None else pc.and_(mask, is_it)
+        yield {name: _text(value) for name, value in found.items()}, rows.filter(mask).drop(names)
+
+
+def _text(value: Any) -> str | None:
+    if value is None or value == "":
+        return None  # Delta knows no empty text as a partition
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _folder_of(value: str | None) -> str:
+    return _NO_VALUE if value is None else quote(value, safe="")
+
+
+def _stats(rows: pa.Table) -> str:
+    """Delta's statistics: by them readers leave out files that cannot have what they look for."""
+    lowest, highest, nulls = {}, {}, {}
+    for name in rows.schema.names:
+        column = rows[name]
+        nulls[name] = column.null_count
+        if (bounds := _bounds(column)) is not None:
+            lowest[name], highest[name] = bounds
+    stats = {"numRecords": rows.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": nulls}
+    return json.dumps(stats, ensure_ascii=False)
+
+
+def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
+    """The least and the greatest value as Delta writes them; None of a type that has no order there."""
+    kind = column.type
+    if column.null_count == len(column) or pa.types.is_binary(kind) or pa.types.is_nested(kind):
+        return None
+    found = pc.min_max(column).as_py()
+    low, high = found["min"], found["max"]
+    if isinstance(low, float):
+        # A NaN is greater than all in Spark, and in no bound here.
+        in_order = math.isfinite(low) and math.isfinite(high) and not pc.any(pc.is_nan(column)).as_py()
+        return (low, high) if in_order else None
+    if isinstance(low, str):
+        return low[:_LONGEST_BOUND], high if len(high) <= _LONGEST_BOUND else high[
+            :_LONGEST_BOUND
+        ] + _PAST_ALL
+    if isinstance(low, datetime):
+        # To the millisecond, as all writers of Delta do; readers allow for what was cut off.
+        low, high = (at.isoformat(timespec="milliseconds").replace("+00:00", "Z") for at in (low, high))
+        return low, high
+    return (low, high) if isinstance(low, bool | int) else (low.isoformat(), high.isoformat())

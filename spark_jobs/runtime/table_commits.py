@@ -1,0 +1,100 @@
+"""What one batch adds to one table: files that are written first, and one commit that refers to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties
+from deltalake.transaction import AddAction
+
+from spark_jobs.runtime.commits import overtaking
+from spark_jobs.runtime.current_rows import newest_rows, upsert
+from spark_jobs.runtime.data_files import write_data_files
+
+_WRITER = WriterProperties(compression="ZSTD")
+
+
+class TableWrite:
+    """The rows of a batch on their way into a table, once however often that is tried.
+
+    After `prepare` the files have to be synced, and after `commit` the commit (`durable.sync_disks`).
+
+    Args:
+        uri: The table.
+        name: The name under which the table remembers the batches.
+        batch_id: The batch.
+        rows: All of the table's columns that the stream knows.
+        current_by: The key of a table with one current row for each; its files are written by the commit.
+        open_table: Gives the table as it is now.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        name: str,
+        batch_id: int,
+        rows: pa.Table,
+        *,
+        current_by: Sequence[str] = (),
+        open_table: Callable[[], DeltaTable] | None = None,
+    ) -> None:
+        self._uri = uri
+        self._batch = Transaction(name, batch_id)
+        self._rows = rows
+        self._current_by = current_by
+        # Opened again each time: a table object that is kept and updated grows by 100 kB a commit.
+        self._open = open_table or (lambda: DeltaTable(uri))
+        self._table: DeltaTable | None = None
+        self._files: list[AddAction] | None = None
+
+    def prepare(self) -> None:
+        """Write the files, unless the batch is in the table.
+
+        Raises:
+            OSError: A file cannot be written; none is left.
+        """
+        self._table = self._open()
+        if not self._current_by and not self._is_in(self._table):
+            self._write_files(self._table)
+
+    def commit(self, check: Callable[[], object]) -> None:
+        """Add the rows in one commit, unless the batch is in the table.
+
+        Args:
+            check: Raises when a write is not allowed; called before each try.
+
+        Raises:
+            CommitFailedError: Others have come between each time.
+        """
+
+        def write() -> None:
+            check()
+            table, self._table = self._table or self._open(), None
+            if not self._is_in(table):
+                self._commit(table)
+
+        overtaking(self._uri, write)
+
+    def _is_in(self, table: DeltaTable) -> bool:
+        written = table.transaction_version(self._batch.app_id)
+        return written is not None and written >= self._batch.version
+
+    def _commit(self, table: DeltaTable) -> None:
+        commit = CommitProperties(app_transactions=[self._batch])
+        if key := self._current_by:
+            upsert(table, newest_rows(self._rows, key), key, _WRITER, commit)
+            return
+        table.create_write_transaction(
+            [*(self._files if self._files is not None else self._write_files(table))],
+            "append",
+            table.schema(),
+            table.metadata().partition_columns,
+            commit_properties=commit,
+        )
+
+    def _write_files(self, table: DeltaTable) -> list[AddAction]:
+        types = {field.name: field.type for field in pa.schema(table.schema())}
+        rows = self._rows.cast(pa.schema([(name, types[name]) for name in self._rows.schema.names]))
+        self._files = write_data_files(self._uri, rows, table.metadata().partition_columns)
+        return self._files
