@@ -28,8 +28,9 @@ from include.storage import write_json
 
 # A driver's records are handled in Python and C; what is left to the JVM does not pay for a parallel
 # collector's threads. The optimising compiler it does pay for: it costs a fifth of the rate in the first
-# minute, and halves the time of a small batch for as long as the driver lives (docs/tuning.md).
-DRIVER_CONF = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC"}
+# minute, and halves the time of a small batch for as long as the driver lives (docs/tuning.md). Out of
+# memory it ends: Spark's thread that takes in results would end alone, and the stream stand still.
+DRIVER_CONF = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError"}
 
 
 def resolved_configuration(spec: StreamSpec, settings: Settings, run_id: str) -> dict[str, Any]:

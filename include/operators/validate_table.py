@@ -37,7 +37,7 @@ _CONF = {
     "spark.log.level": "WARN",
     # A validation is over before the optimising compiler and a parallel collector pay for themselves: they
     # take a third of the job's CPU time, from the stream that runs beside it.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError",
     "spark.sql.shuffle.partitions": "4",
     # Delta's default of 50 tasks to read a log is made for large tables.
     "spark.databricks.delta.snapshotPartitions": "2",

@@ -28,6 +28,7 @@ from spark_jobs.runtime.progress import Position, Progress
 from spark_jobs.runtime.retries import FIRST_DELAY_S, LONGEST_DELAY_S, Retries
 from spark_jobs.runtime.status import StatusFile
 from spark_jobs.runtime.stream_query import StreamQuery, session_conf
+from spark_jobs.state.replan import records_per_batch
 from spark_jobs.state.start import require_start
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Driver:
         self._status.enter("checkpoint")
         self._enter_generation()
         require_start(self._job, self._config)
+        self._limit_batches()
         self._status.enter("session")
         spark = session.create_session(
             f"stateward-{self._config.stream}",
@@ -128,6 +130,15 @@ class Driver:
         repair_logs(generation.uri)
         self._config = replace(self._config, checkpoint_uri=generation.uri)
         self._status.update(generation=generation.number, checkpoint=generation.uri)
+
+    def _limit_batches(self) -> None:
+        """Plan a batch again, smaller, that no driver could run."""
+        config = self._config
+        self._keeper.check()
+        records = records_per_batch(
+            config.checkpoint_uri, config.tables, config.topics, config.max_records_per_batch
+        )
+        self._config = replace(config, max_records_per_batch=records)
 
     def _ensure_topics(self) -> dict[str, int] | None:
         """Partitions of each data topic once the broker answers; None if asked to stop before that."""

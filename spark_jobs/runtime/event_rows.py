@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from spark_jobs.runtime.intake import Load, Place, running_batch
 from spark_jobs.runtime.parse import Rejection
-from spark_jobs.runtime.rows import KIND_COUNTS, encode_rows
+from spark_jobs.runtime.rows import KIND_COUNTS, encode_pieces
 from spark_jobs.runtime.tables import DEAD_LETTERS, LATE_EVENTS
 from spark_jobs.runtime.validation import EVENT_TIME, Bounds, Field
 
@@ -117,11 +117,14 @@ class EventLoad(Load):
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Settled results and ticks first, then the events."""
-        settled = [{"_kind": kind, "_rows": rows, "_data": data} for kind, rows, data in self._settled()]
         ticks = [{"_tick_ts": tick} for tick in self._ticks]
         newest = [{"_partition": at, "_newest_ms": newest_ms} for at, newest_ms in self._newest.items()]
         schema = self._sorter.schema
-        if rows := [*settled, *ticks, *newest]:
+        # A batch for each: what Spark takes in at once has to fit into its memory.
+        for kind, number, data in self._settled():
+            settled = {"_kind": kind, "_rows": number, "_data": data}
+            yield pa.RecordBatch.from_pylist([settled], schema=schema)
+        if rows := [*ticks, *newest]:
             yield pa.RecordBatch.from_pylist(rows, schema=schema)
         for begin in range(0, len(self._events), _ROWS_PER_BATCH):
             yield self._batch(self._events[begin : begin + _ROWS_PER_BATCH], schema)
@@ -138,8 +141,8 @@ class EventLoad(Load):
     def _settled(self) -> Iterator[tuple[str, int, bytes]]:
         dead = [letter for letters in self._dead.values() for letter in letters]
         for table, rows in ((DEAD_LETTERS, dead), (LATE_EVENTS, self._late)):
-            if rows:
-                yield table.name, len(rows), encode_rows(table, rows)
+            for number, piece in encode_pieces(table, rows):
+                yield table.name, number, piece
         counts = Counter(
             dead=len(dead),
             late=len(self._late),

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spark_jobs.runtime.kafka_source import Scan, source_of
 from spark_jobs.runtime.lanes import OUTPUT_DDL
-from spark_jobs.runtime.rows import KIND_COUNTS, OUTPUT_SCHEMA, encode_rows
+from spark_jobs.runtime.rows import KIND_COUNTS, OUTPUT_SCHEMA, PIECE_BYTES, encode_rows
 from spark_jobs.runtime.tables import Table
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
     from spark_jobs.runtime.config import Config
     from spark_jobs.runtime.landing_job import LandingJob
-
-# Bytes of values in one packed row. Spark moves a row as a whole, and a row of Spark holds at most 2 GB.
-_PACK_BYTES = 8_000_000
 
 
 def read_landed(
@@ -90,7 +87,7 @@ class LandingLoad:
         for message in messages:
             self._rows.append(row(message))
             self._bytes += len(message)
-            if self._bytes >= _PACK_BYTES:
+            if self._bytes >= PIECE_BYTES:
                 self._pack()
 
     def take_ticks(self, messages: Iterable[Message]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from spark_jobs.runtime.admission import Overrun
 from spark_jobs.runtime.keyed import Turn
-from spark_jobs.runtime.rows import KIND_COUNTS, encode_rows
+from spark_jobs.runtime.rows import KIND_COUNTS, encode_pieces
 from spark_jobs.runtime.stream_job import Output
 from spark_jobs.runtime.tables import LATE_EVENTS
 
@@ -61,13 +61,11 @@ class Outcome:
         self._overruns.update({name: number for name, number in counted.items() if number})
 
     def parts(self) -> Iterator[tuple[str, int, bytes]]:
-        """``(kind, rows, data)``: a part for each table that gets rows, and one of counts if any."""
-        for row_type, rows in self._rows.items():
-            if rows:
-                table = self._tables[row_type]
-                yield table.name, len(rows), encode_rows(table, rows)
-        if self._late:
-            yield LATE_EVENTS.name, len(self._late), encode_rows(LATE_EVENTS, self._late)
+        """``(kind, rows, data)``: the rows of each table in pieces, and one part of counts if any."""
+        of_tables = [(self._tables[row_type], rows) for row_type, rows in self._rows.items()]
+        for table, rows in (*of_tables, (LATE_EVENTS, self._late)):
+            for number, piece in encode_pieces(table, rows):
+                yield table.name, number, piece
         counts: dict[str, Any] = {
             "accepted": self.accepted,
             "dead": self.dead,

@@ -26,7 +26,7 @@ from spark_jobs.runtime.lanes import (
     bucket_of,
 )
 from spark_jobs.runtime.parse import Rejection
-from spark_jobs.runtime.rows import encode_rows
+from spark_jobs.runtime.rows import PIECE_BYTES, encode_pieces
 from spark_jobs.runtime.tables import DEAD_LETTERS
 from spark_jobs.runtime.validation import Bounds, Field
 
@@ -125,24 +125,49 @@ class PackedLoad(Load):
         )
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """The packed rows: one per bucket, lane and partition that has any."""
+        """The packed rows: one per bucket, lane and partition that has any, and more where they are large."""
         rows: list[tuple[Any, ...]] = []
+        waiting = 0
+        for row in self._rows():
+            rows.append(row)
+            waiting += len(row[-1] or b"")
+            if waiting >= PIECE_BYTES:
+                yield _record_batch(rows)
+                rows, waiting = [], 0
+        if rows:
+            yield _record_batch(rows)
+
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
         for partition, buckets in self._events.items():
             newest_ms = self._newest.get(partition)
             for bucket, records in enumerate(buckets):
-                if records:
-                    payload = marshal.dumps(records)
-                    rows.append((LANE_EVENT, bucket, partition, newest_ms, None, len(records), payload))
-        rows += [
-            (LANE_OTHER, partition, partition, self._newest.get(partition), None, count, None)
-            for partition, count in self._others.items()
-        ]
+                for count, payload in _payloads(records):
+                    yield LANE_EVENT, bucket, partition, newest_ms, None, count, payload
+        for partition, count in self._others.items():
+            yield LANE_OTHER, partition, partition, self._newest.get(partition), None, count, None
         for partition, letters in self._dead.items():
-            payload = encode_rows(DEAD_LETTERS, letters)
-            rows.append((LANE_DEAD, partition, partition, None, None, len(letters), payload))
-        rows += [(LANE_DATA_TICK, p, p, None, None, count, None) for p, count in self._data_ticks.items()]
-        rows += [(LANE_TICK, 0, 0, None, tick, 1, None) for tick in self._ticks]
-        if rows:
-            columns = zip(*rows, strict=True)
-            arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+            for count, payload in encode_pieces(DEAD_LETTERS, letters):
+                yield LANE_DEAD, partition, partition, None, None, count, payload
+        for partition, count in self._data_ticks.items():
+            yield LANE_DATA_TICK, partition, partition, None, None, count, None
+        for tick in self._ticks:
+            yield LANE_TICK, 0, 0, None, tick, 1, None
+
+
+def _payloads(records: list[tuple[Any, ...]]) -> Iterator[tuple[int, bytes]]:
+    """Records of a bucket in pieces of at most `PIECE_BYTES` or one record: how many, and packed."""
+    if not records:
+        return
+    payload = marshal.dumps(records)
+    if len(payload) <= PIECE_BYTES or len(records) == 1:
+        yield len(records), payload
+        return
+    half = len(records) // 2
+    yield from _payloads(records[:half])
+    yield from _payloads(records[half:])
+
+
+def _record_batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)

@@ -1,4 +1,4 @@
-"""What a processor puts out: per table one Arrow IPC stream with all its rows, and counts.
+"""What a processor puts out: per table its rows in pieces, each an Arrow IPC stream, and counts.
 
 A row of Spark costs microseconds and a batch of Arrow next to nothing per row, so rows leave Python packed:
 ``kind string, rows bigint, data binary``. ``kind`` is the name of a table, or `KIND_COUNTS` with JSON: the
@@ -7,7 +7,7 @@ names in `COUNT_NAMES` and ``watermark_ms``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +21,8 @@ KIND_COUNTS = "counts"
 OUTPUT_SCHEMA = pa.schema([("kind", pa.string()), ("rows", pa.int64()), ("data", pa.binary())])
 BOUND_NAMES = ("held_full", "folded_early", "below_floor", "ids_full", "ids_forgotten")
 """What the bounds of keys have cost: see `tables.BATCH_COUNTS`."""
+PIECE_BYTES = 8_000_000
+"""Bytes of rows, about, in one packed row: Spark moves a packed row as a whole, in the JVM's memory."""
 COUNT_NAMES = ("accepted", "dead", "late", "duplicates", "tick_records", "others", *BOUND_NAMES)
 
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
@@ -53,6 +55,30 @@ def encode_rows(table: Table, rows: Sequence[tuple[Any, ...]]) -> bytes:
         SchemaError: A row has too few or too many values.
         pyarrow.ArrowException: A value does not fit its column.
     """
+    return _packed(_rows(table, rows))
+
+
+def encode_pieces(table: Table, rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, bytes]]:
+    """Pack rows as `encode_rows` does, in order, in pieces of at most `PIECE_BYTES` or one row.
+
+    Yields:
+        How many rows a piece has, and the piece.
+    """
+    if rows:
+        for piece in _cut(_rows(table, rows)):
+            yield piece.num_rows, _packed(piece)
+
+
+def _cut(rows: pa.Table) -> Iterator[pa.Table]:
+    if rows.nbytes <= PIECE_BYTES or rows.num_rows == 1:
+        yield rows
+        return
+    half = rows.num_rows // 2
+    yield from _cut(rows.slice(0, half))
+    yield from _cut(rows.slice(half))
+
+
+def _rows(table: Table, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     schema = row_schema(table)
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     if len(columns) != len(schema):
@@ -61,7 +87,7 @@ def encode_rows(table: Table, rows: Sequence[tuple[Any, ...]]) -> bytes:
             f"found {len(columns)}"
         )
     arrays = [_array(values, field.type) for values, field in zip(columns, schema, strict=True)]
-    return _packed(pa.Table.from_arrays(arrays, schema=schema))
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def encode_table(table: Table, rows: pa.Table) -> bytes:

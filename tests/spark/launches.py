@@ -108,7 +108,10 @@ RAW_EVENTS = Stream("raw_events", ("raw_events",), {})
 
 
 # The optimising compiler pays after minutes, and most drivers of tests do not live that long.
-FOR_SECONDS = {**DRIVER_CONF, "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+FOR_SECONDS = {
+    **DRIVER_CONF,
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError",
+}
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""A disk that is full under the copies of states: a worker says so, lives on, and works when there is room."""
+"""A disk that is full under the copies of states: a worker says so and lives on."""
 
 from __future__ import annotations
 

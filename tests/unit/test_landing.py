@@ -162,7 +162,7 @@ def test_the_date_is_that_of_the_record_in_utc(load: LandingLoad) -> None:
 
 
 def test_every_record_is_counted_as_accepted(load: LandingLoad, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landing, "_PACK_BYTES", 10)
+    monkeypatch.setattr(landing, "PIECE_BYTES", 10)
     load.take([Message(b"123456", number=number) for number in range(5)])  # type: ignore[misc]
 
     *packed, (kind, size, counts) = parts(load)
