@@ -21,7 +21,7 @@ from spark_jobs.runtime.bucket import Bucket
 from spark_jobs.runtime.codec import KeptCodec
 from spark_jobs.runtime.keyed import Kept, KeyLogic, advance, wake_up
 from spark_jobs.runtime.lanes import LANE_DATA_TICK, LANE_DEAD, LANE_EVENT, LANE_OTHER, PLACE_FIELDS
-from spark_jobs.runtime.outcome import Outcome
+from spark_jobs.runtime.outcome import Outcome, ValuesOf
 from spark_jobs.runtime.state_cache import StateCache
 from spark_jobs.runtime.state_log import StateLog
 from spark_jobs.runtime.state_step import StateStep
@@ -52,6 +52,7 @@ class BucketProcessor(StatefulProcessor):
         outputs: Its tables.
         limits: Allowed lateness and bounds.
         topic: The data topic, for late events.
+        late_values: Their raw values, where the reader has kept none.
         state_version: Version of its states.
         state_steps: From older versions to that one.
         cache_root: Folder for the copies of states, on the worker's machine.
@@ -67,6 +68,7 @@ class BucketProcessor(StatefulProcessor):
         outputs: tuple[Output, ...],
         limits: Limits,
         topic: str,
+        late_values: ValuesOf,
         state_version: int,
         state_steps: tuple[StateStep, ...] = (),
         cache_root: str,
@@ -78,6 +80,7 @@ class BucketProcessor(StatefulProcessor):
         self._outputs = outputs
         self._limits = limits
         self._topic = topic
+        self._late_values = late_values
         self._state_version = state_version
         self._state_steps = state_steps
         self._cache_root = cache_root
@@ -93,7 +96,7 @@ class BucketProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
         """Called by the engine with the packed records of a bucket in a batch."""
         lane, number = key
-        outcome = Outcome(self._outputs, self._topic, timerValues.getCurrentWatermarkInMs())
+        outcome = self._outcome(timerValues)
         if lane == LANE_EVENT:
             arrivals: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
             for row in rows:
@@ -115,7 +118,7 @@ class BucketProcessor(StatefulProcessor):
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[Row]:
         """Called by the engine when the watermark has reached a bucket's timer, which it then deletes."""
-        outcome = Outcome(self._outputs, self._topic, timerValues.getCurrentWatermarkInMs())
+        outcome = self._outcome(timerValues)
         self._turn(key[1], {}, outcome, expiredTimerInfo.getExpiryTimeInMs())
         for part in outcome.parts():
             yield _OutputRow(*part)
@@ -125,6 +128,9 @@ class BucketProcessor(StatefulProcessor):
         if self._cache is not None:
             self._cache.commit()
             self._cache = None
+
+    def _outcome(self, timers: TimerValues) -> Outcome:
+        return Outcome(self._outputs, self._topic, timers.getCurrentWatermarkInMs(), self._late_values)
 
     def _turn(
         self,

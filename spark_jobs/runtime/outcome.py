@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from spark_jobs.runtime.admission import Overrun
 from spark_jobs.runtime.keyed import Turn
+from spark_jobs.runtime.late_values import Place
 from spark_jobs.runtime.rows import KIND_COUNTS, encode_pieces
 from spark_jobs.runtime.stream_job import Output
 from spark_jobs.runtime.tables import LATE_EVENTS
+
+ValuesOf = Callable[[Collection[Place]], Mapping[Place, bytes | None]]
 
 
 class Outcome:
@@ -21,17 +24,19 @@ class Outcome:
         outputs: The stream's tables.
         topic: The data topic.
         watermark_ms: The watermark of the batch.
+        values: Gives the raw values of late events with which none came, by partition and offset.
 
     Attributes:
         timers: The timer (ms) that each bucket has now, or None.
     """
 
-    def __init__(self, outputs: tuple[Output, ...], topic: str, watermark_ms: int) -> None:
+    def __init__(self, outputs: tuple[Output, ...], topic: str, watermark_ms: int, values: ValuesOf) -> None:
         self.watermark_ms = watermark_ms
         self.timers: dict[int, int | None] = {}
         self.accepted = self.dead = self.duplicates = self.tick_records = self.others = 0
         self._overruns: Counter[str] = Counter()
         self._topic = topic
+        self._values = values
         self._tables = {output.row: output.table for output in outputs}
         self._rows: dict[type[Any], list[tuple[Any, ...]]] = {output.row: [] for output in outputs}
         self._late: list[tuple[Any, ...]] = []
@@ -60,10 +65,18 @@ class Outcome:
         counted["ids_full"] = int(overrun.ids_forgotten > 0)
         self._overruns.update({name: number for name, number in counted.items() if number})
 
+    def _late_rows(self) -> list[tuple[Any, ...]]:
+        """The late events, each with the raw value of its record."""
+        without = {(row[1], row[2]) for row in self._late if row[-1] is None}
+        if not without:
+            return self._late
+        values = self._values(without)
+        return [(*row[:-1], values[row[1], row[2]] if row[-1] is None else row[-1]) for row in self._late]
+
     def parts(self) -> Iterator[tuple[str, int, bytes]]:
         """``(kind, rows, data)``: the rows of each table in pieces, and one part of counts if any."""
         of_tables = [(self._tables[row_type], rows) for row_type, rows in self._rows.items()]
-        for table, rows in (*of_tables, (LATE_EVENTS, self._late)):
+        for table, rows in (*of_tables, (LATE_EVENTS, self._late_rows())):
             for number, piece in encode_pieces(table, rows):
                 yield table.name, number, piece
         counts: dict[str, Any] = {

@@ -16,6 +16,7 @@ from spark_jobs.runtime.commits import app_id
 from spark_jobs.runtime.copy_folders import prepare_copy
 from spark_jobs.runtime.landing_job import LandingJob
 from spark_jobs.runtime.lanes import OUTPUT_DDL
+from spark_jobs.runtime.late_values import LateValues
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
 from spark_jobs.runtime.ledger import Ledger
 from spark_jobs.runtime.native_job import NativeJob
@@ -166,6 +167,7 @@ def _processor(job: StreamJob, config: Config) -> BucketProcessor:
         outputs=job.outputs,
         limits=config.limits,
         topic=config.topic,
+        late_values=LateValues(config.bootstrap_servers, config.topic),
         state_version=job.state_version,
         state_steps=job.state_steps,
         cache_root=_cache_root(config),

@@ -1,8 +1,8 @@
 """Plan a batch again, smaller, that no driver could run.
 
-Spark never changes the plan of a batch. One whose rows do not fit into memory would end each driver, and
-nobody who sees a JVM end can tell for sure that this was why. So what is asked is whether planning again can
-do harm: it cannot while nothing of the batch is in a table, for all else that it may have left is part of the
+Spark never changes the plan of a batch. One whose rows do not fit into memory would end each driver, and what
+is left of a driver does not say for sure that this was why. So the question is whether planning again can do
+harm: it cannot while nothing of the batch is in a table, for all else that it may have left is part of the
 checkpoint and taken back here. A new process asks, before it has a session, and under the lease: nothing of
 the batch runs any more.
 """

@@ -47,6 +47,7 @@ class BucketBench:
             outputs=job.outputs,
             limits=Limits(LATENESS, **{"max_held": 100, **limits}),
             topic="t",
+            late_values=lambda places: {place: self.in_kafka.get(place) for place in places},
             state_version=1,
             cache_root=str(folder),
             checkpoint_uri="file:///checkpoint",
@@ -55,6 +56,7 @@ class BucketBench:
         self.tester = TwsTester(self.processor, timeMode="EventTime", eventTimeExtractor=lambda row: 1 << 62)
         self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
         self.counts: Counter[str] = Counter()
+        self.in_kafka: dict[tuple[int, int], bytes] = {}
         self.other: list[tuple[str, int, bytes]] = []
         self.reported: int | None = None
         self._offset = 0

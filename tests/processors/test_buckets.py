@@ -102,6 +102,18 @@ def test_a_late_event_comes_out_with_its_raw_record(bench: Bench) -> None:
     ]
 
 
+def test_an_event_below_the_floor_of_its_key_comes_out_with_its_raw_record(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, max_held=2)
+    bench.batch(*(("u", event(f"e{number}", 600 + number)) for number in range(5)))
+    bench.in_kafka = {(1, 6): b"raw"}
+    bench.batch(("u", event("below", 601)), ("v", event("other", 601)))
+
+    [(kind, _, data)] = bench.other
+    [late] = decode_rows(data).to_pylist()
+    assert (kind, late["event_id"], late["offset"], late["value"]) == ("late_events", "below", 6, b"raw")
+    bench.end()
+
+
 def test_what_the_bounds_of_a_key_have_cost_is_counted(tmp_path: Path) -> None:
     bench = Bench(tmp_path, max_held=2)
     bench.batch(*(("u", event(f"e{number}", 600 + number)) for number in range(5)))

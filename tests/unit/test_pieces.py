@@ -87,7 +87,7 @@ def test_dead_letters_of_a_stream_on_sparks_operators_too() -> None:
 
 
 def test_rows_and_late_events_leave_a_bucket_in_pieces() -> None:
-    outcome = Outcome((), "t", 0)
+    outcome = Outcome((), "t", 0, lambda places: {})
     outcome._late += [("t", 0, at, 0, "e", "k", 0, 0, GARBAGE) for at in range(50)]
 
     parts = [part for part in outcome.parts() if part[0] == "late_events"]
