@@ -14,7 +14,7 @@ import pytest
 from include.platform.kafka import Broker
 from include.platform.ports import free_ports
 from include.settings import CHECKOUT
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 
 @dataclass
@@ -44,7 +44,7 @@ class RunningBroker:
                 env=self.definition.environment(),
                 start_new_session=True,
             )
-        wait_until(self.answers, 60, lambda: f"the broker answers; its log ends: {self._log_tail()}")
+        wait_until(self.answers, PATIENCE_S, lambda: f"the broker answers; its log ends: {self._log_tail()}")
 
     def answers(self) -> bool:
         from confluent_kafka import KafkaException

@@ -53,11 +53,13 @@ def main() -> int:
 def serve(config: dict[str, Any]) -> int:
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
-    batch = 0
+    batch, is_up = 0, False
     while True:
+        # Once it runs it never starts again, whatever others do.
+        is_up = is_up or not (HOME / "slow").exists()
         deaf = (HOME / "deaf").exists()
         if not (HOME / "mute").exists():
-            report(config, "starting" if (HOME / "slow").exists() else "running", batch, "")
+            report(config, "running" if is_up else "starting", batch, "")
         control = read_json(config["control_uri"]) or {}
         leave = (
             control.get("desired") in ("stopped", "suspended") or control.get("run_id") != config["run_id"]

@@ -9,6 +9,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+# Seconds that a busy machine may take for what is over in a moment on a quiet one, such as a driver's start.
+PATIENCE_S = 300.0
+
 
 def wait_until(
     condition: Callable[[], T], timeout_s: float, message: str | Callable[[], str], poll_s: float = 0.1

@@ -22,7 +22,7 @@ from include.settings import Settings
 from tests.airflow.conftest import ROOT
 from tests.e2e.browsing import CHROMIUM
 from tests.sample_quality import week
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -125,7 +125,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         )
     url = f"http://127.0.0.1:{port}"
     try:
-        wait_until(lambda: answers(url), 180, lambda: (home / "server.log").read_text()[-2000:], poll_s=0.5)
+        wait_until(
+            lambda: answers(url), PATIENCE_S, lambda: (home / "server.log").read_text()[-2000:], poll_s=0.5
+        )
         yield Server(url)
     finally:
         os.killpg(process.pid, signal.SIGTERM)

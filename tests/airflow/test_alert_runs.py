@@ -15,7 +15,7 @@ from include.layout import Layout
 from include.settings import Settings
 from include.storage import read_json
 from tests.airflow.conftest import STREAM, House, results
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.airflow
 
@@ -57,7 +57,7 @@ def driver(house: House, starts: int) -> int:
     def found() -> str:
         return f"expected driver {starts} to run, starts: {house.starts()}\n{house.failed_output()}"
 
-    return wait_until(pid, 90, found) or 0
+    return wait_until(pid, PATIENCE_S, found) or 0
 
 
 def hears(house: House, *expected: str) -> None:
@@ -139,7 +139,7 @@ def test_a_run_that_gave_up_ends_once_that_is_told(listening: House) -> None:
         refused = any(delivery.problem for one in incidents.outbox for delivery in one.deliveries)
         return refused and any(one.gave_up for one in incidents.memory.open)
 
-    wait_until(given_up, 90, listening.failed_output)
+    wait_until(given_up, PATIENCE_S, listening.failed_output)
     file.write_text(right)
     states, output = results(run)
     assert states == {"deploy": "success", "supervise": "failed"}, output

@@ -16,7 +16,7 @@ from include.operators.quality_report import DOCS_PREFIX
 from include.platform.ports import free_ports
 from include.plugins.data_docs import data_docs_app
 from tests.e2e.browsing import CHROMIUM
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -56,7 +56,7 @@ def serving(app: ASGIApp) -> Iterator[str]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        wait_until(lambda: server.started, 30, "the server has started")
+        wait_until(lambda: server.started, PATIENCE_S, "the server has started")
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True

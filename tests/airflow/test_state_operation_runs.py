@@ -21,7 +21,7 @@ from include.settings import Settings
 from include.storage import read_json, write_json
 from tests.airflow.conftest import ROOT, STREAM, House
 from tests.airflow.test_stream_runs import running
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.airflow
 
@@ -185,7 +185,7 @@ def test_a_refusal_starts_the_stream_again_and_fails_the_run_with_its_words(
     assert mark is not None
     assert mark.by == "state_operations/another"
     supervised.trigger("restart")
-    wait_until(lambda: held_by(jobs.layout, STREAM) is None, 60, "the hold has not ended")
+    wait_until(lambda: held_by(jobs.layout, STREAM) is None, PATIENCE_S, "the hold has not ended")
     running(supervised, starts=3)
 
 

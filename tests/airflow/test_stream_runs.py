@@ -18,7 +18,7 @@ from include.settings import Settings
 from include.spec import load_spec
 from include.storage import read_json
 from tests.airflow.conftest import STREAM, House, results
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.airflow
 
@@ -41,7 +41,7 @@ def running(house: House, starts: int) -> int:
     def found() -> str:
         return f"expected driver {starts} to run, starts: {house.starts()}\n{house.failed_output()}"
 
-    return wait_until(pid, 90, found) or 0
+    return wait_until(pid, PATIENCE_S, found) or 0
 
 
 def test_two_triggers_at_once_leave_one_driver_and_one_supervisor(house: House) -> None:
@@ -50,7 +50,7 @@ def test_two_triggers_at_once_leave_one_driver_and_one_supervisor(house: House) 
     pid = running(house, starts=1)
     ended = wait_until(
         lambda: next((run for run in (first, second) if run.poll() is not None), None),
-        60,
+        PATIENCE_S,
         "neither run has left the supervision to the other",
     )
     states, output = results(ended)
@@ -76,7 +76,7 @@ def test_two_triggers_at_once_leave_one_driver_and_one_supervisor(house: House) 
 def test_a_killed_supervisor_leaves_the_driver_and_the_next_run_restarts_it(house: House) -> None:
     first = house.trigger("run")
     pid = running(house, starts=1)
-    wait_until(lambda: read_supervisor(layout_of(house), STREAM), 60, "nobody supervises")
+    wait_until(lambda: read_supervisor(layout_of(house), STREAM), PATIENCE_S, "nobody supervises")
     first.kill()
     first.communicate()
     assert processes.started_at(pid) is not None
@@ -89,7 +89,7 @@ def test_a_killed_supervisor_leaves_the_driver_and_the_next_run_restarts_it(hous
     assert dead is not None
     wait_until(
         lambda: (now := read_supervisor(layout, STREAM)) and now.dag_run != dead.dag_run,
-        90,
+        PATIENCE_S,
         "the restarting run does not take over",
     )
     assert house.run_here("stop") == {"deploy": "success", "supervise": "skipped"}
@@ -171,9 +171,9 @@ def test_a_suspended_stream_stays_at_rest_until_it_is_resumed(house: House) -> N
 def test_what_the_yaml_declares_anew_is_brought_about_by_the_supervisor(house: House) -> None:
     watched = house.trigger("run")
     pid = running(house, starts=1)
-    wait_until(lambda: read_supervisor(layout_of(house), STREAM), 60, "nobody supervises")
+    wait_until(lambda: read_supervisor(layout_of(house), STREAM), PATIENCE_S, "nobody supervises")
     edit(house, desired="suspended")
-    wait_until(lambda: processes.started_at(pid) is None, 60, "the driver goes on")
+    wait_until(lambda: processes.started_at(pid) is None, PATIENCE_S, "the driver goes on")
     control = read_control(layout_of(house), STREAM)
     assert control is not None
     assert (control.desired, control.declared, control.override) == ("suspended", "suspended", None)
@@ -189,7 +189,7 @@ def test_a_broken_yaml_lets_a_driver_crash_and_come_back_and_be_stopped(
 ) -> None:
     watched = house.trigger("run")
     pid = running(house, starts=1)
-    wait_until(lambda: read_supervisor(layout_of(house), STREAM), 60, "nobody supervises")
+    wait_until(lambda: read_supervisor(layout_of(house), STREAM), PATIENCE_S, "nobody supervises")
     edit(house, trigger_interval="soon")
     os.kill(pid, signal.SIGKILL)
     again = running(house, starts=2)

@@ -29,6 +29,7 @@ from include.layout import Layout
 from include.spec import load_spec
 from include.storage import write_json
 from include.triggers.stream_progress import StreamProgressTrigger, Watch
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.airflow
 
@@ -39,6 +40,18 @@ LIMITS = thresholds_of(load_spec(STREAM)).to_json()
 def trigger(**changes: Any) -> StreamProgressTrigger:
     arguments = {"stream": STREAM, "dag_run": "dag/run", "limits": LIMITS, "poll_s": 0.05}
     return StreamProgressTrigger(**{**arguments, **changes})
+
+
+async def until_it_has_looked(layout: Layout) -> None:
+    """Claim the stream for the trigger's run, some time ago, and wait for the next heartbeat."""
+    since = datetime.now(UTC)
+    claim(layout, STREAM, "dag/run", since - timedelta(seconds=20))
+
+    def renewed() -> bool:
+        found = read_supervisor(layout, STREAM)
+        return found is not None and found.at >= since
+
+    await asyncio.to_thread(wait_until, renewed, PATIENCE_S, "the heartbeat is renewed")
 
 
 @pytest.fixture
@@ -98,14 +111,13 @@ def test_it_is_silent_while_the_driver_is_healthy_and_cancelling_it_leaves_the_d
 ) -> None:
     async def watch() -> None:
         watching = asyncio.ensure_future(first_event(trigger()))
-        done, _ = await asyncio.wait([watching], timeout=1)
-        assert not done, watching.result()
+        await until_it_has_looked(layout)
+        assert not watching.done(), watching.result()
         watching.cancel()
         with pytest.raises(asyncio.CancelledError):
             await watching
         await trigger().on_kill()
 
-    claim(layout, STREAM, "dag/run", datetime.now(UTC))
     asyncio.run(watch())
     assert driver.is_running()
     assert driver.status() != psutil.STATUS_ZOMBIE
@@ -114,17 +126,12 @@ def test_it_is_silent_while_the_driver_is_healthy_and_cancelling_it_leaves_the_d
 
 
 def test_it_renews_the_heartbeat_of_its_dag_run(layout: Layout, driver: psutil.Popen) -> None:
-    claim(layout, STREAM, "dag/run", datetime.now(UTC) - timedelta(seconds=20))
-
     async def watch() -> None:
         watching = asyncio.ensure_future(first_event(trigger()))
-        await asyncio.wait([watching], timeout=1)
+        await until_it_has_looked(layout)
         watching.cancel()
 
     asyncio.run(watch())
-    found = read_supervisor(layout, STREAM)
-    assert found is not None
-    assert datetime.now(UTC) - found.at < timedelta(seconds=10)
 
 
 def test_a_yaml_that_was_edited_before_the_watch_began_is_the_tasks_to_read(

@@ -16,7 +16,7 @@ from include.platform.ports import free_ports
 from include.platform.processes import Owned, find_owned
 from include.platform.secrets import ADMIN, Secrets
 from include.settings import Settings
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 STATEWARD = str(Path(sys.executable).parent / "stateward")
 PORTS = (
@@ -103,7 +103,7 @@ class Installation:
         """Return every process of this installation."""
         return find_owned(self.settings.home)
 
-    def wait_ready(self, timeout_s: float = 60) -> dict[str, dict[str, Any]]:
+    def wait_ready(self, timeout_s: float = PATIENCE_S) -> dict[str, dict[str, Any]]:
         """Wait until every part answers, and return the parts."""
         seen: dict[str, Any] = {}
 

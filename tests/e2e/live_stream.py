@@ -15,7 +15,7 @@ from include.demo.airflow_api import AirflowApi
 from include.layout import Layout
 from include.storage import read_json
 from tests.e2e.installation import STATEWARD, Installation
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 BALANCE = ("accepted", "dead", "late", "duplicates")
 
@@ -61,7 +61,7 @@ class LiveStream:
     def trigger(self, action: str) -> str:
         """Trigger its DAG with an action and return the id of the run."""
         with self.airflow() as api:
-            wait_until(lambda: api.has_dag(self.dag), 90, f"DAG {self.dag} is parsed", poll_s=1)
+            wait_until(lambda: api.has_dag(self.dag), PATIENCE_S, f"DAG {self.dag} is parsed", poll_s=1)
             api.unpause(self.dag)
             return api.trigger(self.dag, {"action": action})
 
@@ -70,7 +70,7 @@ class LiveStream:
         with self.airflow() as api:
             return api.run_state(self.dag, run)
 
-    def wait_running(self, timeout_s: float = 90) -> None:
+    def wait_running(self, timeout_s: float = PATIENCE_S) -> None:
         """Wait until its driver runs."""
         wait_until(self.is_running, timeout_s, lambda: f"{self.name} runs; found {self.describe()}")
 

@@ -10,7 +10,7 @@ import yaml
 from tests.e2e.browsing import CHROMIUM, keep, logged_in
 from tests.e2e.installation import Installation
 from tests.e2e.live_stream import LiveStream
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -33,12 +33,12 @@ def stream(platform: Installation) -> Iterator[LiveStream]:
     yield stream
     file.write_text(sound)
     stream.trigger("stop")
-    wait_until(lambda: stream.control()["desired"] == "stopped", 60, stream.describe)
+    wait_until(lambda: stream.control()["desired"] == "stopped", PATIENCE_S, stream.describe)
 
 
 def test_it_is_given_up_after_so_many_tries_and_says_why(stream: LiveStream) -> None:
     run = stream.trigger("run")
-    wait_until(lambda: stream.run_state(run) == "failed", 150, stream.describe, poll_s=1)
+    wait_until(lambda: stream.run_state(run) == "failed", PATIENCE_S, stream.describe, poll_s=1)
     logs = list(stream.layout.driver_log_dir(stream.name).glob("*.log"))
     assert len(logs) == TRIES + 1, "once, and then each try"
     assert all(SAYS in log.read_text() for log in logs)

@@ -11,7 +11,7 @@ import pytest
 
 from include.platform.processes import find_owned
 from tests.e2e.installation import STATEWARD
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -41,12 +41,12 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, number: signal.Signa
             assert demo.poll() is None, f"the demo ended: {log.read_text()}"
             return any(one.part == last_part for one in find_owned(home))
 
-        wait_until(started, 180, lambda: f"the demo has started {last_part}: {log.read_text()}")
+        wait_until(started, PATIENCE_S, lambda: f"the demo has started {last_part}: {log.read_text()}")
         if number == signal.SIGINT:
             os.killpg(demo.pid, number)
         else:
             demo.send_signal(number)
-        assert demo.wait(120) == 130, log.read_text()
+        assert demo.wait(PATIENCE_S) == 130, log.read_text()
         assert find_owned(home) == []
     finally:
         if demo.poll() is None:

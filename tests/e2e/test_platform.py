@@ -23,7 +23,7 @@ from include.platform.supervisor import socket_path
 from include.platform.topics import ensure_topic, partition_count
 from tests.e2e.buttons import press
 from tests.e2e.installation import STATEWARD, Installation
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -45,7 +45,7 @@ def start_marked(note: Path, home: Path, **marks: str) -> subprocess.Popen[bytes
     """Start a stand-in process that carries the marks of the installation at `home`."""
     environ = {**os.environ, HOME_VARIABLE: str(home), MANAGED_VARIABLE: "1", **marks}
     process = subprocess.Popen([sys.executable, "-c", DRIVER, str(note)], env=environ, start_new_session=True)
-    wait_until(note.exists, 20, "the stand-in runs")
+    wait_until(note.exists, PATIENCE_S, "the stand-in runs")
     return process
 
 
@@ -85,7 +85,7 @@ def test_status_finds_the_platform_by_its_home_alone(platform: Installation) -> 
         # A part that is busy for a moment may not answer in time.
         return {part["state"] for part in found.values()} == {"ready"}
 
-    wait_until(all_are_ready, 60, lambda: f"every part is ready: {found}", poll_s=1)
+    wait_until(all_are_ready, PATIENCE_S, lambda: f"every part is ready: {found}", poll_s=1)
     assert found["kafka"]["address"] == f"127.0.0.1:{platform.settings.kafka_port}"
 
 
@@ -107,7 +107,7 @@ def test_clicks_at_once_are_all_answered(platform: Installation) -> None:
             press(api, "DELETE", f"{dag}/dagRuns/{run}")
 
     with platform.airflow() as api:
-        wait_until(lambda: api.has_dag("state_operations"), 90, "its DAG is parsed", poll_s=1)
+        wait_until(lambda: api.has_dag("state_operations"), PATIENCE_S, "its DAG is parsed", poll_s=1)
         press(api, "PATCH", dag, {"is_paused": True})
         try:
             with ThreadPoolExecutor(6) as people:
@@ -124,7 +124,7 @@ def test_a_half_sent_request_stops_nobody(platform: Installation) -> None:
             b"POST /auth/token HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Content-Length: 100\r\n\r\n{"
         )
-        wait_until(lambda: api.has_dag("state_operations"), 90, "its DAG is parsed", poll_s=1)
+        wait_until(lambda: api.has_dag("state_operations"), PATIENCE_S, "its DAG is parsed", poll_s=1)
         for paused in (True, False):
             press(api, "PATCH", "/dags/state_operations", {"is_paused": paused})
         half.settimeout(90)
@@ -137,8 +137,8 @@ def test_a_killed_part_comes_back_by_itself(
 ) -> None:
     before = platform.wait_ready()[part]["pid"]
     os.kill(before, signal.SIGKILL)
-    wait_until(lambda: platform.pids()[part] not in (None, before), 30, f"{part} has another process")
-    platform.wait_ready(90)
+    wait_until(lambda: platform.pids()[part] not in (None, before), PATIENCE_S, f"{part} has another process")
+    platform.wait_ready()
     assert driver[0].poll() is None, "a driver outlives every part"
 
 
@@ -154,14 +154,14 @@ def test_a_part_that_dies_at_start_says_why_and_comes_back_when_it_is_mended(
         # Whether it is BACKOFF, or RUNNING for some seconds, depends on how long it takes to find out.
         wait_until(
             lambda: "Stored node id 2" in platform.must_run("logs", "kafka"),
-            90,
+            PATIENCE_S,
             lambda: f"the broker says why it ends; found {platform.parts()}",
             poll_s=1,
         )
         assert platform.parts()["kafka"]["state"] != "ready"
     finally:
         broken.write_text(sound)
-    platform.wait_ready(90)
+    platform.wait_ready()
 
 
 def test_up_repairs_after_the_supervisor_was_killed(

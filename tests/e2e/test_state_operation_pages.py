@@ -23,7 +23,7 @@ from tests.e2e.browsing import CHROMIUM, keep, logged_in
 from tests.e2e.event_files import as_line, shifted, web_events, write_lines
 from tests.e2e.installation import Installation
 from tests.e2e.live_stream import LiveStream
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -58,11 +58,11 @@ def stream(installation: Installation, tmp_path_factory: pytest.TempPathFactory)
     """The stream, supervised, with something in its state, and more to come."""
     stream = LiveStream("user_sessions", installation)
     stream.trigger("run")
-    stream.wait_running(150)
+    stream.wait_running()
     events = [as_line(event) for event in shifted(web_events(), 0, "pages")]
     folder = tmp_path_factory.mktemp("events")
-    assert stream.replay(write_lines(folder / "first.jsonl", events[:2000])).wait(timeout=120) == 0
-    wait_until(lambda: stream.counted() >= 2000, 90, stream.describe)
+    assert stream.replay(write_lines(folder / "first.jsonl", events[:2000])).wait(timeout=PATIENCE_S) == 0
+    wait_until(lambda: stream.counted() >= 2000, PATIENCE_S, stream.describe)
     more = stream.replay(write_lines(folder / "more.jsonl", events[2000:]), "--rate", str(RATE))
     try:
         yield stream
@@ -103,12 +103,12 @@ def operate(
     shot = f"state-{verb}{'-dry-run' if dry_run else ''}"
     url = stream.installation.settings.airflow_url
     with stream.airflow() as api:
-        wait_until(lambda: api.has_dag(dag), 90, f"DAG {dag} is parsed", poll_s=1)
+        wait_until(lambda: api.has_dag(dag), PATIENCE_S, f"DAG {dag} is parsed", poll_s=1)
         known = set(api.runs(dag))
         dialog = filled(page, f"{url}/dags/{dag}", stream.name, verb, fields, dry_run=dry_run)
         keep(page, f"{shot}-form")
         dialog.get_by_role("button", name="Trigger").last.click()
-        run = wait_until(lambda: next(iter(set(api.runs(dag)) - known), ""), 60, "a run has begun")
+        run = wait_until(lambda: next(iter(set(api.runs(dag)) - known), ""), PATIENCE_S, "a run has begun")
         page.goto("about:blank")  # what moves on a page takes a third of a core without a graphics card
         wait_until(
             lambda: api.run_state(dag, run) in ENDED,
@@ -133,17 +133,18 @@ def test_back_to_a_savepoint(stream: LiveStream, page: Page) -> None:
     made = operate(stream, page, "savepoint", reason="before a test")
     found = re.search(r"Savepoint (\d{8}T\d{6}Z)", made)
     assert found, made
-    savepoint = found[1]
+    savepoint, saved = found[1], stream.counted()
     assert stream.drivers() != [driver]
     assert "before a test" in operate(stream, page, "savepoints")
     assert savepoint in operate(stream, page, "verify", savepoint=savepoint)
     assert "nothing was changed" in operate(stream, page, "prune", dry_run=True)
     # More has come since: the page says what differs, and the run is red.
+    wait_until(lambda: stream.counted() > saved, PATIENCE_S, stream.describe)
     assert "differ" in operate(stream, page, "compare", state="failed", left=savepoint)
     assert "nothing was changed" in operate(stream, page, "restore", dry_run=True, savepoint=savepoint)
     before = stream.counted()
     assert savepoint in operate(stream, page, "restore", savepoint=savepoint)
-    wait_until(lambda: stream.counted() >= before, 90, stream.describe)
+    wait_until(lambda: stream.counted() >= before, PATIENCE_S, stream.describe)
 
 
 def test_a_repartition_by_one_click(stream: LiveStream, page: Page) -> None:

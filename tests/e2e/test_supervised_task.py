@@ -15,7 +15,7 @@ from tests.e2e.buttons import press
 from tests.e2e.installation import Installation
 from tests.e2e.live_stream import LiveStream
 from tests.full import only_full
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.e2e, only_full]
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.e2e, only_full]
 def stream(platform: Installation) -> Iterator[LiveStream]:
     stream = LiveStream("user_sessions", platform)
     stream.trigger("run")
-    stream.wait_running(150)
+    stream.wait_running()
     yield stream
     with stream.airflow() as api:
         api.unpause(stream.dag)
@@ -62,7 +62,7 @@ def wait_for_supervisor(stream: LiveStream, since: datetime, known: str | None =
             runs = api.runs(stream.dag)
         return f"{known or 'a run'} supervises; found {supervisor(stream, since)} and the runs {runs}"
 
-    return wait_until(watching, 120, found, poll_s=1) or ""
+    return wait_until(watching, PATIENCE_S, found, poll_s=1) or ""
 
 
 def clear(api: AirflowApi, stream: LiveStream, run: str) -> None:
@@ -87,7 +87,7 @@ def kill_triggerer(api: AirflowApi, stream: LiveStream, run: str) -> None:
     pid = stream.installation.pids()["triggerer"]
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    stream.installation.wait_ready(90)
+    stream.installation.wait_ready()
 
 
 def delete(api: AirflowApi, stream: LiveStream, run: str) -> None:
@@ -127,6 +127,6 @@ def test_the_driver_goes_on_and_is_found_again(stream: LiveStream, drill: Drill,
         driver.kill()
         wait_until(
             lambda: stream.is_running() and stream.status()["epoch"] > epoch,
-            120,
+            PATIENCE_S,
             lambda: f"a new driver runs; found {stream.describe()}",
         )

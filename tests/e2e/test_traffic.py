@@ -19,7 +19,7 @@ from include.traffic.records import values_of
 from tests.e2e.installation import STATEWARD
 from tests.e2e.test_replay import read_all
 from tests.kafka_broker import RunningBroker
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -63,7 +63,7 @@ def test_late_events_without_a_stream_are_refused_before_anything_is_sent(
     broker: RunningBroker, tmp_path: Path
 ) -> None:
     run = traffic(broker, tmp_path, "--late")
-    _, errors = run.communicate(timeout=120)
+    _, errors = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 1
     assert "expected a running stream that reads payments, found none of fraud_watch" in errors
     assert "Traceback" not in errors
@@ -78,14 +78,14 @@ def test_both_phases_arrive_with_the_ticks_between_them(broker: RunningBroker, t
     run = traffic(broker, tmp_path, "--late", "--out", str(tmp_path / "out"))
     wait_until(
         lambda: records_in(broker, "payments") == PLAN.total + 3,
-        60,
+        PATIENCE_S,
         lambda: (
             f"the first phase and its ticks arrive: {records_in(broker, 'payments')} records, {run.poll()}"
         ),
     )
     assert run.poll() is None, "it waits for the watermark"
     write_json(str(status), {"state": "running", "watermark": "2025-01-07T00:00:00.000Z"})
-    output, errors = run.communicate(timeout=120)
+    output, errors = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 0, errors
     made = Traffic(PLAN)
     first = [record for _, record in values_of(made.slices())]

@@ -51,7 +51,7 @@ def stream(platform: Installation) -> Iterator[LiveStream]:
     original = file.read_text()
     stream = LiveStream("user_sessions", platform)
     stream.trigger("run")
-    stream.wait_running(150)
+    stream.wait_running()
     yield stream
     file.write_text(original)
 

@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.browsing import CHROMIUM, keep, logged_in
 from tests.e2e.installation import Installation
 from tests.e2e.live_stream import LiveStream
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -33,7 +33,7 @@ def stream(platform: Installation) -> LiveStream:
     stream = LiveStream("user_sessions", platform)
     if not stream.is_running():
         stream.trigger("run")
-        stream.wait_running(150)
+        stream.wait_running()
     return stream
 
 
@@ -68,7 +68,7 @@ def test_the_report_opens_from_its_task(stream: LiveStream, page: Page) -> None:
                         return run, task
             return None
 
-        run, task = wait_until(validated, 180, "a quality run has validated the table", poll_s=2)
+        run, task = wait_until(validated, PATIENCE_S, "a quality run has validated the table", poll_s=2)
     dag = f"{stream.installation.settings.airflow_url}/dags/{QUALITY_DAG}"
     page.goto(f"{dag}/runs/{quote(run, safe='')}/tasks/{task}/details")
     page.get_by_role("link", name="Data Docs").wait_for()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.spark.launches import Launch
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 _PATIENCE_S = 300
 
@@ -63,7 +63,7 @@ class Driven:
     def drain(self) -> None:
         """SIGTERM, and wait for its end."""
         self._driver.send_signal(signal.SIGTERM)
-        assert self._driver.wait(120) == 0, self._launch.log(self.run_id).read_text()[-2000:]
+        assert self._driver.wait(PATIENCE_S) == 0, self._launch.log(self.run_id).read_text()[-2000:]
 
     def start_again(self) -> None:
         """Start the next launch; after `drain`."""

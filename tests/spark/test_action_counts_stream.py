@@ -15,7 +15,7 @@ import pytest
 from spark_jobs.runtime.checkpoint import Checkpoint
 from tests.kafka_broker import RunningBroker
 from tests.spark.launches import ACTION_COUNTS, Launch
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -64,7 +64,7 @@ def test_counts_follow_arrival_and_end_by_the_wall_clock_on_a_quiet_topic(launch
     launch.wait_for("all is counted", consumed=7, accepted=5, duplicates=1, dead=1, late=0)
     wait_until(
         lambda: [row["is_final"] for row in launch.rows("action_counts")] == [True] * 3,
-        60,
+        PATIENCE_S,
         lambda: f"every count has ended: {launch.rows('action_counts')} {launch.status()}",
     )
 
@@ -78,7 +78,9 @@ def test_counts_follow_arrival_and_end_by_the_wall_clock_on_a_quiet_topic(launch
     for row in (rows["anna"], rows["ben"]):
         assert sent_at <= row["first_action_at"] <= row["last_action_at"] < row["updated_at"]
         assert row["updated_at"] - row["last_action_at"] == IDLE
-    wait_until(lambda: launch.status()["state_rows"] == 0, 30, lambda: f"no state is left: {launch.status()}")
+    wait_until(
+        lambda: launch.status()["state_rows"] == 0, PATIENCE_S, lambda: f"no state is left: {launch.status()}"
+    )
     # Counted and not timed: of two triggers the first reads the tick, and the next acts on it.
     last = max(row["batch_id"] for row in launch.rows("batch_counts") if row["rows_out"])
     planned = [_planned_at(launch, batch) for batch in range(last + 1)]
@@ -92,7 +94,9 @@ def test_killed_in_mid_batch_the_rows_have_the_time_of_its_plan(launch: Launch) 
     for round_ in ("view", "search", "buy"):
         launch.send((action(f"{round_}-{user}", user, round_) for user in users), partition=1)
     first = launch.start("run-1", **SETTINGS)
-    wait_until(lambda: checkpoint.last_planned() == 0, 120, lambda: f"a batch runs: {launch.status()}", 0.01)
+    wait_until(
+        lambda: checkpoint.last_planned() == 0, PATIENCE_S, lambda: f"a batch runs: {launch.status()}", 0.01
+    )
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
     plan = checkpoint.planned(0)

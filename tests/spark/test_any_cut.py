@@ -25,7 +25,7 @@ from tests.spark.launches import Launch
 from tests.spark.oracle import difference, found_rows, in_order
 from tests.spark.running import COUNTS, Running, running
 from tests.spark.short import LATENESS_MS, QUIET, RECORDED_MS, SHORT, START, Short, arriving
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -154,7 +154,7 @@ def play(launch: Launch, spark: SparkSession, course: Course, sent: list[Sent]) 
             process(launch, query, mine)
             if is_last:
                 query.tick(START + QUIET)
-                wait_until(partial(is_empty, query), 60, lambda: f"left: {query.query.lastProgress}")
+                wait_until(partial(is_empty, query), PATIENCE_S, lambda: f"left: {query.query.lastProgress}")
             query.drain()
             counted = query.counted()
             assert sum(counted[name] for name in COUNTS) == counted["consumed"]
@@ -173,7 +173,7 @@ def send_and_leave(launch: Launch, query: Running, part: list[Sent]) -> None:
     before = query.checkpoint.last_planned()
     launch.send((record.key, record.value) for record in part)
     if part:
-        wait_until(lambda: query.checkpoint.last_planned() > before, 60, "a batch is planned", 0.01)
+        wait_until(lambda: query.checkpoint.last_planned() > before, PATIENCE_S, "a batch is planned", 0.01)
 
 
 def is_empty(query: Running) -> bool:

@@ -18,7 +18,7 @@ from spark_jobs.runtime.identity import ProcessIdentity
 from spark_jobs.runtime.lease import Lease, LeaseHeldError
 from tests.kafka_broker import RunningBroker
 from tests.spark.launches import Launch, real_events
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -54,12 +54,12 @@ def test_killed_and_refused_and_drained_the_answer_is_exact(launch: Launch) -> N
     # Spark says them when the batch has ended, a moment after it is counted.
     wait_until(
         lambda: all(launch.status()[name] is not None for name in measured),
-        60,
+        PATIENCE_S,
         lambda: f"Spark's measures are there: {launch.status()}",
     )
 
     second = launch.start("run-2")
-    assert second.wait(60) == 3
+    assert second.wait(PATIENCE_S) == 3
     assert f"process {first.pid} on" in launch.log("run-2").read_text()
     assert launch.status()["run_id"] == "run-1", "the refused driver hid the one that runs"
 
@@ -70,10 +70,12 @@ def test_killed_and_refused_and_drained_the_answer_is_exact(launch: Launch) -> N
     third = launch.start("run-3")
     status = launch.wait_for("all closed", 300, run_id="run-3", consumed=10_000, rows_out=3052)
     assert (status["epoch"], status["accepted"], balance(status)) == (2, 10_000, 10_000)
-    wait_until(lambda: launch.status()["state_rows"] == 0, 30, lambda: f"no state is left: {launch.status()}")
+    wait_until(
+        lambda: launch.status()["state_rows"] == 0, PATIENCE_S, lambda: f"no state is left: {launch.status()}"
+    )
 
     third.send_signal(signal.SIGTERM)
-    assert third.wait(60) == 0
+    assert third.wait(PATIENCE_S) == 0
     assert (launch.status()["state"], launch.status()["message"]) == ("stopped", "drained: SIGTERM")
     assert Checkpoint(launch.checkpoint).is_clean()
     lines = [json.loads(line) for line in (launch.folder / "status.history.jsonl").read_text().splitlines()]
@@ -105,7 +107,7 @@ def test_a_quiet_topic_workers_killed_and_a_lease_taken_away(launch: Launch) -> 
     written = {table: len(launch.rows(table)) for table in ("sessions", "batch_counts")}
     _steal(launch)
     launch.send([_event("c")])
-    assert driver.wait(60) == 4
+    assert driver.wait(PATIENCE_S) == 4
     assert {table: len(launch.rows(table)) for table in written} == written
     status = launch.status()
     assert status["state"] == "failed"
@@ -131,7 +133,7 @@ def test_kafka_goes_away_and_comes_back(tmp_path: Path, new_broker: Callable[[],
         (tmp_path / "control.json").write_text(
             json.dumps({"version": 1, "desired": "stopped", "run_id": "run-1", "requested_by": "a test"})
         )
-        assert driver.wait(60) == 0
+        assert driver.wait(PATIENCE_S) == 0
         assert "asked to stop by a test" in launch.status()["message"]
         assert Checkpoint(launch.checkpoint).is_clean()
     finally:
@@ -141,7 +143,7 @@ def test_kafka_goes_away_and_comes_back(tmp_path: Path, new_broker: Callable[[],
 def test_a_missing_topic_that_may_not_be_made_is_a_clear_error(launch: Launch) -> None:
     driver = launch.start("run-1", create_topics=False)
 
-    assert driver.wait(90) == 1
+    assert driver.wait(PATIENCE_S) == 1
     message, cause = (launch.status()[name] for name in ("message", "cause"))
     assert cause == {"kind": "topic", "lasting": True}
     assert f"expected topic '{launch.topic}'" in message
@@ -166,7 +168,7 @@ def _steal(launch: Launch) -> None:
         except LeaseHeldError:  # a renewal came between
             return False
 
-    wait_until(stolen, 30, "the lease is taken")
+    wait_until(stolen, PATIENCE_S, "the lease is taken")
 
 
 def _event(event_id: str) -> tuple[bytes, bytes]:

@@ -17,6 +17,7 @@ from tests.spark.launches import CHECKOUT, FRAUD_WATCH, Launch
 from tests.spark.oracle import difference, expected_rows, found_rows
 from tests.spark.payments import QUIET, Payments, payments
 from tests.spark.running import COUNTS, running
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +49,7 @@ def replay(tmp_path_factory: pytest.TempPathFactory, broker: RunningBroker) -> I
             "all is read and written", 180, consumed=len(sent.records), rows_out=rows, state_rows=0
         )
         driver.send_signal(signal.SIGTERM)
-        assert driver.wait(60) == 0
+        assert driver.wait(PATIENCE_S) == 0
     finally:
         launch.kill_all()
     yield Replay(launch, sent, launch.status())

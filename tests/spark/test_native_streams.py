@@ -19,7 +19,7 @@ from tests.spark.launches import JARS, Launch
 from tests.spark.native import LATENESS_MS, NATIVES, Native, one, send
 from tests.spark.oracle import Rows, difference, found_rows, of_tables
 from tests.spark.running import COUNTS, Running, running
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,13 +71,17 @@ def test_the_tables_are_the_oracles_answer_and_the_state_empties(
         launch.send(sent.records[2 * third :])
         query.settle()
         watermark_ms = max(event.event_ms for event in sent.events) - LATENESS_MS
-        wait_until(lambda: _watermark_ms(query) == watermark_ms, 60, lambda: f"W: {_watermark_ms(query)}")
+        wait_until(
+            lambda: _watermark_ms(query) == watermark_ms, PATIENCE_S, lambda: f"W: {_watermark_ms(query)}"
+        )
         on_time, event = one(native, "on-time", watermark_ms)
         late, _ = one(native, "late", watermark_ms - 1)
         launch.send([on_time, late])
         query.query.processAllAvailable()
         query.tick(sent.last + QUIET)
-        wait_until(lambda: query.state_rows() == 0, 60, lambda: f"state is left: {query.query.lastProgress}")
+        wait_until(
+            lambda: query.state_rows() == 0, PATIENCE_S, lambda: f"state is left: {query.query.lastProgress}"
+        )
         counted = query.counted()
         dropped += _dropped(query)
 
@@ -117,7 +121,7 @@ def test_killed_in_mid_run_the_answer_is_the_same(
         all_rows = sum(map(len, expected.values()))
         status = launch.wait_for("all rows", 300, consumed=len(sent.records), rows_out=all_rows, state_rows=0)
         second.send_signal(signal.SIGTERM)
-        assert second.wait(60) == 0
+        assert second.wait(PATIENCE_S) == 0
     finally:
         launch.kill_all()
 

@@ -21,7 +21,7 @@ from tests.kafka_broker import RunningBroker
 from tests.spark import foreign_producer
 from tests.spark.launches import RAW_EVENTS, Launch
 from tests.spark.running import running
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,7 +97,7 @@ def test_killed_in_mid_run_every_record_is_there_once(launch: Launch) -> None:
     first = launch.start("run-1", **settings)
     wait_until(
         lambda: (launch.status().get("batch_id") or 0) >= 2,
-        180,
+        PATIENCE_S,
         lambda: f"several batches: {launch.status()} {launch.log('run-1').read_text()[-2000:]}",
     )
     status = launch.status()
@@ -116,7 +116,7 @@ def test_killed_in_mid_run_every_record_is_there_once(launch: Launch) -> None:
     assert (status["dead"], status["late"], status["duplicates"], status["rows_out"]) == (0, 0, 0, total)
     assert status["caught_up"]
     second.send_signal(signal.SIGTERM)
-    assert second.wait(60) == 0
+    assert second.wait(PATIENCE_S) == 0
 
     assert in_table(launch) == in_kafka(launch)
     assert sum(row["accepted"] for row in launch.rows("batch_counts")) == total

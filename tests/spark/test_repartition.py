@@ -22,7 +22,7 @@ from tests.spark.launches import USER_SESSIONS, Launch, real_events
 from tests.spark.oracle import Rows, difference, expected_rows, found_rows
 from tests.spark.payments import QUIET
 from tests.spark.running import COUNTS, running
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +81,9 @@ def runs(launch: Launch, spark: SparkSession, sent: Input, **changes: Any) -> It
             query.settle()
             if part is parts[-1]:
                 query.tick(sent.last + QUIET)
-                wait_until(lambda: query.state_rows() == 0, 60, lambda: f"left: {query.query.lastProgress}")
+                wait_until(
+                    lambda: query.state_rows() == 0, PATIENCE_S, lambda: f"left: {query.query.lastProgress}"
+                )
             else:
                 assert query.state_rows() > 0, "nothing is in the state, so that moving it shows nothing"
             query.drain()

@@ -11,7 +11,7 @@ from spark_jobs.runtime.kafka_client import VARIABLE
 from tests.kafka_broker import RunningBroker
 from tests.secured_broker import PASSWORD, SecuredBroker
 from tests.spark.launches import Launch
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -35,7 +35,7 @@ def test_a_stream_reads_once_its_password_is_right(tmp_path: Path, monkeypatch: 
         launch.start()
         wait_until(
             lambda: "Invalid username or password" in (launch.status().get("message") or ""),
-            120,
+            PATIENCE_S,
             lambda: f"the status says why the driver waits: {launch.status()}",
         )
         assert launch.status()["state"] == "waiting"

@@ -20,6 +20,7 @@ from tests.spark.operating import new_launch, operate
 from tests.spark.oracle import difference, expected_rows, found_rows
 from tests.spark.payments import QUIET, Record, payments
 from tests.spark.running import COUNTS, running
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +44,7 @@ def lose(launch: Launch, begin: int, end: int) -> list[Record]:
     ]
     admin = AdminClient({"bootstrap.servers": launch.broker.bootstrap})
     for done in admin.delete_records([TopicPartition(launch.topic, PARTITION, end)]).values():
-        done.result(timeout=30)
+        done.result(timeout=PATIENCE_S)
     return lost
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.kafka_broker import RunningBroker
 from tests.spark.launches import Launch, real_events
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -38,14 +38,14 @@ def test_a_driver_with_other_buckets_refuses_and_the_right_one_goes_on(launch: L
     first = launch.start("run-1")
     launch.wait_for("read", 240, run_id="run-1", consumed=300)
     first.send_signal(signal.SIGTERM)
-    assert first.wait(60) == 0
+    assert first.wait(PATIENCE_S) == 0
     checkpoint = Path(launch.checkpoint.removeprefix("file://"))
     described = json.loads((checkpoint / "stateward.json").read_text())
     assert (described["stream"], described["state"]["buckets"]) == ("user_sessions", launch.buckets)
     before = checksums(checkpoint)
 
     second = launch.start("run-2", state_buckets=8)
-    assert second.wait(60) == 3
+    assert second.wait(PATIENCE_S) == 3
     status = launch.status()
     assert (status["state"], status["run_id"]) == ("refused", "run-2")
     assert "the number of state buckets: was 16, is 8" in status["message"]
@@ -55,9 +55,9 @@ def test_a_driver_with_other_buckets_refuses_and_the_right_one_goes_on(launch: L
     third = launch.start("run-3", allowed_lateness_ms=60_000)
     launch.wait_for("read", 240, run_id="run-3", consumed=400)
     third.send_signal(signal.SIGTERM)
-    assert third.wait(60) == 0
+    assert third.wait(PATIENCE_S) == 0
     described = json.loads((checkpoint / "stateward.json").read_text())
     assert described["allowed_lateness_ms"] == 60_000
     (operator,) = described["spark"]["operators"]
     assert operator["variables"].keys() == {"head", "log"}
-    wait_until(lambda: launch.status()["state"] == "stopped", 10, lambda: f"{launch.status()}")
+    wait_until(lambda: launch.status()["state"] == "stopped", PATIENCE_S, lambda: f"{launch.status()}")

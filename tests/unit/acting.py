@@ -24,6 +24,7 @@ from include.settings import CHECKOUT, Settings
 from include.spec import StreamSpec
 from include.spec_health import Health, Restart
 from include.storage import write_json
+from tests.waiting import PATIENCE_S
 from tests.wishing import wish
 
 STREAM = "user_sessions"
@@ -56,14 +57,11 @@ class StandInLauncher:
 
 
 def quick(spec: StreamSpec, **health: Any) -> StreamSpec:
-    """The shipped spec with shorter deadlines, so that tests need not wait."""
-    short = Health(
-        max_status_age=timedelta(seconds=2),
-        start_deadline=timedelta(seconds=20),
-        stop_deadline=timedelta(seconds=10),
-    )
+    """The shipped spec, which restarts at once and gives up soon; on a busy machine no deadline passes."""
+    long = timedelta(seconds=PATIENCE_S)
+    patient = Health(max_status_age=long, start_deadline=long, stop_deadline=long)
     restart = Restart(backoff=timedelta(milliseconds=50), max_attempts=2, window=timedelta(minutes=5))
-    return spec.model_copy(update={"health": short.model_copy(update=health), "restart": restart})
+    return spec.model_copy(update={"health": patient.model_copy(update=health), "restart": restart})
 
 
 def pause() -> None:

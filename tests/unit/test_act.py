@@ -24,7 +24,7 @@ from include.control.settle import NOTHING_DUE, settle
 from include.settings import Settings
 from include.spec import load_spec
 from tests.unit.acting import STREAM, StandInLauncher, control_of, driver_of, pause, quick, reach, run, starts
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 from tests.wishing import wish
 
 
@@ -127,7 +127,7 @@ def test_a_driver_that_does_not_drain_is_killed(make: Callable[..., Controller])
     seen = []
     wait_until(
         lambda: seen.append(controller.reconcile()) or isinstance(seen[-1], Done),
-        30,
+        PATIENCE_S,
         lambda: f"the driver was not ended: {seen[-1]}",
     )
     kills = [action.how for action in seen if isinstance(action, Kill)]
@@ -140,7 +140,7 @@ def test_a_driver_that_ends_is_started_again(make: Callable[..., Controller], nu
     controller = make()
     driver = run(controller)
     driver.send_signal(number)
-    wait_until(lambda: processes.started_at(driver.pid) is None, 10, "the driver does not end")
+    wait_until(lambda: processes.started_at(driver.pid) is None, PATIENCE_S, "the driver does not end")
     reach(controller, Healthy)
     assert driver_of(controller) != driver
     assert len(starts(controller)) == 2
@@ -149,10 +149,10 @@ def test_a_driver_that_ends_is_started_again(make: Callable[..., Controller], nu
 
 
 def test_a_driver_that_hangs_is_killed_and_started_again(make: Callable[..., Controller]) -> None:
-    controller = make()
+    controller = make(max_status_age=timedelta(seconds=2))
     driver = run(controller)
     driver.suspend()
-    wait_until(lambda: isinstance(controller.reconcile(), Kill), 20, "the silence is not noticed")
+    wait_until(lambda: isinstance(controller.reconcile(), Kill), PATIENCE_S, "the silence is not noticed")
     assert processes.started_at(driver.pid) is None
     reach(controller, Healthy)
     assert "crash: the driver hangs: its status (running) is" in control_of(controller).reason
@@ -209,7 +209,7 @@ def test_a_crash_brings_in_nothing_new_and_a_restart_what_is_deployed(
     assert isinstance(deployed, StandInLauncher)
     deployed.deployed = "code2-yaml1"
     driver.kill()
-    wait_until(lambda: processes.started_at(driver.pid) is None, 10, "the driver does not end")
+    wait_until(lambda: processes.started_at(driver.pid) is None, PATIENCE_S, "the driver does not end")
     reach(controller, Healthy)
     assert (len(starts(controller)), control_of(controller).release) == (2, "code1-yaml1")
     controller.request(wish("restart", "another run"))
@@ -226,7 +226,7 @@ def test_what_a_killed_driver_leaves_behind_is_ended_before_the_next_start(
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
     orphan = driver_process.start(DriverCommand(sleep, environment), controller.settings.home / "log")
     driver.kill()
-    wait_until(lambda: processes.started_at(driver.pid) is None, 10, "the driver does not end")
+    wait_until(lambda: processes.started_at(driver.pid) is None, PATIENCE_S, "the driver does not end")
     reach(controller, Healthy)
     assert processes.started_at(orphan) is None
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from include.platform.processes import DRIVER_VARIABLE, HOME_VARIABLE, MANAGED_VARIABLE, PART_VARIABLE
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 MAIN = (
     "import sys; from include.platform.container import run; sys.exit(run(sys.argv[2:], float(sys.argv[1])))"
@@ -52,7 +52,7 @@ def container(tmp_path: Path) -> Iterator[Callable[..., Started]]:
         part = [sys.executable, "-c", scheduler, str(ends), "scheduler", DRIVER]
         command = [sys.executable, "-c", MAIN, str(stop_wait_s), *part]
         main.append(subprocess.Popen(command, env={**os.environ, **marks}))
-        wait_until(ends.exists, 30, "the driver is there")
+        wait_until(ends.exists, PATIENCE_S, "the driver is there")
         return main[-1], ends
 
     yield start
@@ -67,7 +67,7 @@ def container(tmp_path: Path) -> Iterator[Callable[..., Started]]:
 def test_a_stop_ends_the_part_and_then_drains_its_drivers(container: Callable[..., Started]) -> None:
     main, ends = container()
     main.send_signal(signal.SIGTERM)
-    assert main.wait(timeout=60) == 7
+    assert main.wait(timeout=PATIENCE_S) == 7
     # A scheduler that is still there would start a driver that drains again.
     assert ends.read_text() == "scheduler\ndriver\n"
 
@@ -77,7 +77,7 @@ def test_a_part_that_does_not_end_is_killed_and_its_drivers_are_drained(
 ) -> None:
     main, ends = container(DEAF_SCHEDULER, stop_wait_s=0.2)
     main.send_signal(signal.SIGTERM)
-    assert main.wait(timeout=60) == 128 + signal.SIGKILL
+    assert main.wait(timeout=PATIENCE_S) == 128 + signal.SIGKILL
     assert ends.read_text() == "driver\n"
 
 
@@ -85,5 +85,5 @@ def test_drivers_are_drained_when_the_part_ends_by_itself(container: Callable[..
     main, ends = container()
     scheduler = psutil.Process(main.pid).children()[0]
     scheduler.kill()
-    assert main.wait(timeout=60) == 128 + signal.SIGKILL
+    assert main.wait(timeout=PATIENCE_S) == 128 + signal.SIGKILL
     assert ends.read_text() == "driver\n"

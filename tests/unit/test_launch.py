@@ -15,7 +15,7 @@ from include.control.driver_process import DriverCommand
 from include.layout import Layout
 from include.settings import Settings
 from include.spec import load_spec
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 STREAM = "user_sessions"
 
@@ -71,7 +71,7 @@ def test_a_driver_works_in_the_folder_of_its_code(settings: Settings, tmp_path: 
     environment = launch.driver_environment(os.environ, settings, STREAM, "r1", code)
     command = DriverCommand([sys.executable, "-m", "spark_jobs.__init__"], environment)
     driver_process.start(command, tmp_path / "log")
-    wait_until((tmp_path / "log").read_text, 20, "it says nothing")
+    wait_until((tmp_path / "log").read_text, PATIENCE_S, "it says nothing")
     assert (tmp_path / "log").read_text().startswith("of the release")
 
 
@@ -102,10 +102,12 @@ def test_the_log_says_how_a_driver_has_ended(
     assert exit_of(log.read_text(), pid) is None
     gate.write_text("\n")
 
-    found = wait_until(lambda: exit_of(log.read_text(), pid), 20, lambda: f"its end: {log.read_text()}")
+    found = wait_until(
+        lambda: exit_of(log.read_text(), pid), PATIENCE_S, lambda: f"its end: {log.read_text()}"
+    )
     assert found == expected
     assert exit_of(log.read_text(), pid + 1) is None
-    wait_until(lambda: not waits.is_running(), 20, "the process that waits has ended too")
+    wait_until(lambda: not waits.is_running(), PATIENCE_S, "the process that waits has ended too")
 
 
 def test_a_program_that_is_missing_is_an_error_that_names_it(settings: Settings, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from spark_jobs.runtime.identity import ProcessIdentity
 from spark_jobs.runtime.lease import Lease, LeaseLostError
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
 from tests.small_disk import small_disk
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ELSEWHERE = ProcessIdentity("other/boot/pid:[1]", 7, 1.0)
@@ -75,7 +75,9 @@ def test_a_full_disk_takes_no_lease_away_but_lets_nobody_write(tmp_path: Path) -
         with keeping(lease, clock) as keeper:
             before = renewed_at(disk, clock)
             filler.unlink()
-            wait_until(lambda: renewed_at(disk, clock) == clock.now, 20, "it is renewed when there is room")
+            wait_until(
+                lambda: renewed_at(disk, clock) == clock.now, PATIENCE_S, "it is renewed when there is room"
+            )
             assert keeper.lost is None
             assert keeper.check() == 1
         assert before == START
@@ -109,5 +111,5 @@ def test_a_storage_that_is_away_for_longer_takes_it_away(tmp_path: Path) -> None
     (tmp_path / "lease" / "_delta_log").rename(tmp_path / "away")
     with keeping(lease, clock) as keeper:
         clock.now = START + timedelta(seconds=21)
-        wait_until(lambda: keeper.lost, 20, "the lease is lost")
+        wait_until(lambda: keeper.lost, PATIENCE_S, "the lease is lost")
     assert "expired without a renewal" in str(keeper.lost)

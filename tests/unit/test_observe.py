@@ -23,7 +23,7 @@ from include.layout import Layout
 from include.storage import write_json
 from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.identity import host_identity as host_identity_of_the_data_plane
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
@@ -67,7 +67,7 @@ def test_a_process_is_alive_until_it_is_killed(layout: Layout, child: subprocess
     assert locate(layout, "s", launch) is Presence.ALIVE
     child.kill()
     # Not waited for: it is a zombie, which must count as gone.
-    wait_until(lambda: psutil.Process(child.pid).status() == "zombie", 10, "the child is no zombie")
+    wait_until(lambda: psutil.Process(child.pid).status() == "zombie", PATIENCE_S, "the child is no zombie")
     assert locate(layout, "s", launch) is Presence.GONE
 
 
@@ -126,7 +126,7 @@ def test_a_driver_whose_process_id_was_not_written_down_is_found_by_its_marks(
     layout: Layout, child: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     unknown = replace(launch_of(child), pid=None, pid_started=None)
-    wait_until(lambda: processes.marked(layout.home, "s"), 10, "the child has no marks")
+    wait_until(lambda: processes.marked(layout.home, "s"), PATIENCE_S, "the child has no marks")
     assert locate(layout, "s", unknown) is Presence.ALIVE
     assert locate(layout, "s", replace(unknown, run_id="r2")) is Presence.GONE
     assert locate(layout, "other", unknown) is Presence.GONE
@@ -135,7 +135,7 @@ def test_a_driver_whose_process_id_was_not_written_down_is_found_by_its_marks(
 
 def test_killing_ends_every_marked_process(layout: Layout, child: subprocess.Popen[bytes]) -> None:
     launch = launch_of(child)
-    wait_until(lambda: processes.marked(layout.home, "s"), 10, "the child has no marks")
+    wait_until(lambda: processes.marked(layout.home, "s"), PATIENCE_S, "the child has no marks")
     assert processes.kill(processes.marked(layout.home, "s"), timeout_s=10) == []
     assert locate(layout, "s", launch) is Presence.GONE
     assert processes.marked(layout.home, "s") == []

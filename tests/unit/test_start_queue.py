@@ -19,7 +19,7 @@ from include.settings import Settings
 from include.spec import load_spec
 from include.web.condition import condition
 from tests.unit.acting import StandInLauncher, control_of, driver_of, quick, reach
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 from tests.wishing import wish
 
 NAMES = ("device_lifecycle", "fraud_watch", "user_sessions")
@@ -71,7 +71,9 @@ def test_one_starts_after_the_other(make: Make, slow: Path) -> None:
     assert isinstance(second.reconcile(), Launch)
     assert isinstance(third.reconcile(), Queued)
     driver_of(second).kill()
-    wait_until(lambda: not isinstance(third.reconcile(), Queued), 20, "a start that died holds nobody up")
+    wait_until(
+        lambda: not isinstance(third.reconcile(), Queued), PATIENCE_S, "a start that died holds nobody up"
+    )
 
 
 def test_of_all_at_the_same_moment_only_one_starts(make: Make, slow: Path) -> None:
@@ -85,7 +87,7 @@ def test_one_that_does_not_get_on_holds_nobody_up(make: Make, slow: Path) -> Non
     first, second = make(NAMES[0]), make(NAMES[1])
     assert isinstance(first.reconcile(), Launch)
     assert isinstance(second.reconcile(), Queued)
-    wait_until(lambda: observe(first.layout, NAMES[0]).own_status, 20, "it reports that it starts")
+    wait_until(lambda: observe(first.layout, NAMES[0]).own_status, PATIENCE_S, "it reports that it starts")
     now = datetime.now(UTC)
     assert start_queue.starting(first.layout, NAMES[1], now, DEADLINE) == [NAMES[0]]
     assert start_queue.starting(first.layout, NAMES[0], now, DEADLINE) == [], "not itself"

@@ -17,7 +17,7 @@ from spark_jobs.runtime.history import History, history_uri
 from spark_jobs.runtime.identity import ProcessIdentity
 from spark_jobs.runtime.lease import LeaseLostError
 from spark_jobs.runtime.status import StatusFile
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -137,7 +137,7 @@ def test_the_heartbeat_gives_the_status_to_whoever_watches(tmp_path: Path) -> No
     )
     file.update(state="running", lag_records=3)
     file.start_heartbeat(lambda document, now: seen.append((document, now)))
-    wait_until(lambda: seen, 20, "a heartbeat")
+    wait_until(lambda: seen, PATIENCE_S, "a heartbeat")
     file.stop_heartbeat()
 
     assert (seen[0][0]["lag_records"], seen[0][1]) == (3, NOW)
