@@ -59,7 +59,7 @@ class HealthLimits(Part):
     state_commit: DurationLimit = _durations(10, 30)
     state_update: DurationLimit = _durations(0.010, 0.050)
     state_removal: DurationLimit = _durations(5, 15)
-    memory_bytes: NumberLimit = NumberLimit(warn=2_000_000_000, critical=4_000_000_000)
+    memory_bytes: NumberLimit = NumberLimit(warn=3_500_000_000, critical=6_000_000_000)
 
 
 class Health(Part):
