@@ -101,6 +101,9 @@ def _sections(settings: Settings, secrets: Secrets) -> dict[str, dict[str, objec
             # Keep-alive and graceful shutdown, seconds: an open page must not hold up `down`.
             "worker_timeout": 15,
         },
+        # A request of a task to the API server, seconds. With the default of 5, streams could not be started
+        # beside a load of 12 on two cores.
+        "workers": {"execution_api_timeout": 60},
         "api_auth": {"jwt_secret": secrets.jwt_secret},
         "scheduler": {
             # How fast a part that was killed is missed, and its tasks are given to its successor, seconds. A
