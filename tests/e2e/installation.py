@@ -38,7 +38,7 @@ class Installation:
     def in_folder(cls, home: Path, **overrides: Any) -> Installation:
         """Describe an installation; nothing is started."""
         ports: dict[str, Any] = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
-        values = ports | overrides
+        values = ports | {"start_timeout_s": 2 * PATIENCE_S} | overrides
         return cls(
             Settings(
                 home=home,
@@ -67,7 +67,7 @@ class Installation:
         """Environment of commands for this installation."""
         return {**os.environ, **self.settings.environment()}
 
-    def run(self, *arguments: str, timeout_s: float = 420) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, timeout_s: float = 3 * PATIENCE_S) -> subprocess.CompletedProcess[str]:
         """Run `stateward` and return what it said, whatever its exit code."""
         return subprocess.run(
             [STATEWARD, *arguments],
@@ -78,7 +78,7 @@ class Installation:
             check=False,
         )
 
-    def must_run(self, *arguments: str, timeout_s: float = 420) -> str:
+    def must_run(self, *arguments: str, timeout_s: float = 3 * PATIENCE_S) -> str:
         """Run `stateward`, expect exit code 0, and return its standard output."""
         run = self.run(*arguments, timeout_s=timeout_s)
         assert run.returncode == 0, (

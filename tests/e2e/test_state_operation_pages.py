@@ -45,9 +45,9 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     """A platform whose YAML may be changed."""
     home = tmp_path_factory.mktemp("platform") / "home"
     streams = shutil.copytree(CHECKOUT / "include" / "streams", home.parent / "streams")
-    installation = Installation.in_folder(home, streams=streams, start_timeout_s=400.0)
+    installation = Installation.in_folder(home, streams=streams)
     try:
-        installation.must_run("up", timeout_s=900)
+        installation.must_run("up")
         yield installation
     finally:
         installation.must_run("down")

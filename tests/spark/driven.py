@@ -12,8 +12,6 @@ from typing import Any
 from tests.spark.launches import Launch
 from tests.waiting import PATIENCE_S, wait_until
 
-_PATIENCE_S = 300
-
 
 class Driven:
     """Runs a launch until it is drained.
@@ -58,7 +56,7 @@ class Driven:
         def told() -> str:
             return f"{what}: {self._launch.status()} {self._launch.log(self.run_id).read_text()[-2000:]}"
 
-        return wait_until(look, _PATIENCE_S, told)
+        return wait_until(look, PATIENCE_S, told)
 
     def drain(self) -> None:
         """SIGTERM, and wait for its end."""

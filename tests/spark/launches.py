@@ -23,7 +23,7 @@ from spark_jobs.runtime import generations
 from spark_jobs.runtime.tables import SHARED_TABLES
 from spark_jobs.runtime.validation import TICK_KEY
 from tests.kafka_broker import RunningBroker
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 JARS = CHECKOUT / "jars" / "spark"
@@ -213,7 +213,7 @@ class Launch:
         path = self.folder / "status.json"
         return json.loads(path.read_text()) if path.exists() else {}
 
-    def wait_for(self, what: str, timeout_s: float = 120, **expected: Any) -> dict[str, Any]:
+    def wait_for(self, what: str, timeout_s: float = PATIENCE_S, **expected: Any) -> dict[str, Any]:
         """Wait until the status has all the expected values."""
 
         def found() -> dict[str, Any] | None:

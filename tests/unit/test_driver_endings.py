@@ -259,10 +259,11 @@ def test_what_fails_without_the_jvm_is_said_of_the_jvm(error: str, killed: bool)
     assert int(jvm.stdout.readline()) != jvm.pid
     if killed:
         jvm.kill()
+        jvm.wait()  # then its child has another parent
     os.write(writer, b"\n")
     said = jvm.stdout.readline()
     jvm.stdout.close()
-    jvm.wait(20)
+    jvm.wait()
     os.close(reader)
     os.close(writer)
     expected = f'JvmGoneError("the driver\'s JVM (process {jvm.pid}) is gone")' if killed else error
