@@ -101,3 +101,14 @@ def test_a_disk_is_full_and_then_is_not(tmp_path: Path) -> None:
             (disk.folder / "after").write_bytes(b"x" * 100_000)
         disk.free()
         (disk.folder / "after").write_bytes(b"x" * 100_000)
+
+
+def test_a_disk_with_nothing_on_it_can_be_filled_and_freed_too(tmp_path: Path) -> None:
+    with disk_at(tmp_path / "disk") as disk:
+        if disk.problem:
+            pytest.skip(disk.problem)
+        disk.fill()
+        with pytest.raises(OSError, match="No space left on device"):
+            (disk.folder / "more").write_bytes(b"\0" * 8192)
+        disk.free()
+        (disk.folder / "more").write_bytes(b"\0" * 8192)

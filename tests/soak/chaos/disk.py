@@ -11,6 +11,7 @@ from pathlib import Path
 
 # It is memory, and only what is used of it is taken.
 _SIZE = 8 * 2**30
+_LEAST = 4096
 _ATTEMPTS = 10
 
 
@@ -42,7 +43,8 @@ class Disk:
         problem = ""
         for _ in range(_ATTEMPTS):
             found = os.statvfs(self.folder)
-            used = (found.f_blocks - found.f_bfree) * found.f_frsize
+            # Without a size it has no limit, and cannot be given one again.
+            used = max((found.f_blocks - found.f_bfree) * found.f_frsize, _LEAST)
             if not (problem := self._resize(used)):
                 return used
         raise DiskError(f"{self.folder} cannot be made full: {problem}")

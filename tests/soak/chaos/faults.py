@@ -6,17 +6,24 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
 import psutil
 
 from include.platform.parts import API_SERVER, DAG_PROCESSOR, KAFKA, SCHEDULER, TRIGGERER, Part
 from include.platform.processes import drivers
+from tests.soak.chaos.disk import Disk
+from tests.soak.chaos.feed import ADDED, GARBAGE_PARTITION, PARTITIONS
 from tests.soak.chaos.house import House
+from tests.soak.chaos.neighbours import HOUR, YEAR, ahead, garbage
 from tests.soak.chaos.schedule import pick
+from tests.soak.chaos.wrong_clock import library, set_clock
 
 _FULL_S = 25.0
+_OFF_S = 600
 
 
 class NoVictimError(Exception):
@@ -83,15 +90,56 @@ def kill_everything(house: House, dice: float) -> Struck:
     return Struck(f"all {len(owned)} processes, then `stateward up`")
 
 
-def fill_disk(house: House, dice: float) -> Struck:
-    """No byte more on the disk with tables, checkpoints, leases and documents, for a while."""
-    if house.disk.problem:
-        raise NoVictimError(f"no disk of its own: {house.disk.problem}")
-    used = house.disk.fill()
-    timer = threading.Timer(_FULL_S, house.disk.free)
+def fill_disk(what: str, disk_of: Callable[[House], Disk], house: House, dice: float) -> Struck:
+    """No byte more on a disk, for a while."""
+    disk = disk_of(house)
+    if disk.problem:
+        raise NoVictimError(f"no disk of its own: {disk.problem}")
+    used = disk.fill()
+    timer = threading.Timer(_FULL_S, disk.free)
     timer.daemon = True
     timer.start()
-    return Struck(f"the disk of the data, full at {used / 2**20:.0f} MiB for {_FULL_S:.0f} s")
+    return Struck(f"the disk of the {what}, full at {used / 2**20:.0f} MiB for {_FULL_S:.0f} s")
+
+
+def send_ahead(by: timedelta, house: House, dice: float) -> Struck:
+    """Events of a producer whose clock is ahead, by their own times and by Kafka's."""
+    feed = pick(house.feeds, dice)
+    records = ahead(feed.sent, by, datetime.now(UTC), dice)
+    if not records:
+        raise NoVictimError(f"nothing was sent to {feed.topic} yet")
+    feed.send_others(records)
+    return Struck(f"{len(records)} events to {feed.topic}, {by} ahead")
+
+
+def send_garbage(house: House, dice: float) -> Struck:
+    """Garbage to a partition that has nothing else."""
+    feed = pick(house.feeds, dice)
+    records = garbage(len(feed.sent))
+    feed.send_others([(record, None) for record in records], GARBAGE_PARTITION)
+    return Struck(f"{len(records)} records to partition {GARBAGE_PARTITION} of {feed.topic}")
+
+
+def add_partitions(house: House, dice: float) -> Struck:
+    """More partitions for a topic that is in use; once for each."""
+    feeds = [feed for feed in house.feeds if feed.partitions == PARTITIONS]
+    if not feeds:
+        raise NoVictimError("every topic has got its partitions")
+    feed = pick(feeds, dice)
+    feed.add_partitions()
+    return Struck(f"{feed.topic} has {feed.partitions} partitions")
+
+
+def move_clock(seconds: int, house: House, dice: float) -> Struck:
+    """A driver is killed, and the next one of its stream has a clock that is off."""
+    if library() is None:
+        raise NoVictimError("no libfaketime here (Debian: faketime)")
+    found = _by_stream(house, _is_jvm)
+    if not found:
+        raise NoVictimError("no driver was there")
+    stream, processes = pick(sorted(found.items()), dice)
+    set_clock(house.clocks, stream, seconds)
+    return Struck(f"driver of {stream}, {_kill(processes)}; the next one is {seconds:+d} s off", stream)
 
 
 _ALL = (
@@ -103,7 +151,26 @@ _ALL = (
     Fault("api-server", 1, partial(kill_part, API_SERVER), "`kill -9` of Airflow's API server"),
     Fault("dag-processor", 1, partial(kill_part, DAG_PROCESSOR), "`kill -9` of Airflow's DAG processor"),
     Fault("everything", 1, kill_everything, "`kill -9` of every process, then `stateward up`"),
-    Fault("disk-full", 1, fill_disk, f"the disk of the data is full for {_FULL_S:.0f} s"),
+    Fault(
+        "disk-full",
+        1,
+        partial(fill_disk, "data", attrgetter("disk")),
+        f"the disk of the data is full for {_FULL_S:.0f} s",
+    ),
+    Fault(
+        "copies-full",
+        1,
+        partial(fill_disk, "copies", attrgetter("cache")),
+        f"the disk of the copies of states is full for {_FULL_S:.0f} s",
+    ),
+    Fault("hour-ahead", 1, partial(send_ahead, HOUR), "a producer whose clock is an hour ahead"),
+    Fault("year-ahead", 1, partial(send_ahead, YEAR), "a producer whose clock is a year ahead"),
+    Fault("garbage", 1, send_garbage, "garbage to a partition of nothing else"),
+    Fault("partitions", 1, add_partitions, f"{ADDED} partitions are added to a topic, once to each"),
+    Fault("clock-ahead", 1, partial(move_clock, _OFF_S), "a driver ends; the next one is ten minutes ahead"),
+    Fault(
+        "clock-behind", 1, partial(move_clock, -_OFF_S), "a driver ends; the next one is ten minutes behind"
+    ),
 )
 FAULTS = {fault.name: fault for fault in _ALL}
 

@@ -1,12 +1,29 @@
-"""Seeded traffic, sent to one topic at a steady pace, whatever happens to the broker meanwhile."""
+"""Seeded traffic, sent to one topic at a steady pace, whatever happens to the broker meanwhile.
+
+Every record has the time that its producer gives it, as Kafka has it by default. One partition gets nothing
+but garbage, and some are added while the topic is used.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
+import zlib
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import Any
 
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
+
+from include.platform.kafka_client import client_settings
 from include.platform.topics import ensure_topic
 from include.replay.pacing import Pacer
 from include.replay.records import TICK_KEY, tick_value
@@ -14,7 +31,31 @@ from include.replay.send import Sender
 from include.traffic.generate import Plan, Traffic
 from include.traffic.records import Record, Slice
 
-PARTITIONS = 3
+PARTITIONS = 4
+GARBAGE_PARTITION = 3
+ADDED = 2
+"""Partitions that the first `Feed.add_partitions` adds."""
+_TIMEOUT_S = 120.0
+_ADMIN_S = 15.0
+_STAMPED_BY_PRODUCERS = {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str(2**62)}
+
+
+def partition_of(key: bytes, *, added: bool) -> int:
+    """Where an event goes: never to the partition of garbage."""
+    places = [place for place in range(PARTITIONS + ADDED * added) if place != GARBAGE_PARTITION]
+    return places[zlib.crc32(key) % len(places)]
+
+
+class _Spread(Sender):
+    """Sends each record to the partition of its key."""
+
+    def __init__(self, bootstrap: str, topic: str, *, added: bool) -> None:
+        super().__init__(bootstrap, topic)
+        self._added = added
+
+    def _produce(self, **record: Any) -> None:
+        place = {"partition": partition_of(record["key"] or b"", added=self._added)}
+        super()._produce(**{**place, **record})
 
 
 class Feed:
@@ -26,16 +67,21 @@ class Feed:
 
     Attributes:
         topic: The topic.
-        sent: All records in the order in which they were handed to the producer, without ticks.
+        sent: All records in the order in which they were handed to a producer, without ticks.
         ticks: Keys and values of the ticks.
+        partitions: How many the topic has.
     """
 
     def __init__(self, bootstrap: str, plan: Plan) -> None:
         (self.topic,) = plan.topics
         self.sent: list[Record] = []
         self.ticks: list[tuple[bytes, bytes]] = []
+        self.partitions = PARTITIONS
+        self._bootstrap = bootstrap
         ensure_topic(bootstrap, self.topic, PARTITIONS, create=True)
-        self._sender = Sender(bootstrap, self.topic)
+        self._let_producers_stamp()
+        self._sender = _Spread(bootstrap, self.topic, added=False)
+        self._others = Producer({**client_settings(bootstrap), "enable.idempotence": True, "acks": "all"})
         self._traffic = Traffic(plan)
         self._rate = plan.rate
         self._error: Exception | None = None
@@ -62,11 +108,45 @@ class Feed:
             self._thread.join(0.5)
         if self._error is not None:
             raise self._error
+        assert self._others.flush(_TIMEOUT_S) == 0, "the broker did not take what neighbours have sent"
 
     def tick(self, moment: datetime) -> None:
         """End the first phase: behind it every timeout passes."""
-        self._sender.send_ticks(moment, PARTITIONS)
-        self.ticks += [(TICK_KEY, tick_value(moment))] * PARTITIONS
+        self._sender.send_ticks(moment, self.partitions)
+        self.ticks += [(TICK_KEY, tick_value(moment))] * self.partitions
+
+    def send_others(self, records: Iterable[tuple[Record, int | None]], partition: int | None = None) -> None:
+        """Send what another producer sends, each record with the time (ms) that it gives it, or the present.
+
+        Records wait in the producer while the broker is away.
+        """
+        for record, at_ms in records:
+            place = partition_of(record.key, added=False) if partition is None else partition
+            stamp = {} if at_ms is None else {"timestamp": at_ms}
+            self._others.produce(self.topic, value=record.value, key=record.key, partition=place, **stamp)
+            self.sent.append(record)
+        self._others.poll(0)
+
+    def add_partitions(self) -> None:
+        """Add partitions; from the next slice of traffic on they get their share of it.
+
+        Raises:
+            KafkaException: The broker did not do it.
+        """
+        wanted = PARTITIONS + ADDED
+        admin = AdminClient(client_settings(self._bootstrap))
+        admin.create_partitions([NewPartitions(self.topic, wanted)])[self.topic].result(_ADMIN_S)
+        self.partitions = wanted
+        self._sender = _Spread(self._bootstrap, self.topic, added=True)
+
+    def _let_producers_stamp(self) -> None:
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in _STAMPED_BY_PRODUCERS.items()
+        ]
+        topic = ConfigResource(ResourceType.TOPIC, self.topic, incremental_configs=entries)
+        admin = AdminClient(client_settings(self._bootstrap))
+        admin.incremental_alter_configs([topic])[topic].result(_ADMIN_S)
 
     def send_late(self) -> None:
         """Send the second phase, events that are too late."""

@@ -21,6 +21,9 @@ from include.storage import CorruptDocumentError, read_json
 from tests.e2e.installation import Installation
 from tests.e2e.live_stream import LiveStream
 from tests.soak.chaos.disk import Disk, disk_at
+from tests.soak.chaos.feed import Feed
+from tests.soak.chaos.neighbours import MAX_AHEAD
+from tests.soak.chaos.wrong_clock import clocks_in
 
 _UP_S = 420.0
 _READY_S = 240.0
@@ -38,12 +41,18 @@ class House:
         installation: Its command line, settings and processes.
         streams: Names of the streams.
         disk: Where its data lies, if one could be mounted.
+        cache: Where the copies of its states lie, likewise.
+        clocks: Where launches of drivers look for a clock that is off (`wrong_clock`).
+        feeds: What is sent to the topics.
         runs: By stream the DAG run that was asked to deploy it.
     """
 
     installation: Installation
     streams: tuple[str, ...]
     disk: Disk
+    cache: Disk
+    clocks: Path
+    feeds: Sequence[Feed] = ()
     runs: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -142,8 +151,9 @@ def house_in(folder: Path, streams: Sequence[str]) -> Iterator[House]:
         notifiers=_notifiers_in(folder, home / "alerts.jsonl"),
         resolve_after_s=_RESOLVE_AFTER_S,
     )
-    with disk_at(home / "data") as disk:
-        house = House(installation, tuple(streams), disk)
+    clocks = folder / "clocks"
+    with disk_at(home / "data") as disk, disk_at(home / "cache") as cache, clocks_in(clocks):
+        house = House(installation, tuple(streams), disk, cache, clocks)
         try:
             house.up()
             yield house
@@ -151,8 +161,11 @@ def house_in(folder: Path, streams: Sequence[str]) -> Iterator[House]:
             house.keep_data()
             raise
         finally:
-            disk.free()
-            house.down()
+            try:
+                for one in (disk, cache):
+                    one.free()
+            finally:
+                house.down()
 
 
 def _notifiers_in(folder: Path, messages: Path) -> Path:
@@ -170,5 +183,6 @@ def _streams_in(folder: Path, streams: Sequence[str]) -> Path:
         document = yaml.safe_load((CHECKOUT / "include" / "streams" / f"{stream}.yaml").read_text())
         document.pop("quality", None)
         document["restart"]["max_attempts"] = _MAX_ATTEMPTS
+        document["source"]["max_ahead"] = f"{MAX_AHEAD.seconds}s"
         (folder / f"{stream}.yaml").write_text(yaml.safe_dump(document))
     return folder

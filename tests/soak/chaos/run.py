@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from confluent_kafka import KafkaException
 
 from include.replay.tick import tick_after
 from include.traffic.generate import Plan
@@ -120,6 +121,8 @@ class _Run:
         self._feeds = [
             Feed(settings.kafka_bootstrap, _plan(options, topic)) for topic in topics_of(options.streams)
         ]
+        house.feeds = self._feeds
+        self._began_ms = int(time.time() * 1000)
         self._began = time.monotonic()
         self._watch = Watch(house, self._feeds, self._now)
         self._nurse = Nurse(house, self._now, say)
@@ -146,7 +149,8 @@ class _Run:
 
     def recover(self) -> None:
         """Wait until everything is back, and all that was sent has been read."""
-        self._house.disk.free()
+        for disk in (self._house.disk, self._house.cache):
+            disk.free()
         self._house.wait_ready()
         for feed in self._feeds:
             feed.join()
@@ -162,8 +166,7 @@ class _Run:
         for feed in self._feeds:
             feed.send_late()
         self._wait(self._all_done, "all is read and no state is left")
-        topics = [feed.topic for feed in self._feeds]
-        self._kafka = in_kafka(house.installation.settings.kafka_bootstrap, topics)
+        self._kafka = in_kafka(house.installation.settings.kafka_bootstrap, self._feeds)
         self._nurse.look()
         self._outcome.failures = house.failures()
         house.down()
@@ -174,7 +177,9 @@ class _Run:
         outcome.records = sum(len(feed.sent) for feed in self._feeds)
         wrong: dict[str, Any] = {**wrongly_sent(self._feeds, self._kafka)}
         for stream, spec in house.specs.items():
-            expected = expected_of(spec, house.installation.settings, self._feeds, self._kafka)
+            expected = expected_of(
+                spec, house.installation.settings, self._feeds, self._kafka, self._began_ms
+            )
             outcome.rows[stream] = sum(map(len, expected.tables.values()))
             if found := wrong_output(house.layout, stream, expected):
                 wrong[stream] = found
@@ -195,7 +200,7 @@ class _Run:
         at_s = self._now()
         try:
             struck = fault.strike(self._house, planned.dice)
-        except (NoVictimError, psutil.Error) as nobody:
+        except (NoVictimError, psutil.Error, KafkaException) as nobody:
             self._missed(planned, str(nobody))
             return
         outcome.hits.append(Hit(round(at_s, 1), fault.name, struck.what, struck.stream))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -16,7 +15,7 @@ from include.spec import StreamSpec
 from spark_jobs.runtime.config import parse_config
 from spark_jobs.truth.expected import Expected, Sent
 from spark_jobs.truth.registry import truth_about
-from tests.soak.chaos.feed import PARTITIONS, Feed
+from tests.soak.chaos.feed import Feed
 from tests.spark.traced import COUNTS
 from tests.traffic_truths import STREAMS
 
@@ -45,7 +44,7 @@ def topics_of(streams: Sequence[str]) -> tuple[str, ...]:
 
 
 def expected_of(
-    spec: StreamSpec, settings: Settings, feeds: Sequence[Feed], kafka: Sequence[Found]
+    spec: StreamSpec, settings: Settings, feeds: Sequence[Feed], kafka: Sequence[Found], began_ms: int
 ) -> Expected:
     """What a stream has to have written; `counts` has `tick_records`, too.
 
@@ -54,22 +53,22 @@ def expected_of(
         settings: Its installation.
         feeds: What was sent.
         kafka: What is in the topics.
+        began_ms: When the run began: whatever was too far ahead when it was sent is so by that time.
     """
     if spec.stream == LANDING:
         counts = {**dict.fromkeys(COUNTS, 0), "accepted": len(kafka)}
         return Expected({LANDING: [_landed(one) for one in kafka]}, counts, [], [], 0)
     config = parse_config(resolved_configuration(spec, settings, "chaos"), "chaos")
-    truth = truth_about(config, int(time.time() * 1000))
-    for feed in feeds:
-        if feed.topic == config.topic:
-            for record in feed.sent:
-                truth.see(Sent(*record))
+    truth = truth_about(config, began_ms)
+    (feed,) = [feed for feed in feeds if feed.topic == config.topic]
+    for record in feed.sent:
+        truth.see(Sent(*record))
     expected = truth.finish()
-    expected.counts["tick_records"] = PARTITIONS
+    expected.counts["tick_records"] = len(feed.ticks)
     return expected
 
 
-def in_kafka(bootstrap: str, topics: Iterable[str]) -> list[Found]:
+def in_kafka(bootstrap: str, feeds: Iterable[Feed]) -> list[Found]:
     """Read all topics from their beginnings to their present ends."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "chaos", "fetch.message.max.bytes": 16 << 20}
@@ -77,9 +76,9 @@ def in_kafka(bootstrap: str, topics: Iterable[str]) -> list[Found]:
     try:
         return [
             found
-            for topic in topics
-            for partition in range(PARTITIONS)
-            for found in _partition(consumer, topic, partition)
+            for feed in feeds
+            for partition in range(feed.partitions)
+            for found in _partition(consumer, feed.topic, partition)
         ]
     finally:
         consumer.close()
@@ -128,4 +127,5 @@ def _landed(found: Found) -> dict[str, Any]:
         "value": found.value,
         "header_names": None,
         "header_values": None,
+        "record_timestamp_ms": None,
     }

@@ -1,0 +1,69 @@
+"""One launch of a driver under a clock that is off, by libfaketime; the monotonic clock is left alone.
+
+Whatever submits a driver, `spark-submit` reads ``spark-env.sh`` in the folder of `VARIABLE` first. A file
+there, by the stream, says how far off the next launch is, and is taken away by it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from include.control.processes import MARK_STREAM
+
+VARIABLE = "SPARK_CONF_DIR"
+_LIBRARIES = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib/faketime/libfaketimeMT.so.1")
+_LEFT = re.compile(r"(?:sem\.)?faketime_(?:sem|shm)_(\d+)")
+
+
+def library() -> Path | None:
+    """The library for programs of several threads, where the package is installed."""
+    found = (file for pattern in _LIBRARIES for file in Path("/").glob(pattern.removeprefix("/")))
+    return next(found, None)
+
+
+def script(preload: Path) -> str:
+    """What ``spark-env.sh`` has."""
+    return (
+        f'clock="${VARIABLE}/${MARK_STREAM}"\n'
+        f'if [ -n "${MARK_STREAM}" ] && [ -f "$clock" ]; then\n'
+        '  export FAKETIME="$(cat "$clock")" FAKETIME_DONT_FAKE_MONOTONIC=1\n'
+        '  rm "$clock"\n'
+        f'  export LD_PRELOAD="{preload}"\n'
+        "fi\n"
+    )
+
+
+@contextmanager
+def clocks_in(folder: Path) -> Iterator[None]:
+    """Let launches look into a folder, of everything that is started meanwhile."""
+    folder.mkdir(parents=True)
+    before = os.environ.get(VARIABLE)
+    if preload := library():
+        (folder / "spark-env.sh").write_text(script(preload))
+        os.environ[VARIABLE] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(VARIABLE, None)
+        else:
+            os.environ[VARIABLE] = before
+        remove_left()
+
+
+def set_clock(folder: Path, stream: str, seconds: int) -> None:
+    """Let the next launch of a stream be so far off."""
+    (folder / stream).write_text(f"{seconds:+d}")
+
+
+def remove_left(folder: Path = Path("/dev/shm")) -> None:
+    """Remove what the library has left of processes that were killed."""
+    for file in folder.iterdir() if folder.is_dir() else ():
+        if (named := _LEFT.fullmatch(file.name)) and not psutil.pid_exists(int(named[1])):
+            file.unlink(missing_ok=True)
