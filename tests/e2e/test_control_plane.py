@@ -36,7 +36,9 @@ def controller(
 ) -> Iterator[Controller]:
     connection = {"conn_type": "spark", "host": "local[2]"}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
-    settings = Settings(home=tmp_path / "home", kafka_bootstrap=broker.bootstrap)
+    settings = Settings(
+        home=tmp_path / "home", kafka_bootstrap=broker.bootstrap, create_topics_at=broker.bootstrap
+    )
     spec = load_spec(STREAM)
     yield Controller(spec, settings, SparkLauncher(spec, settings))
     assert processes.kill(processes.marked(settings.home, STREAM), timeout_s=20) == []

@@ -27,7 +27,8 @@ LINES = [
 
 
 def replay(broker: RunningBroker, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "STATEWARD_KAFKA_BOOTSTRAP": broker.bootstrap}
+    where = dict.fromkeys(("STATEWARD_KAFKA_BOOTSTRAP", "STATEWARD_CREATE_TOPICS_AT"), broker.bootstrap)
+    environ = {**os.environ, **where}
     command = [STATEWARD, "replay", *arguments]
     return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
 

@@ -38,6 +38,7 @@ def traffic(broker: RunningBroker, home: Path, *more: str) -> subprocess.Popen[s
         **os.environ,
         "STATEWARD_HOME": str(home),
         "STATEWARD_KAFKA_BOOTSTRAP": broker.bootstrap,
+        "STATEWARD_CREATE_TOPICS_AT": broker.bootstrap,
         "COLUMNS": "200",
     }
     command = [STATEWARD, "traffic", *OPTIONS, *more]
@@ -77,7 +78,7 @@ def test_both_phases_arrive_with_the_ticks_between_them(broker: RunningBroker, t
 
     run = traffic(broker, tmp_path, "--late", "--out", str(tmp_path / "out"))
     wait_until(
-        lambda: records_in(broker, "payments") == PLAN.total + 3,
+        lambda: run.poll() is not None or records_in(broker, "payments") == PLAN.total + 3,
         PATIENCE_S,
         lambda: (
             f"the first phase and its ticks arrive: {records_in(broker, 'payments')} records, {run.poll()}"
