@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.checkpoint import Checkpoint, consumed
@@ -88,14 +89,18 @@ def _size(checkpoint: Checkpoint, batch: int, topics: Collection[str]) -> int:
 
 
 def _is_written(checkpoint: Checkpoint, batch: int, tables: Mapping[str, str]) -> bool:
-    """Whether a table has something of a batch of this generation, or of a later one."""
+    """Whether a table has something of this batch or a later one of the generation, as far as can be read."""
     generation = checkpoint.query_id()
     assert generation is not None  # Spark writes it before the first plan
     for name, uri in tables.items():
-        if DeltaTable.is_deltatable(uri):
+        if not DeltaTable.is_deltatable(uri):
+            continue
+        try:
             written = DeltaTable(uri).transaction_version(app_id(generation, name))
-            if written is not None and written >= batch:
-                return True
+        except DeltaError:
+            return True  # torn by a power loss, and repaired before the query
+        if written is not None and written >= batch:
+            return True
     return False
 
 

@@ -164,3 +164,11 @@ def test_a_driver_keeps_to_it(pending: Pending, tmp_path: Path) -> None:
         driver._limit_batches()
         driver._keeper.stop()
         assert driver._config.max_records_per_batch == records
+
+
+def test_a_table_that_cannot_be_read_keeps_the_plan_until_it_is_repaired(pending: Pending) -> None:
+    log = Path(pending.tables["sessions"].removeprefix("file://"), "_delta_log")
+    (torn := log / f"{2:020}.json").write_text('{"add": {"pa')
+    assert [pending.begin(), pending.begin(), pending.planned] == [MOST, MOST, 2]
+    torn.unlink()
+    assert [pending.begin(), pending.planned] == [90, 1]
