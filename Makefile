@@ -52,6 +52,10 @@ full: setup ## Run the Spark and the end-to-end tests with all of their cases, a
 pages: setup ## Do every state operation by its form in a real browser; SCREENSHOTS=folder keeps pictures
 	STATE_PAGES=1 $(BIN)/python -m pytest -v --timeout 3600 tests/e2e/test_state_operation_pages.py
 
+.PHONY: compose
+compose: setup ## Build and run docker-compose.yaml on the Docker engine that is there, and break it
+	$(BIN)/python -m pytest -v --timeout 3600 --durations=10 tests/compose
+
 .PHONY: soak
 soak: setup ## Watch sockets, descriptors and memory under steady batches for SOAK_MINUTES (15)
 	$(BIN)/python -m pytest -s --timeout 7200 tests/soak

@@ -134,7 +134,9 @@ def test_kafka_is_where_the_clients_look_for_it() -> None:
     assert SERVICES["scheduler"]["environment"]["STATEWARD_KAFKA_BOOTSTRAP"] == (
         f"${{KAFKA_BOOTSTRAP:-{bootstrap}}}"
     )
-    assert SERVICES["scheduler"]["environment"]["STATEWARD_CREATE_TOPICS_AT"] == bootstrap
+    assert SERVICES["scheduler"]["environment"]["STATEWARD_CREATE_TOPICS_AT"] == (
+        f"${{CREATE_TOPICS_AT:-{bootstrap}}}"
+    )
     # The service's own name has an address in each of its networks, and the broker is bound to one.
     having = [name for name, network in SERVICES["kafka"]["networks"].items() if "aliases" in network]
     assert having == ["inside"]

@@ -1,0 +1,188 @@
+"""What the README says, on Docker Compose: and what happens when a container is stopped or killed meanwhile.
+
+The tests run in this order, on one project; each sends events of users and days of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from include.platform.kafka import Broker
+from include.platform.ports import free_ports
+from include.platform.topics import partition_count
+from include.settings import CHECKOUT
+from tests.compose.conftest import STREAM_YAML
+from tests.compose.project import Project
+from tests.e2e.event_files import KNOWN_EVENTS, KNOWN_SESSIONS, as_line, shifted, web_events, write_lines
+from tests.e2e.installation import STATEWARD
+from tests.e2e.test_traffic import records_in
+from tests.kafka_broker import RunningBroker
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.compose
+
+STREAM = "user_sessions"
+KNOWN = (KNOWN_SESSIONS, KNOWN_EVENTS)
+DEADLINE_S = 900
+
+
+def send(bootstrap: str, *arguments: str) -> None:
+    """Run a command of this checkout, as a program of this machine, against a broker."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("STATEWARD_")}
+    environ["STATEWARD_KAFKA_BOOTSTRAP"] = bootstrap
+    run = subprocess.run([STATEWARD, *arguments], env=environ, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def send_later_events(project: Project, folder: Path, days: int, prefix: str) -> None:
+    """Send the 10,000 page views once more, `days` later, with users of their own."""
+    lines = [as_line(event) for event in shifted(web_events(), days, prefix)]
+    file = write_lines(folder / "events.jsonl", lines)
+    send(f"localhost:{project.kafka_port}", "replay", str(file), "--topic", "user_events", "--tick")
+
+
+def wait_in_the_middle(project: Project, before: int) -> None:
+    """Wait until some of 10,000 further records are committed, and others wait."""
+    seen: dict[str, object] = {}
+
+    def some_are_read() -> bool:
+        seen.update(project.stream(STREAM))
+        consumed, lag = seen["counters"]["consumed"], seen["lag_records"]  # type: ignore[index]
+        assert consumed < before + KNOWN_EVENTS, "all were read before anybody looked"
+        return bool(consumed > before and lag)
+
+    wait_until(some_are_read, DEADLINE_S, lambda: f"{STREAM} is in the middle of them; found {seen}")
+
+
+def wait_for_sessions(project: Project, prefix: str) -> None:
+    """Wait until the sessions of a scenario's users are the known ones."""
+    found: list[object] = []
+
+    def known() -> bool:
+        found[:] = project.sessions_of(prefix)
+        return tuple(found) == KNOWN
+
+    wait_until(
+        known,
+        DEADLINE_S,
+        lambda: f"{prefix} has {KNOWN}; found {found}; {project.stream(STREAM)}; {project.log('scheduler')}",
+        poll_s=2,
+    )
+
+
+def test_every_part_is_ready_and_the_broker_answers_this_machine(project: Project) -> None:
+    status = project.status()
+    assert status["supervised_by"] == "Docker Compose"
+    assert {part["name"]: part["state"] for part in status["parts"]} == dict.fromkeys(
+        ("kafka", "api-server", "dag-processor", "scheduler", "triggerer"), "ready"
+    )
+    assert "run by Docker Compose" in project.stateward("status")
+    assert partition_count(f"localhost:{project.kafka_port}", "user_events") == 0
+
+
+def test_the_commands_of_the_readme(project: Project) -> None:
+    project.stateward("replay", "data/web_events.jsonl.gz", "--topic", "user_events", "--tick")
+    project.trigger(STREAM, "run")
+    wait_for_sessions(project, "")
+
+    validations: list[dict[str, object]] = []
+
+    def validated() -> bool:
+        rows = project.rows("quality_validations", "stream", "table_rows", "failed", "passed")
+        validations[:] = [row for row in rows if row["stream"] == STREAM]
+        return any(row["table_rows"] == KNOWN_SESSIONS for row in validations)
+
+    wait_until(validated, DEADLINE_S, lambda: f"all sessions are validated; found {validations}", poll_s=2)
+    assert {row["failed"] for row in validations} == {0}
+
+
+def test_a_changed_yaml_is_noticed(project: Project) -> None:
+    yaml = project.folder / STREAM_YAML
+    text = yaml.read_text()
+    assert "desired: running" in text
+
+    def edit(desired: str) -> None:
+        # As most editors do: the file is another one afterwards.
+        new = yaml.with_suffix(".new")
+        new.write_text(text.replace("desired: running", f"desired: {desired}"))
+        new.replace(yaml)
+
+    edit("suspended")
+    project.wait_for(STREAM, 300, desired="suspended", state="stopped")
+    edit("running")
+    project.wait_for(STREAM, 300, desired="running", state="running")
+
+
+def test_down_and_up_in_the_middle_of_a_stream(project: Project, tmp_path: Path) -> None:
+    before = project.stream(STREAM)
+    send_later_events(project, tmp_path, 100, "down")
+    wait_in_the_middle(project, before["counters"]["consumed"])
+    project.must("down")
+    project.up()
+    wait_for_sessions(project, "down")
+    # Drained: it gave its lease back, where a killed one keeps it until it expires.
+    assert dict(project.holdings(STREAM))[before["epoch"]] == "released"
+
+
+def test_a_killed_container_of_the_scheduler(project: Project, tmp_path: Path) -> None:
+    before = project.stream(STREAM)
+    send_later_events(project, tmp_path, 200, "killed")
+    wait_in_the_middle(project, before["counters"]["consumed"])
+    project.must("kill", "--signal", "SIGKILL", "scheduler")
+    # Docker takes a container that a person has killed for one that is to be stopped.
+    project.up()
+    wait_for_sessions(project, "killed")
+    assert dict(project.holdings(STREAM))[before["epoch"]] == "superseded"
+
+
+def test_a_backfill_recomputes_what_the_stream_has_written(project: Project) -> None:
+    project.trigger("raw_events", "run")
+    project.wait_for("raw_events", DEADLINE_S, caught_up=True)
+    project.stateward("backfill", STREAM, "--from", "2015-05-17", "--to", "2015-05-22", "--compare")
+    project.trigger("raw_events", "stop")
+    project.wait_for("raw_events", DEADLINE_S, state="stopped")
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Iterator[RunningBroker]:
+    """A broker of this machine, which gives containers the name that they have for it."""
+    port, controller, published = free_ports(3)
+    broker = RunningBroker(
+        Broker(
+            tmp_path / "kafka",
+            CHECKOUT / "jars" / "kafka",
+            "127.0.0.1",
+            port,
+            controller,
+            heap_mb=384,
+            published_as=f"host.docker.internal:{published}",
+            published_port=published,
+        )
+    )
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+def test_a_broker_outside(project: Project, outside: RunningBroker) -> None:
+    """Of another stream: the checkpoint of the first belongs to the topics of the first broker."""
+    project.trigger(STREAM, "stop")
+    project.wait_for(STREAM, DEADLINE_S, state="stopped")
+    there = f"host.docker.internal:{outside.definition.published_port}"
+    project.configure(KAFKA_BOOTSTRAP=there, CREATE_TOPICS_AT=there)
+    project.up()
+    topic = outside.create_topic("user_activity")
+    send(
+        outside.bootstrap,
+        *("traffic", "--profile", "quiet", "--rate", "20", "--minutes", "1", "--topic", topic, "--no-tick"),
+    )
+    sent = records_in(outside, topic)
+    project.trigger("user_activity", "run")
+    seen = project.wait_for("user_activity", DEADLINE_S, caught_up=True)
+    assert seen["counters"]["consumed"] == sent > 0
+    assert {part["name"]: part["address"] for part in project.status()["parts"]}["kafka"] == there
