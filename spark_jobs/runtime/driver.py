@@ -28,7 +28,7 @@ from spark_jobs.runtime.progress import Position, Progress
 from spark_jobs.runtime.retries import FIRST_DELAY_S, LONGEST_DELAY_S, Retries
 from spark_jobs.runtime.status import StatusFile
 from spark_jobs.runtime.stream_query import StreamQuery, session_conf
-from spark_jobs.state.replan import records_per_batch
+from spark_jobs.state.replan import take_back_plan
 from spark_jobs.state.start import require_start
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Driver:
         self._status.enter("checkpoint")
         self._enter_generation()
         require_start(self._job, self._config)
-        self._limit_batches()
+        self._take_back_plan()
         self._status.enter("session")
         spark = session.create_session(
             f"stateward-{self._config.stream}",
@@ -131,14 +131,12 @@ class Driver:
         self._config = replace(self._config, checkpoint_uri=generation.uri)
         self._status.update(generation=generation.number, checkpoint=generation.uri)
 
-    def _limit_batches(self) -> None:
-        """Plan a batch again, smaller, that no driver could run."""
+    def _take_back_plan(self) -> None:
+        """Let a batch be planned again, smaller, that no driver could run."""
         config = self._config
         self._keeper.check()
-        records = records_per_batch(
-            config.checkpoint_uri, config.tables, config.topics, config.max_records_per_batch
-        )
-        self._config = replace(config, max_records_per_batch=records)
+        most = config.max_records_per_batch
+        take_back_plan(config.checkpoint_uri, config.tables, config.topics, most)
 
     def _ensure_topics(self) -> dict[str, int] | None:
         """Partitions of each data topic once the broker answers; None if asked to stop before that."""

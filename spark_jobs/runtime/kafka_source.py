@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from spark_jobs.runtime import kafka_reader
+from spark_jobs.runtime.attempts import records_of_next
 from spark_jobs.runtime.broker import Broker
 from spark_jobs.runtime.checkpoint import Checkpoint, from_json, offset_json
 from spark_jobs.runtime.intake import Sorter
@@ -95,6 +96,7 @@ class KafkaReader(DataSourceStreamReader):
         self._sorter = sorter
         self._rounds = None if scan.rounds is None else Rounds(scan.rounds)
         self._broker: Broker | None = None
+        self._is_unlimited = False
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new checkpoint begins; decided once and kept in it."""
@@ -120,9 +122,19 @@ class KafkaReader(DataSourceStreamReader):
             BrokerAwayError: Kafka does not answer.
             DataLossError: The topic was made anew.
         """
+        limit = self._limited_now(limit)
         if self._rounds is None:
             return self._next_end(start, limit)
         return self._rounds.end(lambda: self._next_end(start, limit))
+
+    def _limited_now(self, limit: ReadLimit) -> ReadLimit:
+        """The limit, or less after a batch that was too large for its driver."""
+        if not isinstance(limit, ReadMaxRows) or self._is_unlimited:
+            return limit
+        now = records_of_next(self._scan.checkpoint_uri, limit.max_rows)
+        # Within a start only a batch that was taken back before it makes batches small.
+        self._is_unlimited = now == limit.max_rows
+        return ReadMaxRows(now)
 
     def _next_end(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begin = from_json(start)

@@ -11,46 +11,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from spark_jobs.runtime import storage
+from spark_jobs.runtime.attempts import Attempts, note, noted
 from spark_jobs.runtime.checkpoint import Checkpoint, consumed
 from spark_jobs.runtime.commits import app_id
 from spark_jobs.state.copying import crc_of, remove
 from spark_jobs.state.lineage import files_after
 
 _LOG = logging.getLogger(__name__)
-ATTEMPTS = "stateward/attempts.json"
-"""File in which a checkpoint keeps its `Attempts`."""
 # One driver planned the batch, and another ran into it again.
 _MOST_BEGUN = 1
 _LESS = 10
 
 
-@dataclass(frozen=True)
-class Attempts:
-    """What is known of a batch that was planned and not committed.
-
-    Attributes:
-        batch: Its number.
-        begun: How many drivers have begun it again.
-        records: How many records it may have if it is planned again.
-    """
-
-    batch: int
-    begun: int
-    records: int
-
-
-def records_per_batch(
+def take_back_plan(
     checkpoint_uri: str, tables: Mapping[str, str], topics: Collection[str], most: int
-) -> int:
-    """How many records a batch of this driver may have; takes back a plan that is too large.
-
-    To be called once by each driver, which may then start its query.
+) -> None:
+    """Take back the plan of a batch that no driver could run; to be called once by each driver.
 
     Args:
         checkpoint_uri: The checkpoint's folder.
@@ -59,26 +40,24 @@ def records_per_batch(
         most: Records of a batch as the YAML has them.
     """
     checkpoint = Checkpoint(checkpoint_uri)
-    batch = checkpoint.last_planned()
-    noted = storage.read_json(f"{checkpoint_uri}/{ATTEMPTS}")
-    attempts = Attempts(**noted) if noted else Attempts(batch, 0, most)
-    if attempts.batch <= checkpoint.last_committed():
-        attempts = Attempts(batch, 0, most)
     if checkpoint.is_clean():
-        return min(attempts.records, most)
+        return
+    batch = checkpoint.last_planned()
+    attempts = noted(checkpoint_uri)
+    if attempts is None or attempts.batch != batch:
+        attempts = Attempts(batch, 0, most)
     size = _size(checkpoint, batch, topics)
     if attempts.begun < _MOST_BEGUN or size <= 1 or _is_written(checkpoint, batch, tables):
-        _note(checkpoint_uri, replace(attempts, begun=attempts.begun + 1))
-        return min(attempts.records, most)
+        note(checkpoint_uri, replace(attempts, begun=attempts.begun + 1))
+        return
     records = max(1, min(size, most) // _LESS)
-    _note(checkpoint_uri, Attempts(batch, 0, records))
+    note(checkpoint_uri, Attempts(batch, 0, records))
     _take_back(checkpoint_uri, batch)
     _LOG.warning(
         "batch %d of %d records was begun by two drivers and written by none: it is planned again with at "
-        "most %d, and so are the other batches of this driver",
+        "most %d, and each batch after it with up to twice as many",
         *(batch, size, records),
     )
-    return records
 
 
 def _size(checkpoint: Checkpoint, batch: int, topics: Collection[str]) -> int:
@@ -112,7 +91,3 @@ def _take_back(checkpoint_uri: str, batch: int) -> None:
     for path in (*states, plan):
         for file in (path, crc_of(path)):
             remove(f"{checkpoint_uri}/{file}")
-
-
-def _note(checkpoint_uri: str, attempts: Attempts) -> None:
-    storage.write_json(f"{checkpoint_uri}/{ATTEMPTS}", asdict(attempts))

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
+from spark_jobs.runtime.attempts import records_of_next
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.commits import app_id
 from spark_jobs.runtime.driver import Driver
 from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.lease import Lease, utc_now
 from spark_jobs.runtime.status import StatusFile
-from spark_jobs.state.replan import records_per_batch
+from spark_jobs.state.replan import take_back_plan
 from spark_jobs.user_sessions.declaration import JOB
 from tests.unit.test_descriptor import config_of
 from tests.unit.test_state_lineage import State
@@ -57,8 +58,9 @@ class Pending:
         write_deltalake(self.tables[table], rows, mode="append", commit_properties=commit)
 
     def begin(self) -> int:
-        """What a driver does when it begins."""
-        return records_per_batch(self.uri, self.tables, TOPICS, MOST)
+        """What a driver does when it begins; returns how many records the batch may have that it plans."""
+        take_back_plan(self.uri, self.tables, TOPICS, MOST)
+        return records_of_next(self.uri, MOST)
 
     @property
     def planned(self) -> int:
@@ -92,18 +94,26 @@ def test_its_plan_and_its_states_are_taken_back_once_two_drivers_have_begun_it(p
     assert pending.planned == 1
 
 
-def test_it_stays_small_until_it_is_committed_and_smaller_if_that_was_too_much(pending: Pending) -> None:
+def test_it_is_smaller_still_if_that_was_too_much(pending: Pending) -> None:
     pending.begin()
     pending.begin()
     assert pending.begin() == 90, "the driver ended before it had planned anything"
-    pending.plan(2, 425)
-    assert [pending.begin(), pending.begin()] == [90, 22]
+    pending.plan(2, 290)
+    assert [pending.begin(), pending.begin()] == [90, 9]
     assert pending.planned == 1
-    pending.plan(2, 256)
-    pending.state.commit(2)
-    assert pending.begin() == MOST
-    pending.plan(3, 1256)
-    assert [pending.begin(), pending.planned] == [MOST, 3]
+
+
+def test_each_batch_after_it_may_be_twice_as_large(pending: Pending) -> None:
+    pending.begin()
+    pending.begin()
+    allowed = []
+    for batch in range(2, 8):
+        allowed.append(records_of_next(pending.uri, MOST))
+        pending.plan(batch, 200 + batch)
+        pending.state.commit(batch)
+    assert allowed == [90, 180, 360, 720, MOST, MOST]
+    pending.plan(8, 1256)
+    assert [pending.begin(), pending.planned] == [MOST, 8], "another batch, which was begun once"
 
 
 @pytest.mark.parametrize("table", ["sessions", "batch_counts"])
@@ -140,7 +150,15 @@ def test_one_record_cannot_be_planned_smaller(pending: Pending) -> None:
     assert [pending.begin(), pending.begin(), pending.planned] == [MOST, MOST, 2]
 
 
-def test_a_driver_keeps_to_it(pending: Pending, tmp_path: Path) -> None:
+def test_a_table_that_cannot_be_read_keeps_the_plan_until_it_is_repaired(pending: Pending) -> None:
+    log = Path(pending.tables["sessions"].removeprefix("file://"), "_delta_log")
+    (torn := log / f"{2:020}.json").write_text('{"add": {"pa')
+    assert [pending.begin(), pending.begin(), pending.planned] == [MOST, MOST, 2]
+    torn.unlink()
+    assert [pending.begin(), pending.planned] == [90, 1]
+
+
+def test_a_driver_does_it(pending: Pending, tmp_path: Path) -> None:
     config = replace(
         config_of("user_sessions", tmp_path),
         checkpoint_uri=pending.uri,
@@ -158,17 +176,9 @@ def test_a_driver_keeps_to_it(pending: Pending, tmp_path: Path) -> None:
         python_pid=1,
         clock=utc_now,
     )
-    for records in (MOST, 90):
+    for planned in (2, 1):
         driver = Driver(JOB, config, lease, status)
         driver._keeper.start()
-        driver._limit_batches()
+        driver._take_back_plan()
         driver._keeper.stop()
-        assert driver._config.max_records_per_batch == records
-
-
-def test_a_table_that_cannot_be_read_keeps_the_plan_until_it_is_repaired(pending: Pending) -> None:
-    log = Path(pending.tables["sessions"].removeprefix("file://"), "_delta_log")
-    (torn := log / f"{2:020}.json").write_text('{"add": {"pa')
-    assert [pending.begin(), pending.begin(), pending.planned] == [MOST, MOST, 2]
-    torn.unlink()
-    assert [pending.begin(), pending.planned] == [90, 1]
+        assert pending.planned == planned
