@@ -10,6 +10,7 @@ from deltalake.exceptions import CommitFailedError
 _LOG = logging.getLogger(__name__)
 # Beside a stream only maintenance and restores of other streams commit, a few times an hour.
 _MOST_TRIES = 5
+_EPOCH = "stateward-epoch-"
 
 
 def app_id(generation: str, table: str) -> str:
@@ -17,7 +18,17 @@ def app_id(generation: str, table: str) -> str:
     return f"{generation}:{table}"
 
 
-def overtaking(what: str, write: Callable[[], None]) -> None:
+def epoch_id(stream: str) -> str:
+    """By what name Delta remembers the newest epoch of a stream's lease in a table."""
+    return f"{_EPOCH}{stream}"
+
+
+def is_epoch(name: str) -> bool:
+    """Whether a transaction is an epoch, and no batch."""
+    return name.startswith(_EPOCH)
+
+
+def overtaking(what: str, write: Callable[[], None], tries: int = _MOST_TRIES) -> None:
     """Write, and again when it was overtaken.
 
     Delta lets two appends pass each other. An upsert fails when the files that it replaces were compacted
@@ -27,15 +38,16 @@ def overtaking(what: str, write: Callable[[], None]) -> None:
     Args:
         what: The table, for the log.
         write: Opens the table as it is now, sees what is already written, and writes the rest.
+        tries: How often.
 
     Raises:
         CommitFailedError: It was overtaken each time.
     """
-    for attempt in range(1, _MOST_TRIES + 1):
+    for attempt in range(1, tries + 1):
         try:
             write()
             return
         except CommitFailedError as error:
-            if attempt == _MOST_TRIES:
+            if attempt == tries:
                 raise
             _LOG.info("%s: somebody else wrote at the same time, trying again (%s)", what, error)

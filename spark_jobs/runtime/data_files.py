@@ -20,6 +20,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.transaction import AddAction
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -127,3 +128,29 @@ def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
         low, high = (at.isoformat(timespec="milliseconds").replace("+00:00", "Z") for at in (low, high))
         return low, high
     return (low, high) if isinstance(low, bool | int) else (low.isoformat(), high.isoformat())
+
+
+def add_files(
+    table: DeltaTable, files: Sequence[AddAction], rows: int, transactions: Sequence[Transaction]
+) -> None:
+    """Add files to a table in one commit.
+
+    Args:
+        table: As it is now.
+        files: As `write_data_files` has given them, and synced.
+        rows: How many are in them; readers of the table's history go by it.
+        transactions: Of the commit; Delta refuses it if a newer commit has one of the same name.
+
+    Raises:
+        CommitFailedError: Another commit has come between, which this one cannot pass.
+    """
+    table.create_write_transaction(
+        [*files],
+        "append",
+        table.schema(),
+        table.metadata().partition_columns,
+        commit_properties=CommitProperties(
+            app_transactions=[*transactions],
+            custom_metadata={"operationMetrics": {"num_added_files": len(files), "num_added_rows": rows}},
+        ),
+    )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.runtime.config import Config, ConfigError, load_config
 from spark_jobs.runtime.driver import Driver
 from spark_jobs.runtime.ending import EXIT_FAILED, EXIT_REFUSED
+from spark_jobs.runtime.fence import newest_epoch
 from spark_jobs.runtime.identity import ProcessIdentity, driver_process
 from spark_jobs.runtime.landing_job import LandingJob
 from spark_jobs.runtime.lease import Lease, LeaseHeldError, utc_now
@@ -39,7 +40,7 @@ def run(job: AnyJob, arguments: list[str]) -> int:
         return EXIT_FAILED
     lease, status = _lease(config, process), _status(config, process)
     try:
-        epoch = lease.acquire().epoch
+        epoch = lease.acquire(newest_epoch(config.stream, config.tables.values())).epoch
     except LeaseHeldError as error:
         _LOG.error("%s", error)
         record_refusal(config.status_uri, status, error, utc_now())

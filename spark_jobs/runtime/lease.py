@@ -143,8 +143,11 @@ class Lease:
         except TableNotFoundError:
             return None
 
-    def acquire(self) -> LeaseRecord:
+    def acquire(self, after: int = 0) -> LeaseRecord:
         """Take the lease with the next epoch.
+
+        Args:
+            after: An epoch that is known to have been: a lease that was removed does not begin at 1 again.
 
         Raises:
             LeaseHeldError: Another holder has it, or won the race for it.
@@ -159,7 +162,7 @@ class Lease:
             raise LeaseHeldError(current)
         claim = LeaseRecord(
             stream=self._stream,
-            epoch=(current.epoch if current else 0) + 1,
+            epoch=max(current.epoch if current else 0, after) + 1,
             run_id=self._run_id,
             holder=self._holder,
             acquired_at=now,

@@ -93,7 +93,8 @@ class Ledger:
         if batch.is_empty or batch.batch_id <= self._last_batch:
             return []
         row = pa.Table.from_pylist([self._row(batch, epoch, run_id)], schema=_SCHEMA)
-        return [TableWrite(self.uri, self._app_id, batch.batch_id, row, open_table=self._table.current)]
+        opened = self._table.current
+        return [TableWrite(self._stream, self.uri, self._app_id, batch.batch_id, row, open_table=opened)]
 
     def note(self, batch: BatchCounts) -> None:
         """Count a batch that is on record now, once."""
@@ -107,7 +108,7 @@ class Ledger:
     def append(self, batch: BatchCounts, epoch: int, run_id: str) -> None:
         """Put a batch on record, once: a batch that runs again changes nothing."""
         for write in self.write_of(batch, epoch, run_id):
-            write.commit(lambda: None)
+            write.commit(lambda: epoch)
         self.note(batch)
 
     def totals(self, committed_batch: int) -> dict[str, int]:

@@ -117,6 +117,7 @@ class BatchSink:
 
     def _write_of(self, target: Target, rows: pa.Table, batch_id: int) -> TableWrite:
         return TableWrite(
+            self._stream,
             target.uri,
             app_id(self._generation, target.table.name),
             batch_id,

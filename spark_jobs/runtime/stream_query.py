@@ -14,6 +14,7 @@ from spark_jobs.runtime.bucket_processor import BucketProcessor
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.commits import app_id
 from spark_jobs.runtime.copy_folders import prepare_copy
+from spark_jobs.runtime.fence import take_over
 from spark_jobs.runtime.landing_job import LandingJob
 from spark_jobs.runtime.lanes import OUTPUT_DDL
 from spark_jobs.runtime.late_values import LateValues
@@ -82,9 +83,12 @@ class StreamQuery:
         self._noted = False
 
     def create_tables(self) -> None:
-        """Create the tables that are not there yet, and take back what a power loss has torn of others.
+        """Create the tables that are not there yet, and take over the others.
+
+        What a power loss has torn is taken back, and earlier holders of the lease cannot write any more.
 
         Raises:
+            LeaseLostError: Another one has the lease.
             TornTableError: A file is not whole that a batch which is committed has written.
         """
         generation, last = self.checkpoint.query_id(), self.checkpoint.last_committed()
@@ -92,6 +96,7 @@ class StreamQuery:
             uri = self._config.tables[table.name]
             repair(uri, app_id(str(generation), table.name), last)
             table.create(uri)
+            take_over(uri, self._config.stream, self._keeper.check)
 
     def start(self, *, once: bool = False) -> StreamingQuery:
         """Start the query; with ``once`` for one batch only."""

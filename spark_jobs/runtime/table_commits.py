@@ -10,7 +10,8 @@ from deltalake.transaction import AddAction
 
 from spark_jobs.runtime.commits import overtaking
 from spark_jobs.runtime.current_rows import newest_rows, upsert
-from spark_jobs.runtime.data_files import write_data_files
+from spark_jobs.runtime.data_files import add_files, write_data_files
+from spark_jobs.runtime.fence import CheckLease, epoch_in
 
 _WRITER = WriterProperties(compression="ZSTD")
 
@@ -21,6 +22,7 @@ class TableWrite:
     After `prepare` the files have to be synced, and after `commit` the commit (`durable.sync_disks`).
 
     Args:
+        stream: The stream.
         uri: The table.
         name: The name under which the table remembers the batches.
         batch_id: The batch.
@@ -31,6 +33,7 @@ class TableWrite:
 
     def __init__(
         self,
+        stream: str,
         uri: str,
         name: str,
         batch_id: int,
@@ -39,6 +42,7 @@ class TableWrite:
         current_by: Sequence[str] = (),
         open_table: Callable[[], DeltaTable] | None = None,
     ) -> None:
+        self._stream = stream
         self._uri = uri
         self._batch = Transaction(name, batch_id)
         self._rows = rows
@@ -58,21 +62,22 @@ class TableWrite:
         if not self._current_by and not self._is_in(self._table):
             self._write_files(self._table)
 
-    def commit(self, check: Callable[[], object]) -> None:
+    def commit(self, check: CheckLease) -> None:
         """Add the rows in one commit, unless the batch is in the table.
 
         Args:
-            check: Raises when a write is not allowed; called before each try.
+            check: Called before each try.
 
         Raises:
+            LeaseLostError: The lease is lost, or the table knows a later holder of it.
             CommitFailedError: Others have come between each time.
         """
 
         def write() -> None:
-            check()
             table, self._table = self._table or self._open(), None
+            epoch = epoch_in(table, self._stream, check)
             if not self._is_in(table):
-                self._commit(table)
+                self._commit(table, epoch)
 
         overtaking(self._uri, write)
 
@@ -80,18 +85,14 @@ class TableWrite:
         written = table.transaction_version(self._batch.app_id)
         return written is not None and written >= self._batch.version
 
-    def _commit(self, table: DeltaTable) -> None:
-        commit = CommitProperties(app_transactions=[self._batch])
+    def _commit(self, table: DeltaTable, epoch: Transaction) -> None:
+        transactions = [epoch, self._batch]
         if key := self._current_by:
+            commit = CommitProperties(app_transactions=transactions)
             upsert(table, newest_rows(self._rows, key), key, _WRITER, commit)
-            return
-        table.create_write_transaction(
-            [*(self._files if self._files is not None else self._write_files(table))],
-            "append",
-            table.schema(),
-            table.metadata().partition_columns,
-            commit_properties=commit,
-        )
+        else:
+            files = self._write_files(table) if self._files is None else self._files
+            add_files(table, files, self._rows.num_rows, transactions)
 
     def _write_files(self, table: DeltaTable) -> list[AddAction]:
         types = {field.name: field.type for field in pa.schema(table.schema())}

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.runtime import durable
+from spark_jobs.runtime.commits import is_epoch
 
 _LOG = logging.getLogger(__name__)
 _COMMIT = re.compile(r"\d{20}\.json")
@@ -97,7 +98,8 @@ def _torn_commits(root: Path, log: Path, own: str, committed: int) -> Iterator[s
 
 
 def _is_needed(transaction: Mapping[str, str], own: str, committed: int) -> bool:
-    return transaction["appId"] != own or int(transaction["version"]) <= committed
+    name, version = transaction["appId"], int(transaction["version"])
+    return not is_epoch(name) and (name != own or version <= committed)
 
 
 def _actions(commit: Path) -> list[dict[str, dict[str, str]]] | None:

@@ -140,6 +140,7 @@ def _restore(context: Context) -> Answer:
         journal=context.journal,
         clock=context.clock,
         report=context.report,
+        check=context.check,
     ).run(request.arguments["savepoint"], dry_run=request.dry_run)
     lines = [
         f"{done.stream} {'would be' if request.dry_run else 'is'} back at savepoint {done.savepoint}, as "

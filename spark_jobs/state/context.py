@@ -9,9 +9,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.runtime import storage
+from spark_jobs.runtime.fence import CheckLease
 from spark_jobs.runtime.generations import Generation
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.journal import Journal
+from spark_jobs.state.leased import take_over_all, unleased
 from spark_jobs.state.manifest import CHECKPOINT
 from spark_jobs.state.masker import Masker, masker_of
 from spark_jobs.state.request import Request
@@ -36,6 +38,7 @@ class Context:
         clock: The time, aware.
         spark: Gives the session, made at the first call.
         runs: Whether the stream runs; only ever with a dry run of a verb that takes the lease.
+        check: Gives the epoch of the lease that is held, and raises when it is lost.
     """
 
     request: Request
@@ -46,6 +49,15 @@ class Context:
     clock: Callable[[], datetime]
     spark: Callable[[], SparkSession]
     runs: bool = False
+    check: CheckLease = unleased
+
+    def take_over(self) -> None:
+        """Let the stream's tables refuse whoever had the lease before: to be done before a state counts.
+
+        Raises:
+            LeaseLostError: The lease is lost.
+        """
+        take_over_all(self.request.config, self.check)
 
     @property
     def stream(self) -> str:

@@ -17,7 +17,7 @@ if __name__ == "__main__":
 
 import logging
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -28,6 +28,7 @@ from spark_jobs.runtime import generations, storage
 from spark_jobs.runtime.batch_steps import DIFFERENT, DONE, ERROR, begin_log, say, tell
 from spark_jobs.runtime.broker import BrokerAwayError
 from spark_jobs.runtime.config import ConfigError
+from spark_jobs.runtime.fence import CheckLease
 from spark_jobs.runtime.generations import PendingOperationError, PointerError
 from spark_jobs.runtime.identity import host_identity
 from spark_jobs.runtime.lease import LeaseHeldError, utc_now
@@ -38,7 +39,7 @@ from spark_jobs.state.calls import CALLS, FINISHES_WHAT_IS_PENDING
 from spark_jobs.state.context import Context
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.journal import Journal
-from spark_jobs.state.leased import lease_of, leased
+from spark_jobs.state.leased import lease_of, leased, unleased
 from spark_jobs.state.page import render
 from spark_jobs.state.request import Request, load_request
 from spark_jobs.state.shelf import Shelf
@@ -92,7 +93,8 @@ def perform(request: Request) -> Answer:
     with _leased(request) as (check, runs):
 
         def report(part: str, what: str) -> None:
-            check()
+            if check is not unleased:
+                check()
             say(part, what)
 
         generation = generations.current(config.checkpoint_uri)
@@ -107,6 +109,7 @@ def perform(request: Request) -> Answer:
             clock=utc_now,
             spark=cache(lambda: _session(context)),
             runs=runs,
+            check=check,
         )
         answer = CALLS[request.verb](context)
     return replace(answer, lines=(*answer.lines, _WHILE_IT_RUNS)) if runs else answer
@@ -133,14 +136,14 @@ def _write_down(request: Request, began: datetime, state: str, error: Exception)
 
 
 @contextmanager
-def _leased(request: Request) -> Iterator[tuple[Callable[[], object], bool]]:
+def _leased(request: Request) -> Iterator[tuple[CheckLease, bool]]:
     """Hold the lease for as long as it takes; gives what raises when it is lost.
 
     A dry run takes none; the flag beside it says whether somebody else has it.
     """
     if not request.takes_lease or request.dry_run:
         held = lease_of(request.config, request.operation).read() if request.takes_lease else None
-        yield lambda: None, held is not None and held.holds(utc_now(), host_identity())
+        yield unleased, held is not None and held.holds(utc_now(), host_identity())
         return
     with leased(request.config, request.operation) as check:
         yield check, False

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from spark_jobs.runtime.config import Config
+from spark_jobs.runtime.fence import CheckLease, newest_epoch, take_over
 from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.lease import Lease, utc_now
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
@@ -23,14 +24,14 @@ def lease_of(config: Config, operation: str) -> Lease:
 
 
 @contextmanager
-def leased(config: Config, operation: str) -> Iterator[Callable[[], object]]:
-    """Hold the lease; gives what raises when it is lost.
+def leased(config: Config, operation: str) -> Iterator[CheckLease]:
+    """Hold the lease; gives what says its epoch, and raises when it is lost.
 
     Raises:
         LeaseHeldError: The stream runs, or another operation on it does.
     """
     lease = lease_of(config, operation)
-    lease.acquire()
+    lease.acquire(newest_epoch(config.stream, config.tables.values()))
     keeper = LeaseKeeper(lease, config.lease.renew_ms, utc_now)
     keeper.start()
     try:
@@ -39,3 +40,22 @@ def leased(config: Config, operation: str) -> Iterator[Callable[[], object]]:
         keeper.stop()
         if keeper.lost is None:
             lease.release()
+
+
+def unleased() -> int:
+    """Stands for the lease in a dry run, which takes none and writes nothing.
+
+    Raises:
+        RuntimeError: Always.
+    """
+    raise RuntimeError("nothing may be written without the lease")
+
+
+def take_over_all(config: Config, check: CheckLease) -> None:
+    """Let the tables of a stream refuse whoever had its lease before.
+
+    Raises:
+        LeaseLostError: The lease is lost.
+    """
+    for uri in config.tables.values():
+        take_over(uri, config.stream, check)

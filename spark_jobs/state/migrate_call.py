@@ -169,6 +169,7 @@ def _do(context: Context, reasons: list[str], migration: Migration, descriptor: 
     survey = done.survey.masked(context.masker)
     write_descriptor(following.uri, descriptor)
     context.report("generation", f"{following.number} becomes the current one")
+    context.take_over()
     generations.make_current(following, context.request.operation, context.clock())
     sums = [(bucket, one.keys, one.content) for bucket, one in sorted(done.buckets.items())]
     return Answer(

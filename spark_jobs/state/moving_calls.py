@@ -107,6 +107,7 @@ def _do(context: Context, wanted: int) -> Answer:
     copying.remove(following.uri)
     done = repartition(context.spark(), context.generation.uri, following.uri, wanted, context.report)
     context.report("generation", f"{following.number} becomes the current one")
+    context.take_over()
     generations.make_current(following, context.request.operation, context.clock())
     digests = [(name, one.entries, one.keys, one.content) for name, one in sorted(done.digests.items())]
     return Answer(

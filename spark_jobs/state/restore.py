@@ -21,6 +21,7 @@ from typing import Any
 
 from spark_jobs.runtime import generations
 from spark_jobs.runtime.config import Config
+from spark_jobs.runtime.fence import CheckLease
 from spark_jobs.runtime.generations import Generation, Pending
 from spark_jobs.state import rebirth
 from spark_jobs.state.errors import StateError
@@ -104,6 +105,7 @@ class Restore:
         journal: Of this run.
         clock: The time, aware.
         report: Takes each step; raises when the lease is lost.
+        check: Gives the epoch of the lease, and raises when it is lost.
     """
 
     config: Config
@@ -115,6 +117,7 @@ class Restore:
     journal: Journal
     clock: Callable[[], datetime]
     report: Report
+    check: CheckLease
 
     def run(self, savepoint: str | None, *, dry_run: bool) -> Restored:
         """Go back to a savepoint, by default the newest good one; or finish what was begun.
@@ -205,7 +208,7 @@ class Restore:
     def _carry_out(self, plan: Plan, journal: Journal, operation: str) -> None:
         for name, table in plan.tables.items():
             self.report("tables", f"{name} goes back")
-            journal.once(name, partial(take_back, self.config.stream, table))
+            journal.once(name, partial(take_back, self.config.stream, table, self.check))
         self.report("tables", READY)
         following = Generation(self.generation.root, plan.generation, plan.folder)
         generations.make_current(following, operation, self.clock())

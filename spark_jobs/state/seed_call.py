@@ -46,6 +46,7 @@ def seed_call(context: Context) -> Answer:
     done = seed.run(following.uri, _begin(config))
     write_descriptor(following.uri, describe(job, config))
     context.report("generation", f"{following.number} becomes the current one")
+    context.take_over()
     generations.make_current(following, context.request.operation, context.clock())
     sums = [(bucket, one.keys, one.content) for bucket, one in sorted(done.buckets.items())]
     return Answer(

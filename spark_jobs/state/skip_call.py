@@ -56,6 +56,7 @@ def skip(context: Context, kafka: Kafka) -> Answer:
     )
     unchanged = what.build(following.uri, found, batch)
     context.report("generation", f"{following.number} becomes the current one")
+    context.take_over()
     generations.make_current(following, context.request.operation, context.clock())
     return _answer(context, found, batch, following.number, unchanged)
 

@@ -218,6 +218,7 @@ def _finish(context: Context, other: _Other, pending: Pending) -> Answer:
 
 
 def _carry_out(context: Context, plan: _Plan, operation: str) -> None:
+    context.take_over()
     first = Generation(plan.into_root, plan.into_generation, plan.into_folder)
     # First, so that the stream does not run without the keys that nobody has yet; until its own next
     # generation counts it does not start at all.

@@ -2,48 +2,54 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 
-from deltalake import DeltaTable
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import TableNotFoundError
 
+from spark_jobs.runtime.commits import overtaking
 from spark_jobs.runtime.durable import sync_disks
+from spark_jobs.runtime.fence import CheckLease, epoch_in, take_over
 from spark_jobs.state.manifest import TableAt
 
-_LOG = logging.getLogger(__name__)
 # Other streams go on writing to the tables they share with this one.
 _MOST_TRIES = 20
 
 
-def take_back(stream: str, then: TableAt) -> None:
+def take_back(stream: str, then: TableAt, check: CheckLease) -> None:
     """Take one table back; a second time changes nothing.
 
     The stream's own tables are restored to their version. A table that streams share keeps the rows of the
     others: of this stream's rows those go that were not there, by the generation and the batch that wrote
-    them. A table that did not exist is emptied of the stream's rows.
+    them. A table that did not exist is emptied of the stream's rows. From then on the table refuses whoever
+    had the stream's lease before.
 
     Args:
         stream: The stream.
         then: The table at the time of the savepoint.
+        check: Gives the epoch of the lease.
 
     Raises:
+        LeaseLostError: The lease is lost.
         DeltaError: It cannot be done.
     """
-    if then.batches is not None:
-        predicate = beyond(stream, then.batches)
-        _try(then.uri, lambda table: table.delete(predicate))
-    elif then.version is None:
-        _try(then.uri, lambda table: table.delete())
-    else:
-        version = then.version
-        _try(then.uri, lambda table: _restore(table, version))
+    take_over(then.uri, stream, check)
 
+    def go_back() -> None:
+        table = DeltaTable(then.uri)
+        # With the epoch, for this process may stand still as well, and lose the lease.
+        commit = CommitProperties(app_transactions=[epoch_in(table, stream, check)])
+        if then.batches is not None:
+            table.delete(beyond(stream, then.batches), commit_properties=commit)
+        elif then.version is None:
+            table.delete(commit_properties=commit)
+        elif table.version() != then.version:  # Delta refuses to restore the version that is current
+            table.restore(then.version, commit_properties=commit)
+        sync_disks([then.uri])
 
-def _restore(table: DeltaTable, version: int) -> None:
-    # Delta refuses to restore the version that is current; nothing was written since the savepoint.
-    if table.version() != version:
-        table.restore(version)
+    with suppress(TableNotFoundError):
+        overtaking(then.uri, go_back, tries=_MOST_TRIES)
 
 
 def beyond(stream: str, batches: Mapping[str, int]) -> str:
@@ -64,17 +70,3 @@ def beyond(stream: str, batches: Mapping[str, int]) -> str:
 
 def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
-
-
-def _try(uri: str, act: Callable[[DeltaTable], object]) -> None:
-    for attempt in range(1, _MOST_TRIES + 1):
-        try:
-            act(DeltaTable(uri))
-            sync_disks([uri])
-            return
-        except TableNotFoundError:
-            return
-        except CommitFailedError as error:
-            if attempt == _MOST_TRIES:
-                raise
-            _LOG.info("%s: somebody else wrote at the same time, trying again (%s)", uri, error)

@@ -129,7 +129,7 @@ class Installed:
         self.put(self.path / "offsets" / str(batch), f"v1\n{json.dumps(times)}\n{source}")
         self.put(self.path / "offsets" / f".{batch}.crc", "crc")
 
-    def run(self, batch: int, stream: str = STREAM) -> None:
+    def run(self, batch: int, stream: str = STREAM, epoch: int = 1) -> None:
         """One batch to its end: a row for every table, and a new state."""
         self.plan(batch)
         query_id = str(self.checkpoint.query_id())
@@ -142,7 +142,7 @@ class Installed:
         self.append(LATE_EVENTS, {**marks, "event_id": f"late {batch}"})
         counts = dict.fromkeys(COUNT_NAMES, 0) | {"accepted": 11, "dead": 1, "late": 1}
         ledger = Ledger(self.config.tables["batch_counts"], stream, query_id, self.checkpoint.earlier())
-        ledger.append(BatchCounts(batch, counts, {"rows": 2}, 1000), 1, "run-1")
+        ledger.append(BatchCounts(batch, counts, {"rows": 2}, 1000), epoch, "run-1")
         for partition in (0, 1):
             self.put(self.path / f"state/0/{partition}/{batch + 1}.changelog", f"state after {batch}")
         self.put(self.path / "commits" / str(batch), 'v1\n{"nextBatchWatermarkMs":1}')
@@ -197,6 +197,7 @@ class Installed:
         *,
         operation: str = "op-1",
         dry_run: bool = False,
+        check: Callable[[], int] = lambda: 1,
     ) -> Restored:
         return Restore(
             config=self.config,
@@ -208,6 +209,7 @@ class Installed:
             journal=Journal(f"file://{self.folder}/data/operations/{operation}.json", lambda: NOW),
             clock=lambda: NOW,
             report=quiet,
+            check=check,
         ).run(savepoint, dry_run=dry_run)
 
 

@@ -125,7 +125,7 @@ def test_a_savepoint_can_be_gone_back_to_after_everything_else_is_gone(visits: V
 
     assert done.kept.because == "savepoint 20260101T040000Z of s"
     assert why_not_back("visits", then) is None
-    take_back("s", then)
+    take_back("s", then, lambda: 1)
     assert visits.rows() == list(range(8))
 
 
@@ -235,10 +235,10 @@ def test_a_writer_tries_again_when_a_property_was_changed_in_between(
     ledger = Ledger(uri, "visits", "g")
     write, properties = TableWrite._commit, iter([{"delta.checkpointInterval": "50"}])
 
-    def overtaken(self: TableWrite, table: DeltaTable) -> None:
+    def overtaken(self: TableWrite, *args: Any) -> None:
         for changed in properties:
             DeltaTable(uri).alter.set_table_properties(changed)
-        write(self, table)
+        write(self, *args)
 
     monkeypatch.setattr(TableWrite, "_commit", overtaken)
     ledger.append(BatchCounts(0, dict.fromkeys(COUNT_NAMES, 1), {"rows": 1}, 0), 1, "r")

@@ -66,6 +66,7 @@ def context(installed: Installed, *, dry_run: bool = False) -> Context:
         report=quiet,
         clock=lambda: NOW,
         spark=lambda: pytest.fail("no Spark is needed"),
+        check=lambda: 1,
     )
 
 
