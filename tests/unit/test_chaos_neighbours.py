@@ -82,6 +82,33 @@ def test_one_launch_of_one_stream_has_another_clock(tmp_path: Path, seconds: int
     assert 0 <= first[1] - other[1] < 60, "the monotonic clock is left alone"
 
 
+WAIT = """
+public class Wait {
+    public static void main(String[] arguments) throws Exception {
+        long began = System.nanoTime();
+        Object lock = new Object();
+        synchronized (lock) { lock.wait(300); }
+        System.out.print((System.nanoTime() - began) / 1e9);
+    }
+}
+"""
+
+
+@pytest.mark.skipif(wrong_clock.library() is None, reason="no libfaketime here (Debian: faketime)")
+def test_a_jvm_waits_as_long_as_by_a_right_clock(tmp_path: Path) -> None:
+    (tmp_path / "Wait.java").write_text(WAIT)
+    with wrong_clock.clocks_in(tmp_path / "clocks"):
+        wrong_clock.set_clock(tmp_path / "clocks", "a", 600)
+        command = f'. "${wrong_clock.VARIABLE}/spark-env.sh"; java {tmp_path}/Wait.java'
+        environment = {**os.environ, MARK_STREAM: "a"}
+        done = subprocess.run(
+            ["bash", "-c", command], env=environment, check=False, capture_output=True, text=True
+        )
+    if "jdk.compiler" in done.stderr:
+        pytest.skip("this Java has no compiler")
+    assert float(done.stdout) >= 0.3, done.stderr
+
+
 def test_what_the_library_leaves_of_dead_processes_is_removed(tmp_path: Path) -> None:
     (dead := tmp_path / "sem.faketime_sem_999999999").touch()
     (alive := tmp_path / f"faketime_shm_{os.getpid()}").touch()

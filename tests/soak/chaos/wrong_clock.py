@@ -33,6 +33,8 @@ def script(preload: Path) -> str:
         f'clock="${VARIABLE}/${MARK_STREAM}"\n'
         f'if [ -n "${MARK_STREAM}" ] && [ -f "$clock" ]; then\n'
         '  export FAKETIME="$(cat "$clock")" FAKETIME_DONT_FAKE_MONOTONIC=1\n'
+        # Otherwise a wait for a time by that clock, as nearly all in a JVM, ends at once.
+        "  export FAKETIME_FORCE_MONOTONIC_FIX=0\n"
         '  rm "$clock"\n'
         f'  export LD_PRELOAD="{preload}"\n'
         "fi\n"
