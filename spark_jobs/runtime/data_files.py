@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -127,7 +127,10 @@ def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
         # To the millisecond, as all writers of Delta do; readers allow for what was cut off.
         low, high = (at.isoformat(timespec="milliseconds").replace("+00:00", "Z") for at in (low, high))
         return low, high
-    return (low, high) if isinstance(low, bool | int) else (low.isoformat(), high.isoformat())
+    if isinstance(low, date):
+        return low.isoformat(), high.isoformat()
+    # A decimal has no exact form in JSON, as readers take its numbers.
+    return (low, high) if isinstance(low, bool | int) else None
 
 
 def add_files(
