@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from spark_jobs.runtime.checkpoint import SKIPPED, Checkpoint, Jump, PlannedBatch
+from spark_jobs.runtime.checkpoint import SKIPPED, Checkpoint, Jump
 from spark_jobs.runtime.commits import app_id
 from spark_jobs.runtime.config import Config
 from spark_jobs.runtime.generations import UNFINISHED, Generation
@@ -51,7 +51,7 @@ class Skip:
         return Checkpoint(self.generation.uri)
 
     def gaps(self) -> list[Gap]:
-        """Where the stream cannot read on.
+        """Where the stream cannot read on: those of its ticks are among them.
 
         Raises:
             StateError: There is no checkpoint, or a topic has fewer partitions than it had.
@@ -66,16 +66,17 @@ class Skip:
         if self._checkpoint.last_committed() >= 0:
             require_whole_logs(self.generation.uri)
         self.report("Kafka", "looking for the records to be read next")
-        last = self._checkpoint.planned(self._checkpoint.last_committed())
-        ids = {} if last is None else last.plan.ids
-        gaps = out_of_reach(self.kafka, self._next(), self.config.topics, ids)
+        start = self._next()
+        gaps = out_of_reach(self.kafka, start, self.config.topics)
         if missing := [gap for gap in gaps if gap.begins is None]:
             raise StateError(
                 f"stream {stream}: {'; '.join(map(str, missing[:_SHOWN]))}. Make the topic with as many "
                 "partitions as it had, and do this again. Nothing was changed."
             )
+        ticks = out_of_reach(self.kafka, start, [self.config.tick_topic])
         self.report("Kafka", READY)
-        return gaps
+        # That topic the driver makes anew, and sends what is due.
+        return gaps + [replace(gap, begins=gap.goes_on_at, ends=gap.ends or 0) for gap in ticks]
 
     def unread_batch(self) -> int | None:
         """The batch that was planned and has not run; None if there is none.
@@ -156,7 +157,7 @@ class Skip:
         was, now = source.planned(last), target.planned(last)
         found = {file.path: file for file in copying.checksums_of(target_uri) if file.path != UNFINISHED}
         problems = [f"another {file.path}" for file in unchanged if found.get(file.path) != file]
-        if was is not None and now != _read_on(was, gaps):
+        if was is not None and now != replace(was, offsets=_after(was.offsets, gaps)):
             problems.append(f"a last batch that is {now}")
         if target.query_id() != source.query_id() or not target.is_clean():
             problems.append(f"query {target.query_id()}, its batch {target.last_planned()} planned")
@@ -174,8 +175,3 @@ def _after(offsets: Offsets, gaps: Sequence[Gap]) -> Offsets:
     for gap in gaps:
         moved[gap.topic][gap.partition] = gap.goes_on_at
     return moved
-
-
-def _read_on(was: PlannedBatch, gaps: Sequence[Gap]) -> PlannedBatch:
-    offsets = _after(was.offsets, gaps)
-    return replace(was, offsets=offsets, plan=replace(was.plan, offsets=offsets, ids={}))

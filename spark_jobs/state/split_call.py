@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.runtime import generations
+from spark_jobs.runtime.broker import Broker
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.config import Config
 from spark_jobs.runtime.generations import Generation, Pending
@@ -182,11 +183,14 @@ def _told(context: Context, plan: _Plan, done: Divided) -> Answer:
 
 
 def _begin(context: Context, config: Config) -> Offsets:
-    """Where the other stream begins: where the first one ended."""
+    """Where the other stream begins: where the first one ended, and at the end of its own ticks."""
     checkpoint = Checkpoint(context.generation.uri)
     planned = checkpoint.planned(checkpoint.last_committed())
     assert planned is not None  # it is drained
-    return {topic: dict(ends) for topic, ends in planned.offsets.items() if topic in config.topics}
+    broker = Broker(config.bootstrap_servers)
+    broker.ensure_tick_topic(config.tick_topic, config.stream)
+    own = {topic: dict(ends) for topic, ends in planned.offsets.items() if topic in config.topics}
+    return {**own, config.tick_topic: broker.end_offsets(config.tick_topic, 1)}
 
 
 def _finish(context: Context, other: _Other, pending: Pending) -> Answer:

@@ -29,7 +29,6 @@ from spark_jobs.runtime.tables import (
     Table,
     arrow_schema,
 )
-from spark_jobs.runtime.times import Times
 
 VISITS = Table(
     "visits",
@@ -73,7 +72,6 @@ class Sinks:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.timers: dict[int, int | None] = {}
-        self.times: list[Times | None] = []
         for table in (VISITS, ALERTS, *SHARED_TABLES):
             table.create(self.uri(table))
 
@@ -90,7 +88,6 @@ class Sinks:
             check_lease=check_lease,
             note_timers=self.timers.update,
             checkpoint_uri=f"file://{self._folder}",
-            note_times=self.times.append,
         )
 
     def rows(self, table: Table) -> list[dict[str, Any]]:
@@ -213,7 +210,6 @@ def test_an_upsert_that_a_compaction_has_overtaken_is_done_again(
         check_lease=lambda: 5,
         note_timers=lambda timers: None,
         checkpoint_uri=f"file://{tmp_path}",
-        note_times=lambda times: None,
     )
     for batch, user in enumerate("abc"):
         sink(Batch(part(current, (user, *VISIT[1:]))), batch)  # type: ignore[arg-type]
