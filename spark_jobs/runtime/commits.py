@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from deltalake.exceptions import CommitFailedError
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 _LOG = logging.getLogger(__name__)
 # Beside a stream only maintenance and restores of other streams commit, a few times an hour.
@@ -16,6 +17,28 @@ _EPOCH = "stateward-epoch-"
 def app_id(generation: str, table: str) -> str:
     """By what name Delta remembers which batches of a generation are in a table: its newest one."""
     return f"{generation}:{table}"
+
+
+def tables_with(generation: str, batch: int, tables: Mapping[str, str]) -> list[str]:
+    """The tables that have something of a batch of a generation, or of a later one.
+
+    Args:
+        generation: Id of the streaming query.
+        batch: The batch.
+        tables: Address of each table that it may write, by name; one that does not exist has nothing.
+
+    Raises:
+        DeltaError: A table cannot be read.
+    """
+    found = []
+    for name, uri in tables.items():
+        try:
+            written = DeltaTable(uri).transaction_version(app_id(generation, name))
+        except TableNotFoundError:
+            continue
+        if written is not None and written >= batch:
+            found.append(name)
+    return found
 
 
 def epoch_id(stream: str) -> str:

@@ -13,12 +13,11 @@ import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from spark_jobs.runtime.attempts import Attempts, note, noted
 from spark_jobs.runtime.checkpoint import Checkpoint, consumed
-from spark_jobs.runtime.commits import app_id
+from spark_jobs.runtime.commits import tables_with
 from spark_jobs.state.copying import crc_of, remove
 from spark_jobs.state.lineage import files_after
 
@@ -71,16 +70,10 @@ def _is_written(checkpoint: Checkpoint, batch: int, tables: Mapping[str, str]) -
     """Whether a table has something of this batch or a later one of the generation, as far as can be read."""
     generation = checkpoint.query_id()
     assert generation is not None  # Spark writes it before the first plan
-    for name, uri in tables.items():
-        if not DeltaTable.is_deltatable(uri):
-            continue
-        try:
-            written = DeltaTable(uri).transaction_version(app_id(generation, name))
-        except DeltaError:
-            return True  # torn by a power loss, and repaired before the query
-        if written is not None and written >= batch:
-            return True
-    return False
+    try:
+        return bool(tables_with(generation, batch, tables))
+    except DeltaError:
+        return True  # torn by a power loss, and repaired before the query
 
 
 def _take_back(checkpoint_uri: str, batch: int) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from spark_jobs.state.errors import StateError
+from spark_jobs.state.stores import is_of_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,7 +94,7 @@ def without_values(kind: Callable[[str], Exception], what: str) -> Iterator[None
     try:
         yield
     except Exception as error:
-        if not type(error).__module__.startswith(("py4j", "pyspark")):
+        if not is_of_spark(error):
             raise
         log.warning("%s", what, exc_info=error)
         raise kind(f"{what} ({condition(error)}). The operation's log has more.") from None

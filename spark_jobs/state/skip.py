@@ -10,11 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
-
 from spark_jobs.runtime.checkpoint import SKIPPED, Checkpoint, Jump
-from spark_jobs.runtime.commits import app_id
+from spark_jobs.runtime.commits import tables_with
 from spark_jobs.runtime.config import Config
 from spark_jobs.runtime.generations import UNFINISHED, Generation
 from spark_jobs.runtime.offsets import Offsets
@@ -88,7 +85,7 @@ class Skip:
         planned = checkpoint.last_planned()
         if checkpoint.is_clean():
             return None
-        if written := self._tables_with(str(checkpoint.query_id()), planned):
+        if written := tables_with(str(checkpoint.query_id()), planned, self.config.tables):
             raise StateError(
                 f"stream {self.config.stream}: expected batch {planned} to have written nothing, found rows "
                 f"of it in {', '.join(written)}: it died before its state was kept, and what it read is "
@@ -132,17 +129,6 @@ class Skip:
         last = self._checkpoint.last_committed()
         planned = self._checkpoint.planned(last) if last >= 0 else None
         return self._checkpoint.initial_offsets() if planned is None else planned.offsets
-
-    def _tables_with(self, query_id: str, batch: int) -> list[str]:
-        found = []
-        for name, uri in self.config.tables.items():
-            try:
-                written = DeltaTable(uri).transaction_version(app_id(query_id, name))
-            except TableNotFoundError:
-                continue
-            if written is not None and written >= batch:
-                found.append(name)
-        return found
 
     def _left_out(self, target_uri: str, batch: int | None) -> set[str]:
         """Files of a batch that was planned and did not run: another one of that number comes."""

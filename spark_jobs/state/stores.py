@@ -174,10 +174,14 @@ def in_words(kind: Callable[[str], Exception], what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # Of what Spark throws some comes as Py4JJavaError, which is no error of PySpark's.
-        if not type(error).__module__.startswith(("py4j", "pyspark")):
+        if not is_of_spark(error):
             raise
         raise kind(f"{what}: {explain(error)}") from error
+
+
+def is_of_spark(error: Exception) -> bool:
+    """Whether Spark has raised it: some comes as Py4JJavaError, which is no error of PySpark's."""
+    return type(error).__module__.startswith(("py4j", "pyspark"))
 
 
 def format_version(checkpoint_uri: str) -> int:
