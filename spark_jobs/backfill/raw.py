@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from spark_jobs.backfill.reach import Landed
 from spark_jobs.backfill.reading import PACKED_DDL, Reading
 from spark_jobs.backfill.request import BackfillError, Request
-from spark_jobs.runtime.tables import LATE_EVENTS
+from spark_jobs.runtime.tables import DEAD_LETTERS, LATE_EVENTS
+from spark_jobs.runtime.validation import Reason
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +50,9 @@ def landed(raw: DataFrame, request: Request) -> dict[int, Landed]:
 
 
 def wanted(spark: SparkSession, raw: DataFrame, request: Request, since_ms: int | None) -> DataFrame:
-    """The records that may hold events from ``since_ms`` on (all if None), less those that were late.
+    """The records that may hold events from ``since_ms`` on (all if None), less those refused.
+
+    Left out are those that were late or too far ahead when the stream read them.
 
     A record is written at most ``max_ahead_ms`` before the time of its event, and any time after it: so only
     the begin can be told from Kafka's timestamp.
@@ -66,9 +69,18 @@ def wanted(spark: SparkSession, raw: DataFrame, request: Request, since_ms: int 
         found = found.join(
             late.where(mine).select("partition", "offset").distinct(), ["partition", "offset"], "left_anti"
         )
-    return found.select(
-        "partition", "offset", F.unix_millis("record_timestamp").alias("record_ms"), "key", "value"
+    return found.join(_too_far_ahead(spark, request), ["partition", "offset"], "left_anti").select(
+        "partition", "offset", "key", "value"
     )
+
+
+def _too_far_ahead(spark: SparkSession, request: Request) -> DataFrame:
+    """Places of records that were too far ahead when the stream read them, which cannot be judged anew."""
+    config = request.config
+    dead = spark.read.format("delta").load(config.tables[DEAD_LETTERS.name])
+    mine = (F.col("stream") == config.stream) & (F.col("topic") == config.topic)
+    ahead = F.col("reason") == Reason.EVENT_TIME_IN_FUTURE.value
+    return dead.where(mine & ahead).select("partition", "offset").distinct()
 
 
 def packed_events(records: DataFrame, how: Reading) -> DataFrame:

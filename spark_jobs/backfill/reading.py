@@ -64,11 +64,12 @@ class Reading:
             packed: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
             counts = {"records": batch.num_rows, "ticks": 0, "dead": 0, "outside": 0, "others": 0, "late": 0}
             columns = (batch.column(name).to_pylist() for name in batch.schema.names)
-            for partition, offset, record_ms, key, value in zip(*columns, strict=True):
+            for partition, offset, key, value in zip(*columns, strict=True):
                 if key == _TICK_KEY:
                     counts["ticks"] += 1
                     continue
-                parsed = parse(value, record_ms)
+                # What was too far ahead when the stream read it is not among the records.
+                parsed = parse(value, None)
                 if isinstance(parsed, Rejection):
                     counts["dead"] += 1
                 elif not self._matters(parsed.event_ms):

@@ -6,6 +6,34 @@ touched since the driver started, nothing is known.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class DueTimes(NamedTuple):
+    """When timers are due, as far as that is known.
+
+    Attributes:
+        timers: Of all buckets, ms since 1970 UTC.
+        known: Whether no bucket can have a timer that is not among them.
+    """
+
+    timers: tuple[int, ...]
+    known: bool
+
+    def is_due(self, watermark_ms: int, beyond_ms: int | None = None) -> bool:
+        """Whether a known timer is at or before the watermark.
+
+        Args:
+            watermark_ms: What the watermark would be.
+            beyond_ms: A watermark that is on its way already: what is before it needs no other.
+        """
+        return any(
+            timer_ms <= watermark_ms and (beyond_ms is None or timer_ms >= beyond_ms)
+            for timer_ms in self.timers
+        )
+
+
+NO_ALARMS = DueTimes((), known=False)
 
 
 class Alarms:
@@ -35,21 +63,9 @@ class Alarms:
             self._unknown.clear()
 
     @property
-    def are_known(self) -> bool:
-        """Whether no bucket can have a timer that is not known here."""
-        return not self._unknown
-
-    def is_due(self, watermark_ms: int, beyond_ms: int | None = None) -> bool:
-        """Whether a known timer is at or before the watermark.
-
-        Args:
-            watermark_ms: What the watermark would be.
-            beyond_ms: A watermark that is on its way already: what is before it needs no other.
-        """
-        return any(
-            timer_ms <= watermark_ms and (beyond_ms is None or timer_ms >= beyond_ms)
-            for timer_ms in list(self._timers.values())
-        )
+    def due(self) -> DueTimes:
+        """All that is known."""
+        return DueTimes(tuple(self._timers.values()), not self._unknown)
 
 
 class OpenState:
@@ -69,10 +85,6 @@ class OpenState:
         self._is_open = rows > 0
 
     @property
-    def are_known(self) -> bool:
-        """Whether nothing can be due."""
-        return not self._is_open
-
-    def is_due(self, watermark_ms: int, beyond_ms: int | None = None) -> bool:
-        """Nothing is known to be due."""
-        return False
+    def due(self) -> DueTimes:
+        """No timer is known, and while there is state there may be any."""
+        return DueTimes((), not self._is_open)

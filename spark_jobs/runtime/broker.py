@@ -1,21 +1,31 @@
-"""What the driver asks of Kafka itself, beside Spark's scan: topics, ends, last records, ticks."""
+"""What the driver asks of Kafka itself, beside Spark's scan: topics, ends, the time."""
 
 from __future__ import annotations
 
-import json
 import threading
-from dataclasses import dataclass
+from collections.abc import Collection
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import (
-    Consumer,
+    TIMESTAMP_LOG_APPEND_TIME,
     IsolationLevel,
     KafkaError,
     KafkaException,
+    Message,
     Producer,
+    TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from spark_jobs.runtime.kafka_client import VARIABLE, KafkaClientError, client_settings
 
@@ -25,7 +35,8 @@ _ON_ITS_WAY = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE
 _SETTLING = (*_ON_ITS_WAY, KafkaError.NOT_LEADER_FOR_PARTITION)
 _PAUSES_S = (0.2, 0.4, 0.8, 1.6)
 _REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
-_TICK_RETENTION_MS = 30 * 24 * 3600 * 1000
+_TICK_RETENTION_MS = 24 * 3600 * 1000
+_STAMPED = ("message.timestamp.type", "LogAppendTime")
 
 
 class BrokerAwayError(RuntimeError):
@@ -34,15 +45,6 @@ class BrokerAwayError(RuntimeError):
 
 class TopicMissingError(RuntimeError):
     """A topic does not exist and may not be created."""
-
-
-@dataclass(frozen=True)
-class LastRecord:
-    """The newest record of a partition: its key, value and Kafka timestamp (ms)."""
-
-    key: bytes | None
-    value: bytes | None
-    timestamp_ms: int
 
 
 class Broker:
@@ -81,11 +83,20 @@ class Broker:
         self._create(NewTopic(topic, num_partitions=partitions, replication_factor=-1))
         return partitions
 
-    def ensure_tick_topic(self, topic: str, stream: str) -> None:
-        """Create the stream's own tick topic unless it exists."""
+    def ensure_tick_topic(self, topic: str) -> None:
+        """Create the topic by which a stream asks for the broker's time, or have the broker stamp it.
+
+        One of an earlier release has producers' timestamps; whoever may not alter it is told so later, by
+        `append_time`.
+        """
         if not self.partitions(topic):
-            settings = {"retention.ms": str(_TICK_RETENTION_MS)}
+            settings = dict([_STAMPED, ("retention.ms", str(_TICK_RETENTION_MS))])
             self._create(NewTopic(topic, num_partitions=1, replication_factor=-1, config=settings))
+            return
+        stamped = ConfigEntry(*_STAMPED, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[stamped])
+        with suppress(KafkaException, TimeoutError):
+            self._admin.incremental_alter_configs([resource])[resource].result(_TIMEOUT_S)
 
     def begin_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         """The first offset that each partition still holds."""
@@ -125,48 +136,45 @@ class Broker:
         except TimeoutError as error:
             raise self._away(error) from None
 
-    def last_records(self, topic: str, ends: dict[int, int]) -> dict[int, LastRecord]:
-        """The newest record of each partition that has one."""
-        settings = {
-            **self._settings(),
-            "group.id": "stateward-last-record",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-        }
-        consumer = Consumer(settings)
-        try:
-            consumer.assign([TopicPartition(topic, p, end - 1) for p, end in ends.items() if end > 0])
-            found: dict[int, LastRecord] = {}
-            waiting = {partition for partition, end in ends.items() if end > 0}
-            while waiting:
-                message = consumer.poll(_TIMEOUT_S)
-                if message is None:
-                    raise BrokerAwayError(
-                        f"Kafka at {self._bootstrap} did not deliver the last records of {topic}"
-                    )
-                partition = message.partition()
-                assert partition is not None  # known of every message that was consumed
-                error = message.error()
-                if error is None:
-                    stamp = message.timestamp()[1]
-                    found[partition] = LastRecord(message.key(), message.value(), stamp)
-                elif error.code() != KafkaError._PARTITION_EOF:
-                    raise self._away(error)
-                waiting.discard(partition)
-            return found
-        except KafkaException as failure:
-            raise self._away(failure) from None
-        finally:
-            consumer.close()
+    def append_time(self, topic: str) -> int:
+        """The broker's time, ms since 1970 UTC: that with which it stamps a record that is sent to it now.
 
-    def send_tick(self, topic: str, time_iso: str) -> None:
-        """Put one tick in the tick topic and wait until it is there."""
+        Raises:
+            TopicMissingError: The topic does not have the broker stamp its records.
+        """
         if self._producer is None:
             self._producer = Producer({**self._settings(), "acks": "all", "message.timeout.ms": 5000})
-        self._producer.produce(topic, value=json.dumps({"tick": time_iso}).encode(), partition=0)
-        if self._producer.flush(_TIMEOUT_S * 2):
-            raise BrokerAwayError(f"Kafka at {self._bootstrap} did not take a tick")
+        reports: list[tuple[KafkaError | None, Message]] = []
+        self._producer.produce(topic, value=b"", partition=0, on_delivery=lambda *told: reports.append(told))
+        if self._producer.flush(_TIMEOUT_S * 2) or not reports:
+            raise BrokerAwayError(f"Kafka at {self._bootstrap} did not take a record of {topic}")
+        [(error, message)] = reports
+        if error is not None:
+            raise self._away(error)
+        kind, stamp_ms = message.timestamp()
+        if kind != TIMESTAMP_LOG_APPEND_TIME:
+            raise TopicMissingError(
+                f"topic {topic}: expected {_STAMPED[0]}={_STAMPED[1]}, by which a stream knows the broker's "
+                "time, found producers' timestamps. Set that of the topic, or delete it: the driver makes it "
+                "anew where it may."
+            )
+        return int(stamp_ms)
+
+    def describe(self, topics: Collection[str]) -> dict[str, tuple[str, int]]:
+        """Id and number of partitions of each topic that is there."""
+        futures = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=_TIMEOUT_S)
+        found = {}
+        for topic, future in futures.items():
+            try:
+                told = future.result(_TIMEOUT_S)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise self._away(error) from None
+                continue
+            except TimeoutError as error:
+                raise self._away(error) from None
+            found[topic] = (str(told.topic_id), len(told.partitions))
+        return found
 
     def _create(self, topic: NewTopic) -> None:
         try:

@@ -20,8 +20,16 @@ from spark_jobs.runtime.admission import Limits
 from spark_jobs.runtime.bucket import Bucket
 from spark_jobs.runtime.codec import KeptCodec
 from spark_jobs.runtime.keyed import Kept, KeyLogic, advance, wake_up
-from spark_jobs.runtime.lanes import LANE_DATA_TICK, LANE_DEAD, LANE_EVENT, LANE_OTHER, PLACE_FIELDS
+from spark_jobs.runtime.lanes import (
+    LANE_DATA_TICK,
+    LANE_DEAD,
+    LANE_EVENT,
+    LANE_OTHER,
+    LANE_TIMES,
+    PLACE_FIELDS,
+)
 from spark_jobs.runtime.outcome import Outcome, ValuesOf
+from spark_jobs.runtime.rows import KIND_COUNTS
 from spark_jobs.runtime.state_cache import StateCache
 from spark_jobs.runtime.state_log import StateLog
 from spark_jobs.runtime.state_step import StateStep
@@ -103,14 +111,12 @@ class BucketProcessor(StatefulProcessor):
                 for record in marshal.loads(row["payload"]):
                     arrivals[record[0]].append(record)
             self._turn(number, arrivals, outcome)
-        elif lane == LANE_DEAD:
-            for row in rows:
-                yield _OutputRow("dead_letters", row["records"], row["payload"])
-                outcome.dead += row["records"]
         elif lane == LANE_DATA_TICK:
             outcome.tick_records += sum(row["records"] for row in rows)
         elif lane == LANE_OTHER:
             outcome.others += sum(row["records"] for row in rows)
+        else:
+            yield from _passed_through(lane, rows, outcome)
         for part in outcome.parts():
             yield _OutputRow(*part)
 
@@ -186,3 +192,13 @@ class BucketProcessor(StatefulProcessor):
             partition = 0 if context is None else context.partitionId()
             self._cache = StateCache(self._cache_root, self._checkpoint_uri, partition)
         return self._cache
+
+
+def _passed_through(lane: str, rows: Iterator[Row], outcome: Outcome) -> Iterator[Row]:
+    """What tasks have settled: dead letters, and how far their events have got."""
+    for row in rows:
+        if lane == LANE_DEAD:
+            outcome.dead += row["records"]
+            yield _OutputRow("dead_letters", row["records"], row["payload"])
+        elif lane == LANE_TIMES:
+            yield _OutputRow(KIND_COUNTS, 1, b'{"times": ' + row["payload"] + b"}")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
 
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.offsets import Offsets
+from spark_jobs.runtime.plan import Plan, from_json, offset_json, plan_from_json
 
 # Beside what Spark keeps, so that it goes with every copy.
 _EARLIER = "stateward/earlier.json"
@@ -25,13 +25,20 @@ _PARTITIONS = "spark.sql.shuffle.partitions"
 class PlannedBatch:
     """A batch as it was planned: where it ends in Kafka, its watermark, and when that was (ms).
 
-    A batch that runs again after a crash is the same plan, so its time is the same too.
+    A batch that runs again after a crash is the same plan, so its time is the same too. ``planned_ms`` is
+    when it was by the driver's clock.
     """
 
     batch_id: int
     offsets: Offsets
     watermark_ms: int
     planned_ms: int
+    plan: Plan = field(default_factory=lambda: Plan({}))
+
+    @property
+    def now_ms(self) -> int:
+        """The time by which the batch judges: the broker's, or the driver's in a plan before version 2."""
+        return self.planned_ms if self.plan.now_ms is None else self.plan.now_ms
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,7 @@ class Checkpoint:
         if text is None:
             return None
         _, metadata, *sources = text.splitlines()
-        ends, *others = [parse_offsets(source) for source in sources]
+        ends, *others = [plan_from_json(json.loads(source)) for source in sources]
         if any(other != ends for other in others):
             raise RuntimeError(
                 f"batch {batch_id} in {self._uri} was planned with different ends for the branches of one "
@@ -92,7 +99,7 @@ class Checkpoint:
             )
         found = json.loads(metadata)
         watermark_ms, planned_ms = (int(found[name]) for name in ("batchWatermarkMs", "batchTimestampMs"))
-        return PlannedBatch(batch_id, ends, watermark_ms, planned_ms)
+        return PlannedBatch(batch_id, ends.offsets, watermark_ms, planned_ms, ends)
 
     def state_partitions(self) -> int | None:
         """How many partitions the state has; None before the first batch was planned."""
@@ -142,16 +149,6 @@ class Checkpoint:
 def parse_offsets(text: str) -> Offsets:
     """Offsets from their JSON."""
     return from_json(json.loads(text))
-
-
-def from_json(document: dict[str, dict[str, Any]]) -> Offsets:
-    """Offsets from a JSON object, whose keys are texts."""
-    return {topic: {int(p): int(o) for p, o in parts.items()} for topic, parts in document.items()}
-
-
-def offset_json(offsets: Offsets) -> dict[str, Any]:
-    """Offsets as a JSON object."""
-    return {topic: {str(p): offset for p, offset in parts.items()} for topic, parts in offsets.items()}
 
 
 def consumed(initial: Offsets, now: Offsets, topic: str) -> int:

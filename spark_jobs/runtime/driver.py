@@ -109,10 +109,8 @@ class Driver:
                 broker=self._broker,
                 partitions=partitions,
                 position=self._position,
-                alarms=query.alarms,
                 publish=self._status.update,
                 clock=utc_now,
-                ticks=self._job.ticks,
             )
             self._monitor.start()
             self._status.enter("query")
@@ -144,7 +142,7 @@ class Driver:
         while not self._should_leave():
             try:
                 if self._job.ticks:
-                    self._broker.ensure_tick_topic(self._config.tick_topic, self._config.stream)
+                    self._broker.ensure_tick_topic(self._config.tick_topic)
                 return {topic: self._ensure_topic(topic) for topic in self._config.topics}
             except BrokerAwayError as error:
                 self._status.update(state="waiting", message=str(error))
@@ -187,7 +185,7 @@ class Driver:
             while query.isActive and not self._should_leave():
                 fields = self._progress.poll(query)
                 if (rows := fields.get("state_rows")) is not None:
-                    stream_query.alarms.note_state(rows)
+                    stream_query.note_state(rows)
                 self._publish({**fields, **self._memory.look(time.monotonic())})
                 self._asked.wait(_POLL_S)
             if query.isActive:

@@ -21,10 +21,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from spark_jobs.runtime.checkpoint import PlannedBatch
 from spark_jobs.runtime.intake import Load, Place, running_batch
 from spark_jobs.runtime.parse import Rejection
 from spark_jobs.runtime.rows import KIND_COUNTS, encode_pieces
 from spark_jobs.runtime.tables import DEAD_LETTERS, LATE_EVENTS
+from spark_jobs.runtime.times import NEVER
 from spark_jobs.runtime.validation import EVENT_TIME, Bounds, Field
 
 NUMBER: Final = "decimal(38,9)"
@@ -36,8 +38,6 @@ _ARROW: Final = {"text": pa.string(), "flag": pa.bool_(), "number": pa.decimal12
 _INSTANT = pa.timestamp("us", tz="UTC")
 _OWN: Final = (
     ("_tick_ts", "timestamp", _INSTANT),
-    ("_partition", "int", pa.int32()),
-    ("_newest_ms", "bigint", pa.int64()),
     ("_kind", "string", pa.string()),
     ("_rows", "bigint", pa.int64()),
     ("_data", "binary", pa.binary()),
@@ -85,30 +85,29 @@ class EventRows:
 
     def load(self) -> EventLoad:
         """Begin with one task's records."""
-        return EventLoad(self, running_batch(self.checkpoint_uri).watermark_ms)
+        return EventLoad(self, running_batch(self.checkpoint_uri))
 
 
 class EventLoad(Load):
     """What one task has made of its records so far."""
 
-    def __init__(self, sorter: EventRows, watermark_ms: int) -> None:
-        super().__init__(sorter.topic, sorter.fields, sorter.bounds)
+    def __init__(self, sorter: EventRows, batch: PlannedBatch) -> None:
+        super().__init__(sorter.topic, sorter.fields, sorter.bounds, batch.now_ms)
         self._sorter = sorter
-        self._watermark_ms = watermark_ms
+        self._watermark_ms = batch.watermark_ms
         self._values = attrgetter(*(field.name for field in sorter.columns))
         self._owner = attrgetter(sorter.key)
         self._events: list[tuple[Any, ...]] = []
         self._late: list[tuple[Any, ...]] = []
-        self._newest: dict[int, int] = {}
 
     def _record(self, place: Place, key: bytes | None, value: bytes | None) -> None:
-        parsed = self._parse(value, place[2])
+        parsed = self._parse(value, self._now_ms)
         if isinstance(parsed, Rejection):
             self._reject(place, key, value, parsed)
             return
         record, event_ms = parsed
-        if event_ms > self._newest.get(place[0], -(1 << 63)):
-            self._newest[place[0]] = event_ms
+        if event_ms > self._newest.get(place[0], NEVER):
+            self._watch.event(place[0], event_ms, place[2])
         if event_ms < self._watermark_ms:
             late = (self._topic, *place, record.event_id, self._owner(record), event_ms)
             self._late.append((*late, self._watermark_ms, value))
@@ -118,13 +117,12 @@ class EventLoad(Load):
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Settled results and ticks first, then the events."""
         ticks = [{"_tick_ts": tick} for tick in self._ticks]
-        newest = [{"_partition": at, "_newest_ms": newest_ms} for at, newest_ms in self._newest.items()]
         schema = self._sorter.schema
         # A batch for each: what Spark takes in at once has to fit into its memory.
         for kind, number, data in self._settled():
             settled = {"_kind": kind, "_rows": number, "_data": data}
             yield pa.RecordBatch.from_pylist([settled], schema=schema)
-        if rows := [*ticks, *newest]:
+        if rows := ticks:
             yield pa.RecordBatch.from_pylist(rows, schema=schema)
         for begin in range(0, len(self._events), _ROWS_PER_BATCH):
             yield self._batch(self._events[begin : begin + _ROWS_PER_BATCH], schema)
@@ -150,8 +148,10 @@ class EventLoad(Load):
             # Taken back for each event that deduplication lets through (`native_query`).
             duplicates=len(self._events),
         )
-        if counts.total():
-            yield KIND_COUNTS, 1, json.dumps({**counts, "watermark_ms": self._watermark_ms}).encode()
+        times = self._watch.times()
+        if times.records:
+            found = {**counts, "watermark_ms": self._watermark_ms, "times": times.to_json()}
+            yield KIND_COUNTS, 1, json.dumps(found).encode()
 
 
 def to_decimal(number: int | float | None) -> Decimal | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
-
-import orjson
 
 from spark_jobs.runtime.checkpoint import Checkpoint, PlannedBatch
 from spark_jobs.runtime.parse import Parser, Rejection
+from spark_jobs.runtime.times import Watch
 from spark_jobs.runtime.validation import TICK_KEY, Bounds, Field
 
 if TYPE_CHECKING:
@@ -28,11 +27,14 @@ _TICK_KEY = TICK_KEY.encode()
 class Loading(Protocol):
     """What one task makes of its records."""
 
-    def take(self, messages: Iterable[Message]) -> None:
+    def begin(self, partitions: Sequence[int]) -> None:
+        """Records of these partitions of one topic come next."""
+
+    def take(self, messages: Sequence[Message]) -> None:
         """Take in records of a data topic."""
 
-    def take_ticks(self, messages: Iterable[Message]) -> None:
-        """Take in records of the tick topic."""
+    def tick(self, tick_ms: int) -> None:
+        """Take in the batch's tick."""
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """What became of them."""
@@ -56,29 +58,39 @@ class Load(ABC):
         topic: The data topic.
         fields: All declared fields.
         bounds: Limits of a record and of its time.
+        now_ms: The time by which they are judged.
     """
 
-    def __init__(self, topic: str, fields: tuple[Field, ...], bounds: Bounds) -> None:
+    def __init__(self, topic: str, fields: tuple[Field, ...], bounds: Bounds, now_ms: int) -> None:
         self._topic = topic
         self._parse = Parser(fields, bounds).parse
+        self._now_ms = now_ms
+        self._watch = Watch(now_ms, bounds.not_before_ms)
+        self._newest = self._watch.newest
         self._dead: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
         self._data_ticks: dict[int, int] = defaultdict(int)
         self._ticks: list[datetime] = []
 
-    def take(self, messages: Iterable[Message]) -> None:
+    def begin(self, partitions: Sequence[int]) -> None:
+        """Note which partitions are read."""
+        self._watch.read(partitions)
+
+    def take(self, messages: Sequence[Message]) -> None:
         """Parse and sort records of the data topic."""
+        self._watch.records(messages)
         for message in messages:
             key = message.key()
+            partition = message.partition() or 0
+            offset = message.offset() or 0
             if key == _TICK_KEY:
-                self._data_ticks[message.partition() or 0] += 1
+                self._data_ticks[partition] += 1
+                self._watch.end_of_replay(partition, offset, message.value())
             else:
-                place = (message.partition() or 0, message.offset() or 0, message.timestamp()[1])
-                self._record(place, key, message.value())
+                self._record((partition, offset, message.timestamp()[1]), key, message.value())
 
-    def take_ticks(self, messages: Iterable[Message]) -> None:
-        """Note records of the tick topic."""
-        for message in messages:
-            self._ticks.append(datetime.fromisoformat(orjson.loads(message.value() or b"{}")["tick"]))
+    def tick(self, tick_ms: int) -> None:
+        """Note the batch's tick."""
+        self._ticks.append(datetime.fromtimestamp(tick_ms / 1000, UTC))
 
     @abstractmethod
     def rows(self) -> Iterator[pa.RecordBatch]:

@@ -7,14 +7,15 @@ counts every record as accepted.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from spark_jobs.runtime.kafka_source import Scan, source_of
+from spark_jobs.runtime.kafka_source import source_of
 from spark_jobs.runtime.lanes import OUTPUT_DDL
+from spark_jobs.runtime.planner import Scan
 from spark_jobs.runtime.rows import KIND_COUNTS, OUTPUT_SCHEMA, PIECE_BYTES, encode_rows
 from spark_jobs.runtime.tables import Table
 
@@ -43,7 +44,7 @@ def read_landed(
     scan = Scan(
         bootstrap=config.bootstrap_servers,
         topics=partitions,
-        tick_topic=None,
+        time=None,
         from_latest=config.starting_offsets == "latest",
         most_records=config.max_records_per_batch,
         checkpoint_uri=config.checkpoint_uri,
@@ -81,7 +82,7 @@ class LandingLoad:
         self._bytes = 0
         self._parts: list[tuple[str, int, bytes]] = []
 
-    def take(self, messages: Iterable[Message]) -> None:
+    def take(self, messages: Sequence[Message]) -> None:
         """Make rows of records of a data topic."""
         row = self._packer.row
         for message in messages:
@@ -90,13 +91,16 @@ class LandingLoad:
             if self._bytes >= PIECE_BYTES:
                 self._pack()
 
-    def take_ticks(self, messages: Iterable[Message]) -> None:
-        """Never called: the scan has no tick topic.
+    def begin(self, partitions: Sequence[int]) -> None:
+        """It does not matter which partitions they are of."""
+
+    def tick(self, tick_ms: int) -> None:
+        """Never called: the stream has no ticks.
 
         Raises:
             NotImplementedError: Always.
         """
-        raise NotImplementedError("a landing stream reads no tick topic")
+        raise NotImplementedError("a landing stream has no ticks")
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The packed rows, each a batch of its own, and the count of them all."""

@@ -2,7 +2,8 @@
 
 Every record goes through, so that one pass accounts for all of them: valid events in the lane ``event``
 under the bucket of their key, dead letters per partition in ``dead``, ticks in ``tick`` and ``data_tick``, in
-``other`` per partition how many events are another stream's (`key_filter`).
+``other`` per partition how many events are another stream's (`key_filter`), in ``times`` how far each
+task's events have got (`times`).
 The lane is part of the grouping key.
 
 A packed record is a tuple ``key, partition, offset, record_ms, raw, *event``: where it came from, the raw
@@ -14,12 +15,9 @@ from __future__ import annotations
 import zlib
 
 LANE_EVENT, LANE_DEAD, LANE_TICK, LANE_DATA_TICK = "event", "dead", "tick", "data_tick"
-LANE_OTHER = "other"
+LANE_OTHER, LANE_TIMES = "other", "times"
 
-PACKED_DDL = (
-    "lane string, bucket int, partition int, newest_ms bigint, tick_ts timestamp, records bigint, "
-    "payload binary"
-)
+PACKED_DDL = "lane string, bucket int, tick_ts timestamp, records bigint, payload binary"
 OUTPUT_DDL = "kind string, rows bigint, data binary"
 PLACE_FIELDS = 4  # partition, offset, record_ms, raw
 

@@ -20,6 +20,7 @@ from spark_jobs.runtime.commits import app_id
 from spark_jobs.runtime.kept_table import KeptTable
 from spark_jobs.runtime.rows import COUNT_NAMES
 from spark_jobs.runtime.table_commits import TableWrite
+from spark_jobs.runtime.times import Times, times_from_json
 
 _INSTANT = pa.timestamp("us", tz="UTC")
 _SCHEMA = pa.schema(
@@ -33,6 +34,7 @@ _SCHEMA = pa.schema(
         ("watermark", _INSTANT),
         ("committed_at", _INSTANT),
         ("rows_by_table", pa.string()),
+        ("times", pa.string()),
     ]
 )
 # A batch's numbers are published once its commit is seen; a few are on their way at most.
@@ -48,12 +50,14 @@ class BatchCounts:
         counts: By the names of `rows.COUNT_NAMES`.
         rows_by_table: How many rows it put out for each of the stream's own tables.
         watermark_ms: Its watermark; 0 of a batch that was told none.
+        times: What its records say about time; None without any.
     """
 
     batch_id: int
     counts: Mapping[str, int]
     rows_by_table: Mapping[str, int]
     watermark_ms: int
+    times: Times | None = None
 
     @property
     def rows_out(self) -> int:
@@ -131,7 +135,28 @@ class Ledger:
             else None,
             "committed_at": datetime.now(UTC),
             "rows_by_table": json.dumps(dict(batch.rows_by_table)),
+            "times": None if batch.times is None else json.dumps(batch.times.to_json()),
         }
+
+
+def recorded_times(uri: str, stream: str, generation: str, earlier: Mapping[str, int]) -> Times:
+    """What the last batch on record has shown about time; nothing of one of an earlier release.
+
+    Args:
+        uri: The table ``batch_counts``.
+        stream: Name of the stream.
+        generation: Id of the streaming query.
+        earlier: The generations it goes on from, and the last batch of each.
+    """
+    table = DeltaTable(uri).to_pyarrow_dataset()
+    if "times" not in table.schema.names:
+        return Times()
+    wanted = _of(generation, earlier) & (pc.field("stream") == stream) & pc.field("times").is_valid()
+    rows = table.to_table(columns=["committed_at", "batch_id", "times"], filter=wanted)
+    if not rows.num_rows:
+        return Times()
+    last = rows.sort_by([("committed_at", "descending"), ("batch_id", "descending")])["times"][0].as_py()
+    return times_from_json(json.loads(last))
 
 
 def recorded(
@@ -151,11 +176,7 @@ def recorded(
         last_batch: Up to which batch of this generation; None for all.
     """
     table = DeltaTable(uri).to_pyarrow_dataset()
-    wanted = pc.field("generation") == generation
-    if last_batch is not None:
-        wanted &= pc.field("batch_id") <= last_batch
-    for before, its_last in earlier.items():
-        wanted |= (pc.field("generation") == before) & (pc.field("batch_id") <= its_last)
+    wanted = _of(generation, earlier, last_batch)
     names = (*COUNT_NAMES, "rows_out")
     # A table of an earlier release may lack some until a driver of this one has started.
     known = [name for name in names if name in table.schema.names]
@@ -163,3 +184,13 @@ def recorded(
     totals = {name: (pc.sum(rows[name]).as_py() or 0) if name in known else 0 for name in names}
     last = pc.max(rows["batch_id"]).as_py()
     return (-1 if last is None else last), totals
+
+
+def _of(generation: str, earlier: Mapping[str, int], last_batch: int | None = None) -> pc.Expression:
+    """The rows of a generation, and of those that it goes on from."""
+    wanted = pc.field("generation") == generation
+    if last_batch is not None:
+        wanted &= pc.field("batch_id") <= last_batch
+    for before, its_last in earlier.items():
+        wanted |= (pc.field("generation") == before) & (pc.field("batch_id") <= its_last)
+    return wanted

@@ -23,7 +23,6 @@ from spark_jobs.runtime import source
 from spark_jobs.runtime.config import ConfigError
 from spark_jobs.runtime.event_rows import EventRows
 from spark_jobs.runtime.lanes import OUTPUT_DDL
-from spark_jobs.runtime.rounds import new_rounds
 from spark_jobs.runtime.rows import KIND_COUNTS, OUTPUT_SCHEMA, SchemaError, encode_table
 from spark_jobs.runtime.tables import Table
 from spark_jobs.runtime.validation import EVENT_TIME
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.runtime.config import Config
     from spark_jobs.runtime.native_job import NativeJob
+    from spark_jobs.runtime.planner import TimeSource
 
 NATIVE_CONF = {
     # Only transformWithState has its state in Avro; Spark refuses it for other operators.
@@ -47,7 +47,7 @@ _WATERMARK_KEY = "spark.watermarkDelayMs"
 
 
 def native_rows(
-    spark: SparkSession, config: Config, job: NativeJob, partitions: int, cache: str
+    spark: SparkSession, config: Config, job: NativeJob, partitions: int, time: TimeSource
 ) -> DataFrame:
     """The stream, as `lanes.OUTPUT_DDL`.
 
@@ -56,7 +56,7 @@ def native_rows(
         config: The launch.
         job: The stream.
         partitions: How many partitions the data topic has.
-        cache: A folder on the driver's machine.
+        time: How the stream comes by the time.
 
     Raises:
         ConfigError: The stream is eager.
@@ -74,7 +74,7 @@ def native_rows(
         topic=config.topic,
         checkpoint_uri=config.checkpoint_uri,
     )
-    found = source.read(spark, config, sorter, partitions, new_rounds(cache))
+    found = source.read(spark, config, sorter, partitions, time)
     events = _events(found, sorter, config.allowed_lateness_ms)
     tables = {output.table.name: output.table for output in job.outputs}
     planned = job.plan(events, config)
@@ -83,7 +83,7 @@ def native_rows(
             f"stream {config.stream}: expected a plan for {', '.join(sorted(tables))}, found one for "
             f"{', '.join(sorted(planned)) or 'nothing'}: compare plan.py with the declaration's outputs"
         )
-    branches = [_settled(found, partitions), events.mapInArrow(_counted, OUTPUT_DDL)]
+    branches = [_settled(found), events.mapInArrow(_counted, OUTPUT_DDL)]
     branches += [rows.mapInArrow(_encoder(tables[name]), OUTPUT_DDL) for name, rows in planned.items()]
     return reduce(lambda one, other: one.unionByName(other), branches)
 
@@ -104,19 +104,9 @@ def _events(found: DataFrame, sorter: EventRows, lateness_ms: int) -> DataFrame:
     )
 
 
-def _settled(found: DataFrame, partitions: int) -> DataFrame:
-    """What the reader has settled; on the way, observe how far the events of each partition have got."""
-    columns = {
-        "partition": "_partition",
-        "newest_ms": "_newest_ms",
-        "kind": "_kind",
-        "rows": "_rows",
-        "data": "_data",
-    }
-    settled = found.filter(f"{EVENT_TIME.name} IS NULL AND _tick_ts IS NULL").select(
-        *(F.col(name).alias(alias) for alias, name in columns.items())
-    )
-    return source.observe(settled, partitions).filter("kind IS NOT NULL").select("kind", "rows", "data")
+def _settled(found: DataFrame) -> DataFrame:
+    """What the reader has settled."""
+    return found.filter("_kind IS NOT NULL").selectExpr("_kind AS kind", "_rows AS rows", "_data AS data")
 
 
 def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -5,6 +5,7 @@ Packing first means that Spark moves and decodes a row per bucket and task, and 
 
 from __future__ import annotations
 
+import json
 import marshal
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,20 +23,20 @@ from spark_jobs.runtime.lanes import (
     LANE_EVENT,
     LANE_OTHER,
     LANE_TICK,
+    LANE_TIMES,
     PACKED_DDL,
     bucket_of,
 )
 from spark_jobs.runtime.parse import Rejection
 from spark_jobs.runtime.rows import PIECE_BYTES, encode_pieces
 from spark_jobs.runtime.tables import DEAD_LETTERS
+from spark_jobs.runtime.times import NEVER
 from spark_jobs.runtime.validation import Bounds, Field
 
 _SCHEMA = pa.schema(
     [
         ("lane", pa.string()),
         ("bucket", pa.int32()),
-        ("partition", pa.int32()),
-        ("newest_ms", pa.int64()),
         ("tick_ts", pa.timestamp("us", tz="UTC")),
         ("records", pa.int64()),
         ("payload", pa.binary()),
@@ -89,18 +90,17 @@ class PackedLoad(Load):
     """
 
     def __init__(self, packer: Packer, batch: PlannedBatch) -> None:
-        super().__init__(packer.topic, packer.fields, packer.bounds)
+        super().__init__(packer.topic, packer.fields, packer.bounds, batch.now_ms)
         self._packer = packer
         self._watermark_ms = batch.watermark_ms
         # A clock that was set back makes no event late.
-        self._arrival_ms = max(batch.planned_ms, batch.watermark_ms) if packer.on_arrival else None
-        self._events: dict[int, list[list[tuple[Any, ...]]]] = {}
-        self._newest: dict[int, int] = {}
+        self._arrival_ms = max(batch.now_ms, batch.watermark_ms) if packer.on_arrival else None
+        self._events: list[list[tuple[Any, ...]]] = [[] for _ in range(packer.buckets)]
         self._others: Counter[int] = Counter()
 
     def _record(self, place: Place, key: bytes | None, value: bytes | None) -> None:
         packer = self._packer
-        parsed = self._parse(value, place[2])
+        parsed = self._parse(value, self._now_ms)
         if isinstance(parsed, Rejection):
             self._reject(place, key, value, parsed)
             return
@@ -108,8 +108,8 @@ class PackedLoad(Load):
         partition = place[0]
         if self._arrival_ms is not None:
             event_ms = self._arrival_ms
-        elif event_ms > self._newest.get(partition, -(1 << 63)):
-            self._newest[partition] = event_ms
+        elif event_ms > self._newest.get(partition, NEVER):
+            self._watch.event(partition, event_ms, place[2])
         owner = packer.owner(record)
         if packer.only and not takes(packer.only, owner):
             # Its time counts all the same: time goes on for a stream as it would for one that had every key.
@@ -117,15 +117,12 @@ class PackedLoad(Load):
             return
         # Only an event before the watermark can turn out to be late, and then its raw record is put on file.
         raw = value if event_ms < self._watermark_ms else None
-        buckets = self._events.get(partition)
-        if buckets is None:
-            buckets = self._events[partition] = [[] for _ in range(packer.buckets)]
-        buckets[bucket_of(owner, packer.buckets)].append(
+        self._events[bucket_of(owner, packer.buckets)].append(
             (owner, *place, raw, *packer.event(record, event_ms))
         )
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """The packed rows: one per bucket, lane and partition that has any, and more where they are large."""
+        """The packed rows: one per lane and bucket, or partition, that has any, more of what is large."""
         rows: list[tuple[Any, ...]] = []
         waiting = 0
         for row in self._rows():
@@ -138,20 +135,21 @@ class PackedLoad(Load):
             yield _record_batch(rows)
 
     def _rows(self) -> Iterator[tuple[Any, ...]]:
-        for partition, buckets in self._events.items():
-            newest_ms = self._newest.get(partition)
-            for bucket, records in enumerate(buckets):
-                for count, payload in _payloads(records):
-                    yield LANE_EVENT, bucket, partition, newest_ms, None, count, payload
+        for bucket, records in enumerate(self._events):
+            for count, payload in _payloads(records):
+                yield LANE_EVENT, bucket, None, count, payload
         for partition, count in self._others.items():
-            yield LANE_OTHER, partition, partition, self._newest.get(partition), None, count, None
+            yield LANE_OTHER, partition, None, count, None
         for partition, letters in self._dead.items():
             for count, payload in encode_pieces(DEAD_LETTERS, letters):
-                yield LANE_DEAD, partition, partition, None, None, count, payload
+                yield LANE_DEAD, partition, None, count, payload
         for partition, count in self._data_ticks.items():
-            yield LANE_DATA_TICK, partition, partition, None, None, count, None
+            yield LANE_DATA_TICK, partition, None, count, None
         for tick in self._ticks:
-            yield LANE_TICK, 0, 0, None, tick, 1, None
+            yield LANE_TICK, 0, tick, 1, None
+        times = self._watch.times()
+        if times.records:
+            yield LANE_TIMES, 0, None, 0, json.dumps(times.to_json()).encode()
 
 
 def _payloads(records: list[tuple[Any, ...]]) -> Iterator[tuple[int, bytes]]:

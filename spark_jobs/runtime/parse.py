@@ -1,8 +1,8 @@
 """From the bytes of a record to a typed event, or a reason why not.
 
 Strict: a field has the declared JSON type or the record is a dead letter; nothing is converted, nothing
-becomes None in silence. Both limits of an event's time are judged by the record's own timestamp and the
-configuration, never by the wall clock, so that a re-run judges alike. Pure.
+becomes None in silence. Both limits of an event's time are judged by the configuration and the time in the
+batch's plan, so that a re-run judges alike. Pure.
 
 Almost every record is valid, so one typed decoding of it comes first and says no more than yes or no.
 What it does not accept is judged again, check by check, and that verdict alone counts.
@@ -100,12 +100,13 @@ class Parser:
         # Of a single name it would make no tuple. An event's time is never blank, so it may fill up.
         self._texts = attrgetter(*texts, *[EVENT_TIME.name] * (2 - len(texts)))
 
-    def parse(self, value: memoryview | bytes | None, record_ms: int) -> Parsed | Rejection:
+    def parse(self, value: memoryview | bytes | None, now_ms: int | None) -> Parsed | Rejection:
         """Judge one record.
 
         Args:
             value: The record's value.
-            record_ms: Kafka's timestamp of the record, milliseconds since 1970 UTC.
+            now_ms: The time by which the record is judged, milliseconds since 1970 UTC: the broker's, when
+                its batch was planned. None where it was judged before: how far it is ahead does not count.
         """
         try:
             if value is not None and len(value) <= self._max_bytes:
@@ -114,22 +115,24 @@ class Parser:
                 text = record.event_time
                 # `Instants.milliseconds`, without the call
                 event_ms: int = self._minutes[text[:MINUTE_LENGTH]] + self._rests[text[MINUTE_LENGTH:]]
-                if self._not_before_ms <= event_ms <= record_ms + self._max_ahead_ms and _NO_BLANK(
-                    self._texts(record)
+                if (
+                    self._not_before_ms <= event_ms
+                    and (now_ms is None or event_ms <= now_ms + self._max_ahead_ms)
+                    and _NO_BLANK(self._texts(record))
                 ):
                     return Parsed(record, event_ms)
         except ValueError:  # of the encoding, the decoder or the time: said in detail below
             pass
         except RecursionError:
             return _TOO_DEEP
-        return self.explain(value, record_ms)
+        return self.explain(value, now_ms)
 
-    def explain(self, value: memoryview | bytes | None, record_ms: int) -> Parsed | Rejection:
+    def explain(self, value: memoryview | bytes | None, now_ms: int | None) -> Parsed | Rejection:
         """Judge one record check by check: the verdict of `parse`, without its shortcut."""
         try:
             found = self._split(value)
             values = {field.name: _field_value(field, found.get(field.name)) for field in self._fields}
-            return Parsed(self.record_type(**values), self._event_ms(values[EVENT_TIME.name], record_ms))
+            return Parsed(self.record_type(**values), self._event_ms(values[EVENT_TIME.name], now_ms))
         except _RejectedError as rejected:
             return rejected.rejection
 
@@ -159,7 +162,7 @@ class Parser:
         except RecursionError:
             raise _RejectedError(*_TOO_DEEP) from None
 
-    def _event_ms(self, text: str, record_ms: int) -> int:
+    def _event_ms(self, text: str, now_ms: int | None) -> int:
         shown = text[:_SHOWN]
         try:
             event_ms = self._instants.milliseconds(text)
@@ -171,11 +174,11 @@ class Parser:
             raise _RejectedError(
                 Reason.EVENT_TIME_TOO_OLD, f"event_time {shown} is before the stream's not_before"
             )
-        if event_ms > record_ms + self._max_ahead_ms:
-            recorded = (_EPOCH + timedelta(milliseconds=record_ms)).isoformat()
+        if now_ms is not None and event_ms > now_ms + self._max_ahead_ms:
+            read = (_EPOCH + timedelta(milliseconds=now_ms)).isoformat()
             raise _RejectedError(
                 Reason.EVENT_TIME_IN_FUTURE,
-                f"event_time {shown} is more than {self._max_ahead_ms} ms after {recorded}",
+                f"event_time {shown} is more than {self._max_ahead_ms} ms after {read}, when it was read",
             )
         return event_ms
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.runtime.checkpoint import Checkpoint, consumed
+from spark_jobs.runtime.checkpoint import Checkpoint, PlannedBatch, consumed
 from spark_jobs.runtime.ledger import Ledger
 from spark_jobs.runtime.offsets import Offsets
 from spark_jobs.runtime.operator_measures import operator_measures
 from spark_jobs.runtime.rows import BOUND_NAMES
-from spark_jobs.runtime.source import observed_times
 from spark_jobs.runtime.status import iso_ms
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+
+_STAMPS = {None: None, True: "LogAppendTime", False: "CreateTime"}
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,11 @@ class Position:
         batch_id: The last committed batch, or -1.
         offsets: Next offset of each partition of the data topics; empty before the first batch.
         watermark_ms: The watermark of that batch; 0 before the first tick.
-        newest_ms: The largest event time seen in each partition since the driver started.
     """
 
     batch_id: int
     offsets: Offsets
     watermark_ms: int
-    newest_ms: dict[int, int] = field(default_factory=dict)
 
 
 class Progress:
@@ -62,7 +61,6 @@ class Progress:
         last: Any = query.lastProgress
         if last is None or self._seen == (last["timestamp"], last["batchId"]):
             return {}
-        self._observe(query)
         self._seen = (last["timestamp"], last["batchId"])
         operators = last["stateOperators"]
         fields = {
@@ -94,14 +92,6 @@ class Progress:
     def _consumed(self, begin: Offsets, now: Offsets) -> int:
         return sum(consumed(begin, now, topic) for topic in self._topics)
 
-    def _observe(self, query: StreamingQuery) -> None:
-        """Take in the event times of the last batches; a missed one only holds the watermark back."""
-        newest = dict(self.position.newest_ms)
-        for progress in query.recentProgress:
-            for partition, time_ms in observed_times(progress["observedMetrics"]).items():
-                newest[partition] = max(time_ms, newest.get(partition, time_ms))
-        self.position = replace(self.position, newest_ms=newest)
-
     def _committed(self, batch_id: int) -> dict[str, Any]:
         batch = self._checkpoint.planned(batch_id) if batch_id >= 0 else None
         if batch is None:
@@ -115,9 +105,17 @@ class Progress:
         return {
             "batch_id": batch_id,
             "watermark": iso_ms(batch.watermark_ms) if batch.watermark_ms else None,
+            "watermark_behind_ms": _behind_ms(batch),
+            "timestamps": _STAMPS[batch.plan.append_time],
             # End-of-replay ticks take an offset but are no events; nor are events of another stream's keys.
             "consumed": read - totals["tick_records"] - totals["others"],
             **{name: totals[name] for name in ("accepted", "dead", "late", "duplicates")},
             "rows_out": totals["rows_out"],
             "bounds": {name: totals[name] for name in BOUND_NAMES},
         }
+
+
+def _behind_ms(batch: PlannedBatch) -> int | None:
+    """By how much the watermark was behind the broker's time when the batch was planned."""
+    now_ms = batch.plan.now_ms
+    return None if now_ms is None or not batch.watermark_ms else now_ms - batch.watermark_ms

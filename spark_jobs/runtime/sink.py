@@ -22,6 +22,7 @@ from spark_jobs.runtime.ledger import BatchCounts, Ledger
 from spark_jobs.runtime.rows import COUNT_NAMES, KIND_COUNTS, SchemaError, decode_rows, row_schema
 from spark_jobs.runtime.table_commits import TableWrite
 from spark_jobs.runtime.tables import Table, arrow_schema
+from spark_jobs.runtime.times import Times, times_from_json, together
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,6 +55,7 @@ class BatchSink:
         check_lease: Raises when the lease is lost; called before every write. Returns the epoch.
         note_timers: Takes in the timers (ms) that buckets have now.
         checkpoint_uri: Where Spark has put the batch's plan and state.
+        note_times: Takes in what the batch has shown about time, None if it had no records; called last.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class BatchSink:
         check_lease: Callable[[], int],
         note_timers: Callable[[Mapping[int, int | None]], None],
         checkpoint_uri: str,
+        note_times: Callable[[Times | None], None],
     ) -> None:
         self._stream = stream
         self._run_id = run_id
@@ -76,6 +79,7 @@ class BatchSink:
         self._check_lease = check_lease
         self._note_timers = note_timers
         self._checkpoint_uri = checkpoint_uri
+        self._note_times = note_times
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write one batch: runs it, as one Spark job, and commits what it put out.
@@ -111,6 +115,7 @@ class BatchSink:
         self._sync()
         for document in documents:
             self._note_timers({int(bucket): at for bucket, at in document.get("timers", {}).items()})
+        self._note_times(counted.times)
 
     def _sync(self) -> None:
         sync_disks((self._checkpoint_uri, *(target.uri for target in self._targets), self._ledger.uri))
@@ -169,11 +174,13 @@ class BatchSink:
 
 
 def _batch_counts(batch_id: int, rows_out: Mapping[str, int], documents: list[dict[str, Any]]) -> BatchCounts:
+    times = [times_from_json(document["times"]) for document in documents if "times" in document]
     return BatchCounts(
         batch_id=batch_id,
         counts={name: sum(int(document.get(name, 0)) for document in documents) for name in COUNT_NAMES},
         rows_by_table=rows_out,
         watermark_ms=max((int(document.get("watermark_ms") or 0) for document in documents), default=0),
+        times=together(times) if times else None,
     )
 
 

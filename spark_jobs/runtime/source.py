@@ -1,14 +1,13 @@
-"""Kafka records on their way into stateful operators: one scan, and what is observed of it."""
+"""Kafka records on their way into stateful operators: one scan."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
-from spark_jobs.runtime.kafka_source import Scan, source_of
+from spark_jobs.runtime.kafka_source import source_of
 from spark_jobs.runtime.pack import Packer
+from spark_jobs.runtime.planner import Scan, TimeSource
+from spark_jobs.runtime.tick import TickRule
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData, SparkSession
@@ -17,20 +16,16 @@ if TYPE_CHECKING:
     from spark_jobs.runtime.intake import Sorter
     from spark_jobs.runtime.stream_job import StreamJob
 
-OBSERVATION = "newest_event_ms"
 
-
-def read(
-    spark: SparkSession, config: Config, sorter: Sorter, partitions: int, rounds: str | None = None
-) -> DataFrame:
-    """The stream of the data topic and the tick topic, each record parsed, judged and sorted.
+def read(spark: SparkSession, config: Config, sorter: Sorter, partitions: int, time: TimeSource) -> DataFrame:
+    """The stream of the data topic and its ticks, each record parsed, judged and sorted.
 
     Args:
         spark: The session.
         config: The launch.
         sorter: What becomes of the records.
         partitions: How many partitions the data topic has.
-        rounds: See `Scan`.
+        time: How the stream comes by the time.
 
     Returns:
         `Sorter.ddl`.
@@ -38,15 +33,25 @@ def read(
     scan = Scan(
         bootstrap=config.bootstrap_servers,
         topics={config.topic: partitions},
-        tick_topic=config.tick_topic,
+        time=time,
         from_latest=config.starting_offsets == "latest",
         most_records=config.max_records_per_batch,
         checkpoint_uri=config.checkpoint_uri,
-        rounds=rounds,
     )
     source = source_of(scan, sorter)
     spark.dataSource.register(source)
     return spark.readStream.format(source.name()).load()
+
+
+def time_rule(config: Config) -> TickRule:
+    """How a stream ticks."""
+    mode = "processing" if config.in_processing_time and config.tick.mode != "off" else config.tick.mode
+    return TickRule(
+        mode=mode,
+        interval_ms=config.tick.interval_ms,
+        due_ms=config.trigger_interval_ms,
+        delay_ms=config.watermark_delay_ms,
+    )
 
 
 def packer_of(config: Config, job: StreamJob) -> Packer:
@@ -64,35 +69,18 @@ def packer_of(config: Config, job: StreamJob) -> Packer:
     )
 
 
-def keyed(packed: DataFrame, lateness_ms: int, partitions: int) -> GroupedData:
-    """Watermark and group; on the way, observe how far the events of each partition have got.
+def keyed(packed: DataFrame, lateness_ms: int) -> GroupedData:
+    """Watermark and group.
 
     Spark's watermark follows the largest time of any partition. When partitions are read at different
     speeds, as in every catch-up that takes more than one batch, that would make the slower ones late. So
-    only ticks carry the watermark, and the driver sends them by what is observed here (`tick`). What is
-    invalid is not observed.
+    only ticks carry the watermark, and the planner decides on them (`tick`).
 
     Spark also drops late rows where it sees the column with the watermark. The processor has to see them, to
     put them on record, so it is not given that column; the watermark is still tracked.
     """
     return (
-        observe(packed, partitions)
-        .withWatermark("tick_ts", f"{lateness_ms} milliseconds")
-        .drop("tick_ts", "partition", "newest_ms")
+        packed.withWatermark("tick_ts", f"{lateness_ms} milliseconds")
+        .drop("tick_ts")
         .groupBy("lane", "bucket")
     )
-
-
-def observe(rows: DataFrame, partitions: int) -> DataFrame:
-    """Observe the largest ``newest_ms`` of each ``partition``; a null in either counts for nothing."""
-    newest = [
-        F.max(F.expr(f"CASE WHEN partition = {number} THEN newest_ms END")).alias(str(number))
-        for number in range(partitions)
-    ]
-    return rows.observe(OBSERVATION, *newest)
-
-
-def observed_times(metrics: Mapping[str, Any]) -> dict[int, int]:
-    """The largest event time (ms) of each partition that had events, from observed metrics."""
-    row = metrics.get(OBSERVATION)
-    return {} if row is None else {int(name): time for name, time in row.asDict().items() if time is not None}

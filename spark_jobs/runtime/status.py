@@ -25,6 +25,8 @@ _UNKNOWN = (
     "input_rows",
     "input_rows_per_s",
     "watermark",
+    "watermark_behind_ms",
+    "timestamps",
     "caught_up",
     "lag_records",
     "lag_change_per_s",

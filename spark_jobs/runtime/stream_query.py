@@ -5,23 +5,28 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.runtime import landing, sink, source
 from spark_jobs.runtime.alarms import Alarms, OpenState
+from spark_jobs.runtime.broker_clock import BrokerClock
 from spark_jobs.runtime.bucket_processor import BucketProcessor
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.commits import app_id
 from spark_jobs.runtime.copy_folders import prepare_copy
 from spark_jobs.runtime.fence import take_over
+from spark_jobs.runtime.handover import Handover, new_handover
 from spark_jobs.runtime.landing_job import LandingJob
 from spark_jobs.runtime.lanes import OUTPUT_DDL
 from spark_jobs.runtime.late_values import LateValues
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
-from spark_jobs.runtime.ledger import Ledger
+from spark_jobs.runtime.ledger import Ledger, recorded_times
 from spark_jobs.runtime.native_job import NativeJob
 from spark_jobs.runtime.native_query import NATIVE_CONF, native_rows
+from spark_jobs.runtime.planner import TimeSource
+from spark_jobs.runtime.rounds import new_rounds
 from spark_jobs.runtime.table_repair import repair
 from spark_jobs.runtime.tables import DEAD_LETTERS, LATE_EVENTS, SHARED_TABLES
 from spark_jobs.state.start import note_start
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from spark_jobs.runtime.any_job import AnyJob
     from spark_jobs.runtime.config import Config
     from spark_jobs.runtime.stream_job import StreamJob
+    from spark_jobs.runtime.times import Times
 
 
 # Spark sees packed rows only, a few per batch, and generates code for them anew in every batch and for every
@@ -57,6 +63,9 @@ class StreamQuery:
         config: The launch.
         partitions: The data topics, and how many partitions each has.
         keeper: Guards every write.
+
+    Attributes:
+        clock: Tells the broker's time; a test may set another.
     """
 
     def __init__(
@@ -81,6 +90,8 @@ class StreamQuery:
         self.ledger: Ledger | None = None
         self._generation: str | None = None
         self._noted = False
+        self.clock = BrokerClock(config.tick_topic)
+        self._handover: Handover | None = None
 
     def create_tables(self) -> None:
         """Create the tables that are not there yet, and take over the others.
@@ -100,6 +111,8 @@ class StreamQuery:
 
     def start(self, *, once: bool = False) -> StreamingQuery:
         """Start the query; with ``once`` for one batch only."""
+        if self._job.ticks:
+            self._handover = self._new_handover()
         writer = (
             self._rows()
             .writeStream.foreachBatch(self._write)
@@ -120,11 +133,39 @@ class StreamQuery:
         if isinstance(job, LandingJob):
             return landing.read_landed(self._spark, config, job, self._partitions)
         partitions = self._partitions[config.topic]
+        time = TimeSource(source.time_rule(config), self.clock, str(self.handover.file))
         if isinstance(job, NativeJob):
-            return native_rows(self._spark, config, job, partitions, _rounds_folder(config))
-        packed = source.read(self._spark, config, source.packer_of(config, job), partitions)
-        grouped = source.keyed(packed, config.watermark_delay_ms, partitions)
+            time = replace(time, rounds=new_rounds(_local_folder(config)))
+            return native_rows(self._spark, config, job, partitions, time)
+        packed = source.read(self._spark, config, source.packer_of(config, job), partitions, time)
+        grouped = source.keyed(packed, config.watermark_delay_ms)
         return grouped.transformWithState(_processor(job, config), OUTPUT_DDL, "append", "eventTime")
+
+    @property
+    def handover(self) -> Handover:
+        """What the planner of the present start is told; there is one once it has started."""
+        assert self._handover is not None  # of a job with ticks, which has been started
+        return self._handover
+
+    def note_state(self, rows: int) -> None:
+        """Take in how many rows the state had after the last batch."""
+        self.alarms.note_state(rows)
+        if self._handover is not None and self._handover.told.due != self.alarms.due:
+            self._handover.tell(due=self.alarms.due)
+
+    def _new_handover(self) -> Handover:
+        handover = new_handover(Path(_local_folder(self._config)))
+        query_id = self.checkpoint.query_id()
+        times = None
+        if query_id is not None:
+            counts_uri, earlier = self._config.tables["batch_counts"], self.checkpoint.earlier()
+            times = recorded_times(counts_uri, self._config.stream, query_id, earlier)
+        handover.tell(times=times, due=self.alarms.due)
+        return handover
+
+    def _note_times(self, times: Times | None) -> None:
+        if self._handover is not None:
+            self._handover.tell(times=times, due=self.alarms.due)
 
     def ensure_ledger(self, generation: str) -> Ledger:
         """The ledger of the checkpoint's generation, read once."""
@@ -161,6 +202,7 @@ class StreamQuery:
             check_lease=self._keeper.check,
             note_timers=self.alarms.note,
             checkpoint_uri=self._config.checkpoint_uri,
+            note_times=self._note_times,
         )(batch, batch_id)
 
 
@@ -186,5 +228,5 @@ def _cache_root(config: Config) -> str:
     return str(Path(tempfile.gettempdir()) / f"stateward-state-{os.getuid()}" / config.stream)
 
 
-def _rounds_folder(config: Config) -> str:
+def _local_folder(config: Config) -> str:
     return str(prepare_copy(_cache_root(config), config.checkpoint_uri))

@@ -1,145 +1,143 @@
-"""Ticks: what makes timeouts fire on a quiet topic (docs/architecture.md). Pure; `monitor` does the talking.
+"""Ticks: what moves the watermark, decided when a batch is planned (docs/decisions/0003). Pure.
 
-Ticks alone move the watermark. While records wait they follow the slowest partition, so that the answer does
-not depend on how a backlog is cut into batches; when every partition is read to its end they also follow the
-wall clock, or the end of a replay. A stream in processing time ticks by the wall clock and nothing else.
+While records wait, ticks follow the slowest partition, so that the answer does not depend on how a backlog is
+cut into batches. When every partition is read to its end they also follow the broker's time, or the end of a
+replay. A stream in processing time ticks by the broker's time and nothing else. No tick passes it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Protocol
+from dataclasses import dataclass, field, replace
 
-from spark_jobs.runtime.validation import TICK_KEY
+from spark_jobs.runtime.alarms import NO_ALARMS, DueTimes
+from spark_jobs.runtime.plan import Plan
+from spark_jobs.runtime.times import Times, both_ahead, come, last_ends, latest
 
-# Events this far behind the time at which they were recorded are a replay, not a live topic.
+# Events this far behind the time at which they arrived are a replay, not a live topic.
 REPLAY_DISTANCE_MS = 3_600_000
-
-
-class Record(Protocol):
-    """The newest record of a partition."""
-
-    @property
-    def key(self) -> bytes | None:
-        """Raw key."""
-
-    @property
-    def value(self) -> bytes | None:
-        """Raw value."""
-
-    @property
-    def timestamp_ms(self) -> int:
-        """Kafka's timestamp."""
+# How often a quiet stream ticks for which nothing is due.
+_IDLE_MS = 60_000
 
 
 @dataclass(frozen=True)
-class TopicView:
-    """Topic and query at one moment.
+class TickRule:
+    """How a stream ticks. Durations in milliseconds.
 
     Attributes:
-        committed: Next offset to read, per partition, as of the last committed batch.
-        ends: Next offset to be written, per partition.
-        newest: The last record of each partition that has one.
-        seen_ms: The largest event time read from each partition so far.
-        watermark_ms: The query's watermark; 0 until the first tick.
-        lateness_ms: Allowed lateness.
-        max_ahead_ms: How far a tick may be ahead of its record's timestamp.
-    """
-
-    committed: Mapping[int, int]
-    ends: Mapping[int, int]
-    newest: Mapping[int, Record]
-    seen_ms: Mapping[int, int]
-    watermark_ms: int
-    lateness_ms: int
-    max_ahead_ms: int
-
-    @property
-    def caught_up(self) -> bool:
-        """Whether every partition is read to its end."""
-        return not self.behind
-
-    @property
-    def behind(self) -> list[int]:
-        """Partitions with records that wait."""
-        return [p for p, end in self.ends.items() if self.committed.get(p, -1) < end]
-
-    @property
-    def largest_ms(self) -> int | None:
-        """The largest event time seen, also by earlier drivers, or None before the first event."""
-        earlier = [self.watermark_ms + self.lateness_ms] if self.watermark_ms > 0 else []
-        return max([*self.seen_ms.values(), *earlier], default=None)
-
-    @property
-    def is_replay(self) -> bool:
-        """Whether the events are much older than the records they came in."""
-        newest_ms = max((record.timestamp_ms for record in self.newest.values()), default=None)
-        if newest_ms is None or self.largest_ms is None:
-            return False
-        return newest_ms - self.largest_ms > REPLAY_DISTANCE_MS
-
-
-def next_tick(mode: str, view: TopicView, now_ms: int) -> int | None:
-    """The tick to send now, milliseconds since 1970 UTC, or None.
-
-    Args:
         mode: ``auto``, ``wall_clock``, ``record`` or ``off``: what happens when the topic is quiet; or
             ``processing``, whatever the topic does.
-        view: What is known; `TopicView.newest` may be empty in modes ``wall_clock`` and ``processing``.
-        now_ms: The wall clock.
+        interval_ms: The pause between two ticks of a quiet topic.
+        due_ms: The same when a timer is due.
+        delay_ms: How far the watermark stays behind a tick.
     """
-    due = [tick for tick in (event_tick(view), _quiet_tick(mode, view, now_ms)) if tick is not None]
-    tick_ms = max(due, default=None)
-    if tick_ms is None or tick_ms - view.lateness_ms <= view.watermark_ms:
-        return None
-    return tick_ms
+
+    mode: str
+    interval_ms: int
+    due_ms: int
+    delay_ms: int
 
 
-def event_tick(view: TopicView) -> int | None:
+@dataclass(frozen=True)
+class View:
+    """The data topic at one moment, and what the batches before have shown.
+
+    Attributes:
+        begin: Next offset to read, per partition.
+        ends: Next offset to be written, per partition.
+        unread: Partitions of which nothing was read yet.
+        times: What the batch before has shown, or the last one that had records.
+        due: When timers are due.
+        asked_ms: A tick that was asked for, whatever the topic does; None as a rule.
+    """
+
+    begin: Mapping[int, int]
+    ends: Mapping[int, int]
+    unread: frozenset[int] = frozenset()
+    times: Times = field(default_factory=Times)
+    due: DueTimes = NO_ALARMS
+    asked_ms: int | None = None
+
+    @property
+    def waiting(self) -> list[int]:
+        """Partitions with records that wait."""
+        return [p for p, end in self.ends.items() if self.begin.get(p, 0) < end]
+
+
+def next_plan(rule: TickRule, before: Plan, view: View, now_ms: int) -> Plan:
+    """What time it is for the batch that is planned now; where it ends is not decided here.
+
+    Args:
+        rule: How the stream ticks.
+        before: The plan of the batch before.
+        view: What is known.
+        now_ms: The broker's time.
+    """
+    times = view.times
+    reached, ahead = come(both_ahead(before.ahead, times.ahead), now_ms)
+    known = replace(
+        before,
+        now_ms=now_ms,
+        ticks=False,
+        newest=latest(before.newest, times.newest, reached),
+        ahead=ahead,
+        silent=(before.silent - times.newest.keys()) | times.silent,
+        ended=last_ends(before.ended, times.ended),
+        replay=before.replay if times.lag_ms is None else times.lag_ms > REPLAY_DISTANCE_MS,
+        append_time=before.append_time if times.append_time is None else times.append_time,
+        record_bytes=times.size // times.records if times.records else before.record_bytes,
+    )
+    event_ms = None if rule.mode == "processing" else event_tick(known, view)
+    quiet_ms = _quiet_tick(rule, known, view, now_ms)
+    tick_ms = max((tick for tick in (event_ms, quiet_ms, view.asked_ms) if tick is not None), default=None)
+    if tick_ms is None or (before.tick_ms is not None and tick_ms <= before.tick_ms):
+        return known
+    clock_ms = now_ms if tick_ms == quiet_ms else before.clock_ms
+    return replace(known, tick_ms=tick_ms, ticks=True, clock_ms=clock_ms)
+
+
+def event_tick(known: Plan, view: View) -> int | None:
     """How far the events themselves have got: the slowest of the partitions that have records waiting.
 
     When none has, the largest time counts, as in Spark's own watermark. A partition that waits and of which
-    nothing was read yet could hold anything, so there is no tick then.
+    nothing was read yet could hold anything, so there is no tick then. One whose last records had no event
+    that counts holds nobody back.
     """
-    behind = view.behind
-    if not behind:
-        return max(view.seen_ms.values(), default=None)
-    if any(partition not in view.seen_ms for partition in behind):
+    waiting = view.waiting
+    if view.unread.intersection(waiting):
         return None
-    return min(view.seen_ms[partition] for partition in behind)
+    slow = [known.newest[p] for p in waiting if p in known.newest and p not in known.silent]
+    return min(slow) if slow else max(known.newest.values(), default=None)
 
 
-def _quiet_tick(mode: str, view: TopicView, now_ms: int) -> int | None:
-    if mode == "processing":
-        return now_ms
+def _quiet_tick(rule: TickRule, known: Plan, view: View, now_ms: int) -> int | None:
+    """The tick of a topic that is quiet, or None."""
+    if rule.mode == "processing":
+        return now_ms if _is_time(rule, known, view, now_ms) else None
     # Before the first event there is nothing to time out, and a tick would make a replay's events late.
-    if mode == "off" or view.largest_ms is None or not view.caught_up:
+    is_begun = known.newest or known.tick_ms is not None
+    if rule.mode == "off" or not is_begun or set(view.waiting) - known.silent:
         return None
-    if mode == "record" or (mode == "auto" and view.is_replay):
-        return recorded_tick(view)
-    return now_ms
+    if rule.mode == "record" or (rule.mode == "auto" and known.replay):
+        end_ms = recorded_tick(known, view)
+        return None if end_ms is None else min(end_ms, now_ms)
+    return now_ms if _is_time(rule, known, view, now_ms) else None
 
 
-def recorded_tick(view: TopicView) -> int | None:
+def _is_time(rule: TickRule, known: Plan, view: View, now_ms: int) -> bool:
+    """Whether the clock is to tick: a batch for nothing is to be avoided."""
+    sent_ms = None if known.tick_ms is None else known.tick_ms - rule.delay_ms
+    due = view.due.is_due(now_ms - rule.delay_ms, sent_ms)
+    since_ms = now_ms - known.clock_ms
+    if since_ms < (rule.due_ms if due else rule.interval_ms):
+        return False
+    return due or not view.due.known or since_ms >= _IDLE_MS
+
+
+def recorded_tick(known: Plan, view: View) -> int | None:
     """The earliest of the end-of-replay times, or None unless every partition ends with one."""
     if not view.ends:
         return None
-    times = [_tick_time(view.newest.get(partition), view.max_ahead_ms) for partition in view.ends]
-    known = [time for time in times if time is not None]
-    return min(known) if len(known) == len(times) else None
-
-
-def _tick_time(record: Record | None, max_ahead_ms: int) -> int | None:
-    if record is None or record.key != TICK_KEY.encode() or record.value is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(json.loads(record.value)["tick"])
-    except (ValueError, KeyError, TypeError):
-        return None
-    if moment.tzinfo is None:
-        return None
-    # As for events: no record may push the watermark far beyond the time at which it was written.
-    return min(int(moment.timestamp() * 1000), record.timestamp_ms + max_ahead_ms)
+    ended = known.ended
+    times = [ended[p][1] for p, end in view.ends.items() if p in ended and ended[p][0] == end - 1]
+    return min(times) if len(times) == len(view.ends) else None

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.runtime.checkpoint import Checkpoint, offset_json
+from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.offsets import Offsets
+from spark_jobs.runtime.plan import offset_json
 from spark_jobs.state import bucket_states, stand_in
 from spark_jobs.state.bucket_states import Sums
 from spark_jobs.state.bucket_writer import stage, write_buckets

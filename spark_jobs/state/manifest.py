@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from spark_jobs.runtime import storage
-from spark_jobs.runtime.checkpoint import from_json, offset_json
 from spark_jobs.runtime.durable import sync_disks
 from spark_jobs.runtime.offsets import Offsets
+from spark_jobs.runtime.plan import from_json, offset_json
 from spark_jobs.state.copying import CopiedFile
 
 NAME = "manifest.json"

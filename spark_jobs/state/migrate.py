@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.runtime.checkpoint import Checkpoint, offset_json
+from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.lanes import bucket_of
+from spark_jobs.runtime.plan import offset_json
 from spark_jobs.state import bucket_states, stand_in
 from spark_jobs.state.bucket_states import STATES_DDL, STATES_SCHEMA, Sums
 from spark_jobs.state.bucket_writer import STAGED_DDL, stage, write_buckets

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from spark_jobs.runtime import storage
-from spark_jobs.runtime.checkpoint import offset_json, parse_offsets
 from spark_jobs.runtime.offsets import Offsets
+from spark_jobs.runtime.plan import is_plan, offset_json, plan_from_json
 from spark_jobs.state import copying
 
 
@@ -42,4 +43,8 @@ def _changed(line: str, topics: Collection[str], change: Callable[[Offsets], Off
         return line  # the line with the version
     if not set(topics) & document.keys():
         return line
-    return json.dumps(offset_json(change(parse_offsets(line))))
+    plan = plan_from_json(document)
+    offsets = change(plan.offsets)
+    # A topic that was made anew has another id: the next plan takes note of it.
+    after = replace(plan, offsets=offsets, ids={}).to_json() if is_plan(document) else offset_json(offsets)
+    return json.dumps(after)

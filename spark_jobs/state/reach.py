@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +18,9 @@ class Kafka(Protocol):
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; 0 if it does not exist."""
+
+    def describe(self, topics: Collection[str]) -> dict[str, tuple[str, int]]:
+        """Id and number of partitions of each topic that is there."""
 
     def begin_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         """The first offset that each partition still holds."""
@@ -36,6 +39,7 @@ class Gap:
         expected: The next record to be read.
         begins: The first record that Kafka has; None without such a partition.
         ends: The next record that will be written; likewise.
+        other_topic: Whether the topic has another id than the one that was read.
     """
 
     topic: str
@@ -43,11 +47,12 @@ class Gap:
     expected: int
     begins: int | None
     ends: int | None
+    other_topic: bool = False
 
     @property
     def is_anew(self) -> bool:
-        """Whether the topic ends before what is expected: it is another one of the same name."""
-        return self.ends is not None and self.ends < self.expected
+        """Whether the topic is another one of its name: by its id, or it ends before what is expected."""
+        return self.other_topic or (self.ends is not None and self.ends < self.expected)
 
     @property
     def lost(self) -> int:
@@ -78,18 +83,30 @@ def records_since(kafka: Kafka, start: Offsets, topics: Sequence[str]) -> int:
     return waiting
 
 
-def out_of_reach(kafka: Kafka, start: Offsets, topics: Sequence[str]) -> list[Gap]:
-    """Where Kafka cannot be read from ``start`` on; empty if it can."""
+def out_of_reach(
+    kafka: Kafka, start: Offsets, topics: Sequence[str], ids: Mapping[str, str] | None = None
+) -> list[Gap]:
+    """Where Kafka cannot be read from ``start`` on; empty if it can.
+
+    Args:
+        kafka: The cluster.
+        start: The next record of each partition.
+        topics: Those that are read.
+        ids: Ids of the topics that were read, as far as they are known.
+    """
     gaps: list[Gap] = []
+    found = kafka.describe(topics)
     for topic in topics:
+        was = (ids or {}).get(topic)
+        is_other = was is not None and topic in found and found[topic][0] != was
         count = kafka.partitions(topic)
         begins, ends = kafka.begin_offsets(topic, count), kafka.end_offsets(topic, count)
         for partition, offset in sorted(start.get(topic, {}).items()):
             begin, end = begins.get(partition), ends.get(partition)
             if begin is None or end is None:
                 gaps.append(Gap(topic, partition, offset, None, None))
-            elif not begin <= offset <= end:
-                gaps.append(Gap(topic, partition, offset, begin, end))
+            elif is_other or not begin <= offset <= end:
+                gaps.append(Gap(topic, partition, offset, begin, end, is_other))
     return gaps
 
 

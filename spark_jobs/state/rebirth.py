@@ -7,16 +7,12 @@ import json
 from spark_jobs.runtime import generations, storage
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.lease import utc_now
-from spark_jobs.runtime.offsets import Offsets
 from spark_jobs.state import copying
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.manifest import Manifest
-from spark_jobs.state.plan_offsets import change_offsets, place_of
 
 
-def build(
-    manifest: Manifest, copy_uri: str, target_uri: str, *, query_id: str, tick_topic: str, ticks_end: int
-) -> None:
+def build(manifest: Manifest, copy_uri: str, target_uri: str, *, query_id: str) -> None:
     """Build the next generation; what an interrupted attempt has left there is removed.
 
     Args:
@@ -25,9 +21,6 @@ def build(
         target_uri: The folder of the new generation.
         query_id: The new query's. Delta remembers the old one's batches, and would take those that come
             now for batches it has.
-        tick_topic: The stream's own.
-        ticks_end: The next offset of that topic. Ticks that were sent after the savepoint followed a reading
-            that is undone: they would make late what is read again. The driver sends them anew.
 
     Raises:
         StateError: The copy is not what the manifest says.
@@ -44,11 +37,5 @@ def build(
             )
     storage.write_text(f"{target_uri}/metadata", json.dumps({"id": query_id}, separators=(",", ":")))
     copying.remove(f"{target_uri}/{copying.crc_of('metadata')}")
-    place = place_of(manifest.last_batch)
-
-    def at_end(offsets: Offsets) -> Offsets:
-        return {**offsets, tick_topic: dict.fromkeys(offsets[tick_topic], ticks_end)}
-
-    change_offsets(target_uri, place, (tick_topic,), at_end)
     checkpoint = Checkpoint(target_uri)
     checkpoint.write_earlier({**checkpoint.earlier(), manifest.query_id: manifest.last_batch})

@@ -193,15 +193,11 @@ class Restore:
 
     def _build(self, manifest: Manifest, following: Generation, query_id: str) -> None:
         self.report("checkpoint", f"building {following.uri}")
-        ticks = self.config.tick_topic
-        ends = self.kafka.end_offsets(ticks, 1) if self.kafka.partitions(ticks) else {}
         rebirth.build(
             manifest,
             f"{self.shelf.folder(manifest.savepoint)}/{CHECKPOINT}",
             following.uri,
             query_id=query_id,
-            tick_topic=ticks,
-            ticks_end=ends.get(0, 0),
         )
         self.report("checkpoint", READY)
 

@@ -104,8 +104,8 @@ def _seed(context: Context, job: StreamJob) -> Seed:
 
 def _begin(config: Config) -> Offsets:
     """Where the stream begins to read, as its driver would decide it."""
-    broker, begin = Broker(config.bootstrap_servers), {}
-    broker.ensure_tick_topic(config.tick_topic, config.stream)
+    broker = Broker(config.bootstrap_servers)
+    begin: Offsets = {}
     for topic in config.topics:
         try:
             count = broker.ensure_topic(
@@ -115,8 +115,6 @@ def _begin(config: Config) -> Offsets:
             raise StateError(str(error)) from error
         from_latest = config.starting_offsets == "latest"
         begin[topic] = (broker.end_offsets if from_latest else broker.begin_offsets)(topic, count)
-    # Old ticks would make late what waits.
-    begin[config.tick_topic] = broker.end_offsets(config.tick_topic, 1)
     return begin
 
 

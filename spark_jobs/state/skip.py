@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from spark_jobs.runtime.checkpoint import SKIPPED, Checkpoint, Jump
+from spark_jobs.runtime.checkpoint import SKIPPED, Checkpoint, Jump, PlannedBatch
 from spark_jobs.runtime.commits import tables_with
 from spark_jobs.runtime.config import Config
 from spark_jobs.runtime.generations import UNFINISHED, Generation
@@ -48,7 +48,7 @@ class Skip:
         return Checkpoint(self.generation.uri)
 
     def gaps(self) -> list[Gap]:
-        """Where the stream cannot read on: those of its ticks are among them.
+        """Where the stream cannot read on.
 
         Raises:
             StateError: There is no checkpoint, or a topic has fewer partitions than it had.
@@ -63,17 +63,16 @@ class Skip:
         if self._checkpoint.last_committed() >= 0:
             require_whole_logs(self.generation.uri)
         self.report("Kafka", "looking for the records to be read next")
-        start = self._next()
-        gaps = out_of_reach(self.kafka, start, self.config.topics)
+        last = self._checkpoint.planned(self._checkpoint.last_committed())
+        ids = {} if last is None else last.plan.ids
+        gaps = out_of_reach(self.kafka, self._next(), self.config.topics, ids)
         if missing := [gap for gap in gaps if gap.begins is None]:
             raise StateError(
                 f"stream {stream}: {'; '.join(map(str, missing[:_SHOWN]))}. Make the topic with as many "
                 "partitions as it had, and do this again. Nothing was changed."
             )
-        ticks = out_of_reach(self.kafka, start, [self.config.tick_topic])
         self.report("Kafka", READY)
-        # That topic the driver makes anew, and sends what is due.
-        return gaps + [replace(gap, begins=gap.goes_on_at, ends=gap.ends or 0) for gap in ticks]
+        return gaps
 
     def unread_batch(self) -> int | None:
         """The batch that was planned and has not run; None if there is none.
@@ -143,7 +142,7 @@ class Skip:
         was, now = source.planned(last), target.planned(last)
         found = {file.path: file for file in copying.checksums_of(target_uri) if file.path != UNFINISHED}
         problems = [f"another {file.path}" for file in unchanged if found.get(file.path) != file]
-        if was is not None and now != replace(was, offsets=_after(was.offsets, gaps)):
+        if was is not None and now != _read_on(was, gaps):
             problems.append(f"a last batch that is {now}")
         if target.query_id() != source.query_id() or not target.is_clean():
             problems.append(f"query {target.query_id()}, its batch {target.last_planned()} planned")
@@ -161,3 +160,8 @@ def _after(offsets: Offsets, gaps: Sequence[Gap]) -> Offsets:
     for gap in gaps:
         moved[gap.topic][gap.partition] = gap.goes_on_at
     return moved
+
+
+def _read_on(was: PlannedBatch, gaps: Sequence[Gap]) -> PlannedBatch:
+    offsets = _after(was.offsets, gaps)
+    return replace(was, offsets=offsets, plan=replace(was.plan, offsets=offsets, ids={}))

@@ -10,10 +10,12 @@ import fsspec
 
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.runtime.plan import from_json
 
 _STORE = "spark.sql.streaming.stateStore"
 _TWS = "transformWithState"
 _KEYED = "transformWithStateInPySparkExec"
+# Of plans before version 2, when ticks were records.
 _TICKS = "stateward-ticks-"
 # How a state schema file begins a description of a key or a value.
 _STRUCT = re.compile(rb'\{"type":"struct"')
@@ -48,7 +50,7 @@ def found_by_spark(checkpoint_uri: str) -> dict[str, Any] | None:
         "format": _format(uri),
         "operators": operators,
     }
-    topics = sorted(topic for topic in json.loads(sources[0]) if not topic.startswith(_TICKS))
+    topics = sorted(topic for topic in from_json(json.loads(sources[0])) if not topic.startswith(_TICKS))
     return {
         "kind": kind,
         "topics": topics,

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.runtime import generations
-from spark_jobs.runtime.broker import Broker
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.config import Config
 from spark_jobs.runtime.generations import Generation, Pending
@@ -183,14 +182,11 @@ def _told(context: Context, plan: _Plan, done: Divided) -> Answer:
 
 
 def _begin(context: Context, config: Config) -> Offsets:
-    """Where the other stream begins: where the first one ended, and at the end of its own ticks."""
+    """Where the other stream begins: where the first one ended."""
     checkpoint = Checkpoint(context.generation.uri)
     planned = checkpoint.planned(checkpoint.last_committed())
     assert planned is not None  # it is drained
-    broker = Broker(config.bootstrap_servers)
-    broker.ensure_tick_topic(config.tick_topic, config.stream)
-    own = {topic: dict(ends) for topic, ends in planned.offsets.items() if topic in config.topics}
-    return {**own, config.tick_topic: broker.end_offsets(config.tick_topic, 1)}
+    return {topic: dict(ends) for topic, ends in planned.offsets.items() if topic in config.topics}
 
 
 def _finish(context: Context, other: _Other, pending: Pending) -> Answer:

@@ -6,19 +6,18 @@ import json
 import marshal
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from spark_jobs.runtime.alarms import Alarms
-from spark_jobs.runtime.broker import Broker
+from spark_jobs.runtime.alarms import DueTimes
 from spark_jobs.runtime.checkpoint import PlannedBatch
 from spark_jobs.runtime.config import Config, parse_config
-from spark_jobs.runtime.monitor import TopicMonitor
+from spark_jobs.runtime.lanes import LANE_TIMES
 from spark_jobs.runtime.pack import PackedLoad, Packer
-from spark_jobs.runtime.progress import Position
+from spark_jobs.runtime.plan import Plan
+from spark_jobs.runtime.tick import TickRule, View, next_plan
 from spark_jobs.runtime.validation import Bounds
 from spark_jobs.user_sessions.declaration import JOB
 from spark_jobs.user_sessions.model import SessionEvent
@@ -51,6 +50,9 @@ class Message:
     def timestamp(self) -> tuple[int, int]:
         return 1, NOW
 
+    def __len__(self) -> int:
+        return len(self._value)
+
 
 def packed(batch: PlannedBatch, *event_times: str, on_arrival: bool = True) -> list[dict[str, Any]]:
     """The packed rows of records with these times, in one bucket."""
@@ -67,11 +69,9 @@ def packed(batch: PlannedBatch, *event_times: str, on_arrival: bool = True) -> l
     )
     load = PackedLoad(packer, batch)
     fields = {"user_id": "u", "event_type": "view"}
-    load.take(
-        Message(number, json.dumps({**fields, "event_id": f"e{number}", "event_time": at}).encode())  # type: ignore[misc]
-        for number, at in enumerate(event_times)
-    )
-    return [row for found in load.rows() for row in found.to_pylist()]
+    found = [{**fields, "event_id": f"e{number}", "event_time": at} for number, at in enumerate(event_times)]
+    load.take([Message(number, json.dumps(one).encode()) for number, one in enumerate(found)])  # type: ignore[misc]
+    return [row for found in load.rows() for row in found.to_pylist() if row["lane"] != LANE_TIMES]
 
 
 def events_of(row: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -86,7 +86,6 @@ def test_the_time_of_an_event_is_when_its_batch_was_planned() -> None:
     (row,) = packed(batch(NOW, NOW - 5), "2020-01-01T00:00:00Z", "2019-01-01T00:00:00Z")
 
     assert [event[:2] for event in events_of(row)] == [("e0", NOW), ("e1", NOW)]
-    assert row["newest_ms"] is None, "events move no watermark"
     assert packed(batch(NOW, NOW - 5), "2020-01-01T00:00:00Z") == packed(
         batch(NOW, NOW - 5), "2020-01-01T00:00:00Z"
     )
@@ -107,7 +106,7 @@ def test_event_time_is_validated_all_the_same() -> None:
 def test_by_event_time_the_batch_does_not_matter() -> None:
     (row,) = packed(batch(NOW, 0), "2020-01-01T00:00:00Z", on_arrival=False)
 
-    assert events_of(row)[0][1] == row["newest_ms"] == 1_577_836_800_000
+    assert events_of(row)[0][1] == 1_577_836_800_000
 
 
 @pytest.fixture
@@ -150,101 +149,66 @@ def test_a_timeout_is_that_of_the_clock_and_the_state_empties(bench: Bench) -> N
     assert bench.is_empty
 
 
-class Clock:
-    """The time of a test."""
-
-    now_ms = NOW
-
-    def __call__(self) -> datetime:
-        return datetime.fromtimestamp(self.now_ms / 1000, UTC)
+PROCESSING = TickRule("processing", interval_ms=5000, due_ms=1000, delay_ms=0)
 
 
-class Topic:
-    """A broker with one partition; notes the ticks."""
+class Planned:
+    """Plans of a stream in processing time, one after the other."""
 
-    def __init__(self) -> None:
-        self.end = 5
-        self.ticks: list[int] = []
-
-    def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
-        return {0: self.end}
-
-    def last_records(self, topic: str, ends: dict[int, int]) -> dict[int, Any]:
-        raise AssertionError("the records of the topic say nothing about the clock")
-
-    def send_tick(self, topic: str, time: str) -> None:
-        self.ticks.append(int(datetime.fromisoformat(time).timestamp() * 1000))
-
-
-class Watch:
-    """A monitor in processing time, with a query that has read up to offset 5."""
-
-    def __init__(self, **changes: Any) -> None:
-        self.clock, self.topic, self.alarms = Clock(), Topic(), Alarms(4, new=True)
-        self.position = Position(3, {CONFIG["topic"]: {0: 5}}, NOW - 1000)
-        self._monitor = TopicMonitor(
-            config=parse_config({**CONFIG, "clock": "processing", **changes}, "test"),
-            broker=cast(Broker, self.topic),
-            partitions={CONFIG["topic"]: 1},
-            position=lambda: self.position,
-            alarms=self.alarms,
-            publish=lambda **fields: None,
-            clock=self.clock,
-        )
+    def __init__(self, rule: TickRule = PROCESSING, tick_ms: int = NOW - 1000) -> None:
+        self.now_ms, self.timers = NOW, tuple[int, ...]()
+        self.waiting = 0
+        self._rule, self._plan = rule, Plan({}, tick_ms=tick_ms)
 
     def look(self, after_ms: int = 0) -> list[int]:
-        """Look at the topic after a while; the ticks sent then."""
-        self.clock.now_ms += after_ms
-        before = len(self.topic.ticks)
-        self._monitor.look()
-        return self.topic.ticks[before:]
+        """Plan after a while; the tick that is sent then."""
+        self.now_ms += after_ms
+        view = View({0: 5}, {0: 5 + self.waiting}, due=DueTimes(self.timers, known=True))
+        self._plan = next_plan(self._rule, self._plan, view, self.now_ms)
+        assert self._plan.tick_ms is not None
+        return [self._plan.tick_ms] if self._plan.ticks else []
 
 
-def test_a_tick_is_sent_when_an_alarm_is_due_without_waiting_for_the_lateness() -> None:
-    watch = Watch(allowed_lateness_ms=600_000)
-    watch.look()
-    watch.alarms.note({1: NOW + 10_000})
+def test_a_tick_is_sent_when_an_alarm_is_due() -> None:
+    planned = Planned()
+    planned.look()
+    planned.timers = (NOW + 10_000,)
 
-    assert watch.look(9_999) == []
-    assert watch.look(1) == [NOW + 10_000]
+    assert planned.look(9_999) == []
+    assert planned.look(1) == [NOW + 10_000]
 
 
 def test_records_that_wait_change_nothing() -> None:
-    watch = Watch()
-    watch.topic.end = 500
-    watch.look()
-    assert watch.look(30_000) == [], "nothing is due"
-    watch.alarms.note({1: NOW + 40_000})
-    assert watch.look(10_000) == [NOW + 40_000]
+    planned = Planned()
+    planned.waiting = 500
+    planned.look()
+    assert planned.look(30_000) == [], "nothing is due"
+    planned.timers = (NOW + 40_000,)
+    assert planned.look(10_000) == [NOW + 40_000]
 
 
 def test_a_tick_that_is_on_its_way_is_not_sent_again() -> None:
-    watch = Watch()
-    watch.look()
-    watch.alarms.note({1: NOW + 10_000, 2: NOW + 13_000})
-    assert watch.look(10_500) == [NOW + 10_500]
+    planned = Planned()
+    planned.look()
+    planned.timers = (NOW + 10_000, NOW + 13_000)
+    assert planned.look(10_500) == [NOW + 10_500]
     # No batch has acted on it yet, so the first alarm still stands.
-    assert watch.look(2000) == []
-    assert watch.look(500) == [NOW + 13_000]
+    assert planned.look(2000) == []
+    assert planned.look(500) == [NOW + 13_000]
 
 
 def test_without_an_alarm_the_clock_ticks_once_a_minute() -> None:
-    watch = Watch()
-    assert watch.look() == [NOW]
-    assert watch.look(59_999) == []
-    assert watch.look(1) == [NOW + 60_000]
+    planned = Planned()
+    assert planned.look() == [NOW]
+    assert planned.look(59_999) == []
+    assert planned.look(1) == [NOW + 60_000]
 
 
-def test_a_clock_that_was_set_back_does_not_tick_until_it_has_caught_up() -> None:
-    watch = Watch()
-    watch.position = Position(3, {CONFIG["topic"]: {0: 5}}, NOW + 5000)
-    assert watch.look() == []
-    assert watch.look(5001) == [NOW + 5001]
+def test_a_clock_that_is_behind_does_not_tick_until_it_has_caught_up() -> None:
+    planned = Planned(tick_ms=NOW + 5000)
+    assert planned.look() == []
+    assert planned.look(5001) == [NOW + 5001]
 
 
-def test_before_the_first_batch_and_with_ticks_off_nothing_ticks() -> None:
-    watch = Watch()
-    watch.position = Position(-1, {}, 0)
-    assert watch.look() == []
-
-    assert Watch(tick={"mode": "off", "interval_ms": 1000}).look(120_000) == []
+def test_with_ticks_off_nothing_ticks() -> None:
+    assert Planned(replace(PROCESSING, mode="off")).look(120_000) == []

@@ -11,7 +11,6 @@ import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,7 +19,6 @@ from deltalake import DeltaTable
 from include.traffic.generate import Plan, Traffic
 from include.traffic.records import EVENT, LATE, Record, Slice
 from spark_jobs.action_counts.model import ActionEvent
-from spark_jobs.runtime.broker import Broker
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.config import parse_config
 from spark_jobs.runtime.keyed import expire_until, fold
@@ -38,8 +36,6 @@ _TABLE = "action_counts"
 _IDLE_MS = 20_000
 # Long, so that it is known which records are repetitions: no id is forgotten while traffic is sent.
 _REMEMBERED_MS = 30 * 60_000
-# What a tick sets the clock ahead by: everything has ended then.
-_AHEAD = timedelta(hours=1)
 _EVER = 1 << 62
 
 
@@ -67,7 +63,6 @@ class Counted:
         self._launch = launch
         self._traffic = Traffic(plan)
         self._recorder = Recorder(launch.broker.bootstrap)
-        self._broker = Broker(launch.broker.bootstrap)
         self._sent_ms = int(time.time() * 1000)
         self._config = parse_config(launch.document(**self.changes), "test")
         self._truth = truth_about(self._config, self._sent_ms)
@@ -103,13 +98,11 @@ class Counted:
         self.sent = len(self._recorder.placed)
 
     def finish(self, driven: Driven) -> None:
-        """Set the clock ahead until all counts have ended, then begin new ones, and end those too."""
-        for number, slices in enumerate((iter(()), self._traffic.late()), 1):
+        """Wait until all counts have ended, then begin new ones, and wait for those too."""
+        for slices in (iter(()), self._traffic.late()):
             self.send(slices)
             driven.wait("all is counted", lambda status: status["consumed"] == self.sent)
-            ahead = datetime.now(UTC) + number * _AHEAD
-            self._broker.send_tick(self._launch.document()["tick_topic"], ahead.isoformat())
-            driven.wait("every count has ended", lambda status: status["state_rows"] == 0)
+            driven.wait("every count has ended", lambda status: self._are_final())
 
     def wrong(self) -> dict[str, Any]:
         """Rows that are not those of the batches' times, events that are not counted once, and counters."""
@@ -133,6 +126,9 @@ class Counted:
         """A row for each user."""
         return {table: len(rows) for table, rows in self._rows.items()}
 
+    def _are_final(self) -> bool:
+        return all(row["is_final"] for row in self._launch.rows(_TABLE))
+
     def _read(self) -> Iterator[Read]:
         """Every event and repetition, in the order in which the stream has read those of a partition."""
         checkpoint = Checkpoint(self._launch.checkpoint)
@@ -141,7 +137,7 @@ class Counted:
         ends: dict[int, list[int]] = defaultdict(list)
         times = []
         for plan in filter(None, plans):
-            times.append(max(plan.planned_ms, plan.watermark_ms))
+            times.append(max(plan.now_ms, plan.watermark_ms))
             for partition in range(self._launch.partitions):
                 ends[partition].append(plan.offsets.get(self._launch.topic, {}).get(partition, 0))
         parser = Parser(self._launch.stream.job.fields(self._config), self._config.bounds)

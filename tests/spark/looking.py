@@ -42,7 +42,6 @@ def ms(minute: int) -> int:
 def prepared(folder: Path, broker: RunningBroker, stream: Stream, **fields: Any) -> Launch:
     launch = Launch(folder, broker, f"inspect-{stream.name}", stream=stream, **fields)
     broker.create_topic(launch.topic, launch.partitions)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     return launch
 
 

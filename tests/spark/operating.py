@@ -19,7 +19,6 @@ def new_launch(tmp_path: Path, broker: RunningBroker, name: str) -> Launch:
     folder.mkdir()
     launch = Launch(folder, broker, name, partitions=2, stream=FRAUD_WATCH)
     broker.create_topic(launch.topic, launch.partitions)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     return launch
 
 

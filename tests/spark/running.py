@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.runtime import drain as draining
 from spark_jobs.runtime.broker import Broker
+from spark_jobs.runtime.broker_clock import BrokerClock
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.config import parse_config
 from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.lease import Lease, utc_now
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
-from spark_jobs.runtime.monitor import TopicMonitor
 from spark_jobs.runtime.native_query import NATIVE_CONF
 from spark_jobs.runtime.progress import Progress
 from spark_jobs.runtime.session import STREAM_CONF
@@ -21,7 +21,7 @@ from spark_jobs.runtime.stream_query import StreamQuery, session_conf
 from tests.spark.launches import Launch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
@@ -36,14 +36,13 @@ COUNTS = ("accepted", "dead", "late", "duplicates")
 
 
 class Running:
-    """A query under a lease. Only events tick; what a wall clock would say is said by `tick`.
+    """A query under a lease. Only events tick; what a clock would say is said by `tick`.
 
     Args:
         launch: Where it reads and writes.
         spark: The session.
         run_id: Name of this start.
-        wall_clock: What a tick of the wall clock says, and when one is due; only with ``tick`` among the
-            changes.
+        clock: The broker's time; None for that of the broker.
         changes: Changes to the launch's configuration.
     """
 
@@ -53,7 +52,7 @@ class Running:
         spark: SparkSession,
         run_id: str = "run-1",
         *,
-        wall_clock: Callable[[], datetime] = utc_now,
+        clock: BrokerClock | None = None,
         **changes: Any,
     ) -> None:
         config = parse_config(launch.document(run_id, **{"tick": _NO_TICKS, **changes}), "test")
@@ -74,40 +73,24 @@ class Running:
             spark.conf.set(name, value)
         keeper = LeaseKeeper(lease, 1000, utc_now)
         partitions = dict.fromkeys(config.topics, launch.partitions)
+        Broker(config.bootstrap_servers).ensure_tick_topic(config.tick_topic)
         self.stream = StreamQuery(spark, launch.stream.job, config, partitions, keeper)
         self.stream.create_tables()
+        if clock is not None:
+            self.stream.clock = clock
         self.query = self.stream.start()
         ledger = self.stream.ensure_ledger(str(self.query.id))
         self.progress = Progress(self.checkpoint, ledger, config.topics)
-        self._broker = Broker(config.bootstrap_servers)
-        self.monitor = TopicMonitor(
-            config=config,
-            broker=self._broker,
-            partitions=partitions,
-            position=lambda: self.progress.position,
-            alarms=self.stream.alarms,
-            publish=lambda **fields: None,
-            clock=wall_clock,
-            ticks=launch.stream.job.ticks,
-        )
 
     def settle(self) -> None:
-        """Process everything sent so far, then the tick that moves the watermark, if one is due."""
-        self.process()
-        self.query.processAllAvailable()
-
-    def process(self) -> None:
-        """Process everything sent so far, and send the tick that moves the watermark, if one is due."""
+        """Process everything sent so far, and the tick that moves the watermark, if one is due."""
         self.query.processAllAvailable()
         self.progress.poll(self.query)
-        self.monitor.look()
 
     def tick(self, watermark: datetime) -> None:
         """Move the watermark and nothing else."""
-        at = datetime.fromtimestamp(
-            watermark.timestamp() + self.config.watermark_delay_ms / 1000, watermark.tzinfo
-        )
-        self._broker.send_tick(self.config.tick_topic, at.isoformat())
+        at_ms = int(watermark.timestamp() * 1000) + self.config.watermark_delay_ms
+        self.stream.handover.tell(asked_ms=at_ms)
         self.query.processAllAvailable()
 
     def counted(self) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def test_killed_in_mid_batch_the_rows_have_the_time_of_its_plan(launch: Launch) 
     assert again == plan
     rows = launch.rows("action_counts")
     assert sorted(row["user_id"] for row in rows) == sorted(users)
-    read_at = datetime.fromtimestamp(plan.planned_ms / 1000, UTC)
+    read_at = datetime.fromtimestamp(plan.now_ms / 1000, UTC)
     assert {(row["action_count"], row["last_event_id"].split("-")[0]) for row in rows} == {(3, "buy")}
     assert {(row["first_action_at"], row["last_action_at"]) for row in rows} == {(read_at, read_at)}
 
@@ -118,4 +118,4 @@ def test_killed_in_mid_batch_the_rows_have_the_time_of_its_plan(launch: Launch) 
 def _planned_at(launch: Launch, batch: int) -> datetime:
     plan = Checkpoint(launch.checkpoint).planned(batch)
     assert plan is not None
-    return datetime.fromtimestamp(plan.planned_ms / 1000, UTC)
+    return datetime.fromtimestamp(plan.now_ms / 1000, UTC)

@@ -115,7 +115,6 @@ def test_the_rows_are_those_of_the_oracle_and_the_state_empties(
     topic = f"{folder.name}-{short.stream.name}"
     launch = Launch(folder, broker, topic, course.topic_partitions, stream=short.stream)
     broker.create_topic(launch.topic, launch.partitions)
-    broker.create_topic(launch.document()["tick_topic"], 1)
 
     counted = play(launch, spark, course, sent)
 

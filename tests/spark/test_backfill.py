@@ -53,7 +53,6 @@ def test_sessions_of_real_events(
     monkeypatch.setenv("STATEWARD_MASK_SECRET", SECRET)
     launch = Launch(tmp_path, broker, "user_events")
     broker.create_topic(launch.topic, launch.partitions)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     with running(launch, spark) as query:
         launch.send([*real_events(), (b"k", b"junk")])
         query.settle()
@@ -190,7 +189,6 @@ def test_devices_with_a_current_row_each_and_raw_events_that_are_cut_off(
     launch = Launch(tmp_path, broker, "backfill-devices", stream=life.stream)
     sent = send(life, seed=5, keys=120, events_per_key=12)
     broker.create_topic(launch.topic, launch.partitions)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     with running(launch, spark) as query:
         launch.send(sent.records)
         query.settle()

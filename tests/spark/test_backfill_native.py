@@ -43,7 +43,6 @@ def test_what_the_operators_have_written_is_recomputed(
     sent = send(native, seed=3, keys=40, events_per_key=12)
     late, _ = one(native, "late", START_MS + 50 * MINUTE_MS)
     broker.create_topic(launch.topic, launch.partitions)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     with running(launch, spark, allowed_lateness_ms=LATENESS_MS) as query:
         launch.send(sent.records)
         query.settle()

@@ -26,7 +26,6 @@ def test_the_tables_are_the_oracles_answer_and_the_state_empties(
     launch = Launch(tmp_path, broker, f"catalogue-{life.stream.name}", stream=life.stream)
     sent = send(life, seed=3, keys=150, events_per_key=12)
     broker.create_topic(launch.topic, launch.partitions)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     half = len(sent.records) // 2
     with running(launch, spark) as query:
         # In two parts, so that the watermark moves while states are open.

@@ -30,7 +30,6 @@ def test_rows_round_trips_and_commits_do_not_grow_with_the_events(
 ) -> None:
     launch = Launch(tmp_path, broker, "counted-work", partitions=PARTITIONS, buckets=BUCKETS)
     broker.create_topic(launch.topic, PARTITIONS)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     with running(launch, spark) as query:
         query.settle()
         before = _versions(launch)

@@ -100,7 +100,6 @@ def test_eager_emission(tmp_path: Path, broker: RunningBroker, spark: SparkSessi
     launch = Launch(tmp_path, broker, "fraud-eager", stream=FRAUD_WATCH)
     sent = payments(seed=2, accounts=100, ordered=100)
     broker.create_topic(launch.topic, launch.partitions)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     launch.send(sent.records)
     with running(launch, spark, emission="eager") as query:
         query.settle()

@@ -57,7 +57,6 @@ def test_the_tables_are_the_oracles_answer_and_the_state_empties(
     launch = Launch(tmp_path, broker, f"native-{native.stream.name}-{seed}", stream=native.stream)
     sent = send(native, seed, keys=20, events_per_key=10)
     broker.create_topic(launch.topic, launch.partitions)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     third = len(sent.records) // 3
     with running(launch, spark, **SETTINGS) as query:
         launch.send(sent.records[:third])

@@ -30,6 +30,7 @@ from tests.spark.launches import (
     Stream,
 )
 from tests.spark.running import running
+from tests.spark.set_clock import SetClock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,24 +86,24 @@ def test_timeouts_fire_within_two_triggers(
 ) -> None:
     launch = Launch(tmp_path, broker, f"quiet-{silence.stream.name}", stream=silence.stream)
     broker.create_topic(launch.topic, launch.partitions)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     launch.send(event(silence, f"key-{number}") for number in range(KEYS))
     lateness = timedelta(milliseconds=launch.document()["allowed_lateness_ms"])
-    now = START + lateness
+    clock = SetClock("", file=str(tmp_path / "now"))
+    clock.set(START + lateness)
     settings = {
         "tick": {"mode": "wall_clock", "interval_ms": 1000},
         "trigger_interval_ms": int(TRIGGER.total_seconds() * 1000),
     }
 
-    with running(launch, spark, wall_clock=lambda: now, **settings) as query:
+    with running(launch, spark, clock=clock, **settings) as query:
         query.settle()
-        now = START + silence.after + lateness - TRIGGER
+        clock.set(START + silence.after + lateness - TRIGGER)
         query.settle()
         assert fired(launch, silence) == 0
         assert query.state_rows() > 0
         before = query.checkpoint.last_committed()
 
-        now += TRIGGER
+        clock.set(START + silence.after + lateness)
         query.settle()
         assert query.checkpoint.last_committed() <= before + 2
         assert fired(launch, silence) == (KEYS if silence.table else 0)

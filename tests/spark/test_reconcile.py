@@ -63,7 +63,6 @@ def test_seeded_traffic_is_equal_and_one_altered_row_is_found(
     stream, table, identity, column = wrong
     launch = Launch(tmp_path, broker, f"reconcile-{stream.name}", stream=stream)
     broker.create_topic(launch.topic, launch.partitions)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     traced = Traced(launch, plan_for(stream))
     with running(launch, spark) as query:
         for part in traced.parts(3):

@@ -64,7 +64,6 @@ def test_repartitioned_twice_the_answer_is_exact(
     """
     launch = Launch(tmp_path, broker, "repartition", partitions=2, stream=USER_SESSIONS)
     broker.create_topic(launch.topic, launch.partitions)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     copies = [stamps(launch) for _ in runs(launch, spark, page_views())]
     assert came_back(*copies), "no copy was out of date, so that none had to be noticed"
 

@@ -45,7 +45,6 @@ def drained(tmp_path_factory: pytest.TempPathFactory, broker: RunningBroker, spa
     folder = tmp_path_factory.mktemp("drained")
     launch = Launch(folder, broker, "drained", partitions=2, stream=FRAUD_WATCH, buckets=8)
     broker.create_topic(launch.topic, launch.partitions)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     records = payments(seed=5, accounts=60).records
     with running(launch, spark) as query:
         for part in (records[: len(records) // 2], records[len(records) // 2 :]):

@@ -48,7 +48,6 @@ def test_after_the_longest_timeout_no_key_is_left(
 ) -> None:
     launch = Launch(tmp_path, broker, f"empties-{stream.name}", partitions=1, stream=stream)
     broker.create_topic(launch.topic, 1)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     # All at the same time, which is what the first watermark is then short of.
     launch.send([(b"k", json.dumps({**event, "event_time": START.isoformat()}).encode()) for event in events])
 

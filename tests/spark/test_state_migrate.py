@@ -61,7 +61,6 @@ def test_a_stream_lives_through_three_migrations(
     parts = sent_orders(seed=11, parts=4, each=150)
     launch = LateLaunch(tmp_path, broker, "orders", partitions=2, stream=stream_of(RELEASES["1"]))
     broker.create_topic(launch.topic, launch.partitions)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     keys: dict[str, int] = {}
     for number, (name, job) in enumerate(RELEASES.items()):
         launch.stream = stream_of(job)

@@ -39,7 +39,6 @@ def test_moved_up_and_down_the_answer_is_exact(
         tmp_path, broker, f"moved-{move.stream.name}", partitions=2, stream=move.stream, buckets=8
     )
     broker.create_topic(launch.topic, launch.partitions)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     story = move.story()
     third = len(story.records) // 3
     parts = (story.records[:third], story.records[third : 2 * third], story.records[2 * third :])

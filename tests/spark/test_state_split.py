@@ -65,7 +65,6 @@ def test_two_streams_go_on_where_one_was(
     for launch in (whole, odd):
         launch.folder.mkdir()
     broker.create_topic(whole.topic, whole.partitions)
-    broker.create_topic(whole.document()["tick_topic"], 1)
     jobs = {"orders": EVEN_RELEASE, ODD_ORDERS: ODD_RELEASE}
     monkeypatch.setattr(Context, "job_of", lambda context, stream: jobs[stream])
 

@@ -49,7 +49,6 @@ def test_a_stream_writes_what_was_known_in_advance(
 ) -> None:
     launch = Launch(tmp_path, broker, f"traffic-{stream.name}", stream=stream)
     broker.create_topic(launch.topic, launch.partitions)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     traced = Traced(launch, plan_for(stream))
     with running(launch, spark) as query:
         # In parts, so that the watermark moves while states are open.

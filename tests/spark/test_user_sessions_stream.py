@@ -28,7 +28,6 @@ NOW = datetime.now(UTC).replace(microsecond=0)
 def launch(tmp_path: Path, broker: RunningBroker, request: pytest.FixtureRequest) -> Launch:
     launch = Launch(tmp_path, broker, f"events-{request.node.name[:40].replace('[', '-')}", partitions=2)
     broker.create_topic(launch.topic, 2)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     return launch
 
 

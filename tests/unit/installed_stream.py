@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,9 +47,13 @@ class FakeKafka:
     def __init__(self, end: int = 100) -> None:
         self.begins = {"device_readings": {0: 0, 1: 0}, TICKS: {0: 0}}
         self.ends = {"device_readings": {0: end, 1: end}, TICKS: {0: 77}}
+        self.ids: dict[str, str] = {}
 
     def partitions(self, topic: str) -> int:
         return len(self.ends.get(topic, {}))
+
+    def describe(self, topics: Collection[str]) -> dict[str, tuple[str, int]]:
+        return {t: (self.ids.get(t, "1"), len(self.ends[t])) for t in topics if t in self.ends}
 
     def begin_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         return self.begins.get(topic, {})

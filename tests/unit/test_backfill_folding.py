@@ -37,7 +37,6 @@ RAW_SCHEMA = pa.schema(
     [
         ("partition", pa.int32()),
         ("offset", pa.int64()),
-        ("record_ms", pa.int64()),
         ("key", pa.binary()),
         ("value", pa.binary()),
     ]
@@ -79,7 +78,7 @@ def test_keys_of_another_stream_are_left_out() -> None:
 
 
 def batch(*values: bytes | None, key: bytes = b"k") -> pa.RecordBatch:
-    rows = [(0, offset, 1 << 40, key, found) for offset, found in enumerate(values)]
+    rows = [(0, offset, key, found) for offset, found in enumerate(values)]
     return pa.RecordBatch.from_pylist(
         [dict(zip(RAW_SCHEMA.names, row, strict=True)) for row in rows], schema=RAW_SCHEMA
     )

@@ -11,7 +11,6 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from spark_jobs.runtime.alarms import Alarms
 from spark_jobs.runtime.broker import Broker
 from spark_jobs.runtime.config import parse_config
 from spark_jobs.runtime.lag import LagTrend
@@ -85,10 +84,8 @@ def test_the_monitor_says_since_when_records_wait() -> None:
         broker=cast(Broker, Topic()),
         partitions={CONFIG["topic"]: 1},
         position=lambda: Position(3, {CONFIG["topic"]: {0: 5}}, 0),
-        alarms=Alarms(4, new=True),
         publish=lambda **fields: said.update(fields),
         clock=lambda: datetime(2026, 1, 1, tzinfo=UTC),
-        ticks=False,
     )
     monitor.look()
     assert said == {

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_jobs.runtime.checkpoint import Checkpoint
+from spark_jobs.runtime.checkpoint import Checkpoint, PlannedBatch
 from spark_jobs.runtime.event_rows import EventLoad, EventRows, to_decimal
 from spark_jobs.runtime.rows import decode_rows
 from spark_jobs.runtime.validation import EVENT_TIME, TICK_KEY, Bounds, Field
@@ -57,16 +57,20 @@ class Message:
     def timestamp(self) -> tuple[int, int]:
         return 1, W
 
+    def __len__(self) -> int:
+        return len(self.content or b"")
+
 
 def record(event_id: str, ms: int, **changes: Any) -> bytes:
     at = datetime.fromtimestamp((W + ms) / 1000, UTC).isoformat(timespec="milliseconds")
     return json.dumps({"event_id": event_id, "user": "u", "event_time": at, **changes}).encode()
 
 
-def rows_of(*messages: Message, ticks: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    load = EventLoad(SORTER, W)
+def rows_of(*messages: Message, ticks: tuple[int, ...] = ()) -> list[dict[str, Any]]:
+    load = EventLoad(SORTER, PlannedBatch(7, {}, W, W))
     load.take(messages)  # type: ignore[arg-type]
-    load.take_ticks(Message(json.dumps({"tick": tick}).encode()) for tick in ticks)  # type: ignore[misc]
+    for tick_ms in ticks:
+        load.tick(tick_ms)
     found: Iterator[pa.RecordBatch] = load.rows()
     return [row for batch in found for row in batch.to_pylist()]
 
@@ -90,7 +94,7 @@ def test_an_event_at_the_watermark_is_a_row_and_one_before_it_is_on_file() -> No
     assert (size, late["event_id"], late["partition"], late["offset"]) == (1, "late", 2, 8)
     assert late["watermark"] == datetime(2026, 1, 1, tzinfo=UTC)
     assert json.loads(late["value"])["event_id"] == "late"
-    assert {row["_partition"]: row["_newest_ms"] for row in rows if row["_newest_ms"]} == {1: W, 2: W - 1}
+    assert json.loads(settled(rows)["counts"][1])["times"]["newest"] == {"1": W, "2": W - 1}
 
 
 def test_counts_take_every_event_on_time_for_a_duplicate_at_first() -> None:
@@ -99,13 +103,15 @@ def test_counts_take_every_event_on_time_for_a_duplicate_at_first() -> None:
         Message(record("1", 5)), Message(record("1", 5)), Message(b"junk"), Message(record("2", -5)), tick
     )
     counts = json.loads(settled(rows)["counts"][1])
+    times = counts.pop("times")
+    assert (times["records"], times["ended"]) == (5, {"0": [0, W]})
     assert counts == {"dead": 1, "late": 1, "tick_records": 1, "duplicates": 2, "watermark_ms": W}
     size, data = settled(rows)["dead_letters"]
     assert (size, decode_rows(data).to_pylist()[0]["value"]) == (1, b"junk")
 
 
 def test_ticks_are_rows_of_their_own() -> None:
-    rows = rows_of(ticks=("2026-01-01T00:00:01+00:00",))
+    rows = rows_of(ticks=(W + 1000,))
     assert [row["_tick_ts"] for row in rows] == [datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC)]
     assert rows[0]["event_time"] is None
 

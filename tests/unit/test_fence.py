@@ -53,6 +53,7 @@ def sink_of(installed: Installed, check: Callable[[], int]) -> BatchSink:
         ledger=Ledger(installed.config.tables["batch_counts"], STREAM, query_id),
         check_lease=check,
         note_timers=lambda timers: None,
+        note_times=lambda times: None,
         checkpoint_uri=installed.generation.uri,
     )
 

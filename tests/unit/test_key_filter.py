@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spark_jobs.runtime.checkpoint import PlannedBatch
 from spark_jobs.runtime.config import Config, parse_config
 from spark_jobs.runtime.key_filter import KeyFilter, takes
-from spark_jobs.runtime.lanes import LANE_EVENT, LANE_OTHER
+from spark_jobs.runtime.lanes import LANE_EVENT, LANE_OTHER, LANE_TIMES
 from spark_jobs.runtime.pack import PackedLoad
 from spark_jobs.runtime.source import packer_of
 from spark_jobs.user_sessions.declaration import JOB
@@ -73,6 +73,9 @@ class Message:
     def timestamp(self) -> tuple[int, int]:
         return 1, 1_800_000_000_000
 
+    def __len__(self) -> int:
+        return len(self._value)
+
 
 def is_even(key: str) -> bool:
     return int(key) % 2 == 0
@@ -82,7 +85,7 @@ def is_even(key: str) -> bool:
 def test_events_of_other_streams_are_counted_and_move_time_on(rest: bool) -> None:
     config = replace(parse_config(CONFIG, "test"), logic={"gap_ms": 1, "max_gap_ms": 1})
     job = replace(JOB, only=(KeyFilter("even users", is_even, rest),))
-    load = PackedLoad(packer_of(cast(Config, config), job), PlannedBatch(7, {}, 0, 0))
+    load = PackedLoad(packer_of(cast(Config, config), job), PlannedBatch(7, {}, 0, 1_800_000_000_000))
     messages: list[Any] = [Message(number, str(number), number) for number in range(10)]
     load.take([*messages, Message(10, "10", 0, good=False)])
     rows = [row for batch in load.rows() for row in batch.to_pylist()]
@@ -91,6 +94,6 @@ def test_events_of_other_streams_are_counted_and_move_time_on(rest: bool) -> Non
         lane: sum(row["records"] for row in rows if row["lane"] == lane) for lane in (LANE_EVENT, LANE_OTHER)
     }
     assert found == {LANE_EVENT: 5, LANE_OTHER: 5}
-    newest = {row["partition"]: row["newest_ms"] for row in rows if row["newest_ms"] is not None}
-    minutes = {partition: at // 60_000 % 60 for partition, at in newest.items()}
-    assert minutes == {0: 8, 1: 9}, "a stream waits for the events of all keys, as one that had them would"
+    [times] = [json.loads(row["payload"]) for row in rows if row["lane"] == LANE_TIMES]
+    minutes = {partition: at // 60_000 % 60 for partition, at in times["newest"].items()}
+    assert minutes == {"0": 8, "1": 9}, "a stream waits for the events of all keys"

@@ -142,7 +142,8 @@ def test_details_say_what_was_expected_and_found() -> None:
     )
     assert PARSER.parse(encoded(event_time="2026-01-01T02:00:00Z"), RECORD) == (
         Reason.EVENT_TIME_IN_FUTURE,
-        "event_time 2026-01-01T02:00:00Z is more than 3600000 ms after 2026-01-01T00:00:00+00:00",
+        "event_time 2026-01-01T02:00:00Z is more than 3600000 ms after 2026-01-01T00:00:00+00:00, "
+        "when it was read",
     )
 
 

@@ -64,6 +64,7 @@ def start(folder: Path) -> Callable[[Batch, int], None]:
             ledger=Ledger(f"file://{folder}/batch_counts", "visits", "g1"),
             check_lease=lambda: 5,
             note_timers=lambda timers: None,
+            note_times=lambda times: None,
             checkpoint_uri=checkpoint,
         )
         sink(rows, batch_id)  # type: ignore[arg-type]

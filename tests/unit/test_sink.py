@@ -29,6 +29,7 @@ from spark_jobs.runtime.tables import (
     Table,
     arrow_schema,
 )
+from spark_jobs.runtime.times import Times
 
 VISITS = Table(
     "visits",
@@ -72,6 +73,7 @@ class Sinks:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.timers: dict[int, int | None] = {}
+        self.times: list[Times | None] = []
         for table in (VISITS, ALERTS, *SHARED_TABLES):
             table.create(self.uri(table))
 
@@ -88,6 +90,7 @@ class Sinks:
             check_lease=check_lease,
             note_timers=self.timers.update,
             checkpoint_uri=f"file://{self._folder}",
+            note_times=self.times.append,
         )
 
     def rows(self, table: Table) -> list[dict[str, Any]]:
@@ -210,6 +213,7 @@ def test_an_upsert_that_a_compaction_has_overtaken_is_done_again(
         check_lease=lambda: 5,
         note_timers=lambda timers: None,
         checkpoint_uri=f"file://{tmp_path}",
+        note_times=lambda times: None,
     )
     for batch, user in enumerate("abc"):
         sink(Batch(part(current, (user, *VISIT[1:]))), batch)  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ from spark_jobs.raw_events.declaration import JOB as RAW_EVENTS
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.ledger import Ledger
+from spark_jobs.runtime.plan import plan_from_json
 from spark_jobs.runtime.progress import Progress
 from spark_jobs.state.answer import Answer
 from spark_jobs.state.context import Context
@@ -95,7 +96,8 @@ def test_it_goes_on_after_what_is_lost_with_every_state_as_it_was(installed: Ins
     planned, was = checkpoint.planned(2), Checkpoint(f"file://{old}").planned(2)
     assert planned is not None
     assert was is not None
-    assert planned == replace(was, offsets={TOPIC: {0: 35, 1: 9}, TICKS: {0: 3}})
+    offsets = {TOPIC: {0: 35, 1: 9}, TICKS: {0: 3}}
+    assert planned == replace(was, offsets=offsets, plan=replace(was.plan, offsets=offsets))
 
     after = files(installed.path)
     changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
@@ -142,13 +144,26 @@ def skip_again(installed: Installed) -> Answer:
 def test_a_topic_that_was_made_anew_is_read_from_its_begin(installed: Installed) -> None:
     installed.kafka.begins[TOPIC] = {0: 0, 1: 0}
     installed.kafka.ends[TOPIC] = {0: 7, 1: 12}
-    del installed.kafka.ends[TICKS], installed.kafka.begins[TICKS]
     done = skipped(installed)
     assert done.listings[0].rows == [(TOPIC, 0, 30, 0, None, None)]
     assert "how many records were lost is not known" in done.lines[1]
     planned = installed.checkpoint.planned(2)
     assert planned is not None
-    assert planned.offsets == {TOPIC: {0: 0, 1: 9}, TICKS: {0: 0}}
+    assert planned.offsets == {TOPIC: {0: 0, 1: 9}, TICKS: {0: 3}}
+
+
+def test_a_topic_that_was_made_anew_and_is_longer_already_is_read_from_its_begin(
+    installed: Installed,
+) -> None:
+    file = installed.path / "offsets" / "2"
+    *head, line = file.read_text().splitlines()
+    plan = replace(plan_from_json(json.loads(line)), ids={TOPIC: "an id of before"})
+    file.write_text("\n".join([*head, json.dumps(plan.to_json())]))
+    done = skipped(installed)
+    assert done.listings[0].rows == [(TOPIC, 0, 30, 35, None, None), (TOPIC, 1, 9, 4, None, None)]
+    planned = installed.checkpoint.planned(2)
+    assert planned is not None
+    assert (planned.offsets[TOPIC], planned.plan.ids) == ({0: 35, 1: 4}, {})
 
 
 def test_of_landed_rows_two_topics_of_one_name_are_not_mixed(

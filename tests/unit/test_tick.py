@@ -2,108 +2,130 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.runtime.broker import LastRecord
-from spark_jobs.runtime.status import iso_ms
-from spark_jobs.runtime.tick import REPLAY_DISTANCE_MS, TopicView, next_tick
-from spark_jobs.runtime.validation import TICK_KEY
+from spark_jobs.runtime.alarms import DueTimes
+from spark_jobs.runtime.plan import Plan
+from spark_jobs.runtime.tick import REPLAY_DISTANCE_MS, TickRule, View, next_plan
+from spark_jobs.runtime.times import Times
 
 NOW = 1_800_000_000_000
 LATENESS = 60_000
+HOUR = 3_600_000
+RULES = {mode: TickRule(mode, 5000, 1000, LATENESS) for mode in ("auto", "wall_clock", "record", "off")}
 
 
-def end_of_replay(time_ms: int, written_ms: int = NOW) -> LastRecord:
-    return LastRecord(TICK_KEY.encode(), json.dumps({"tick": iso_ms(time_ms)}).encode(), written_ms)
+def tick(mode: str, view: View, plan: Plan, now_ms: int = NOW) -> int | None:
+    found = next_plan(RULES[mode], plan, view, now_ms)
+    return found.tick_ms if found.ticks else None
 
 
-def plain(written_ms: int = NOW) -> LastRecord:
-    return LastRecord(b"k", b"{}", written_ms)
+def quiet(**changes: Any) -> View:
+    known: dict[str, Any] = {"begin": {0: 5, 1: 7}, "ends": {0: 5, 1: 7}}
+    return View(**{**known, **changes})
 
 
-def view(**changes: Any) -> TopicView:
-    known: dict[str, Any] = {
-        "committed": {0: 5, 1: 7},
-        "ends": {0: 5, 1: 7},
-        "newest": {0: plain(), 1: plain()},
-        "seen_ms": {},
-        "watermark_ms": NOW - 10 * LATENESS,
-        "lateness_ms": LATENESS,
-        "max_ahead_ms": 3_600_000,
-    }
-    return TopicView(**{**known, **changes})
+BEGUN = Plan({}, tick_ms=NOW - 10 * LATENESS)
 
 
-def test_a_live_topic_ticks_by_the_wall_clock() -> None:
-    assert next_tick("auto", view(), NOW) == NOW
-    assert next_tick("wall_clock", view(newest={}), NOW) == NOW
+def test_a_live_topic_ticks_by_the_brokers_time() -> None:
+    assert tick("auto", quiet(), BEGUN) == NOW
+    assert tick("wall_clock", quiet(), BEGUN) == NOW
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("view", "plan"),
     [
-        {"committed": {0: 5, 1: 6}},
-        {"committed": {0: 5}},
-        {"watermark_ms": 0},
-        {"watermark_ms": NOW - LATENESS},
-        {"committed": {0: 5, 1: 6}, "seen_ms": {0: NOW}},
+        ({"begin": {0: 5, 1: 6}}, BEGUN),
+        ({"begin": {0: 5}}, BEGUN),
+        ({}, Plan({})),
+        ({}, replace(BEGUN, tick_ms=NOW)),
+        ({"begin": {0: 5, 1: 6}, "unread": frozenset({1})}, replace(BEGUN, newest={0: NOW})),
+        ({"due": DueTimes((), known=True)}, replace(BEGUN, clock_ms=NOW - 59_999)),
+        ({}, replace(BEGUN, clock_ms=NOW - 4999)),
     ],
-    ids=["a record waits", "a partition is unread", "no event yet", "nothing to advance", "slow one unseen"],
+    ids=[
+        "a record waits",
+        "a partition is unread",
+        "no event yet",
+        "nothing to advance",
+        "slow one unseen",
+        "nothing is due",
+        "it has ticked just now",
+    ],
 )
-def test_no_tick_is_due(changes: dict[str, Any]) -> None:
-    assert next_tick("wall_clock", view(**changes), NOW) is None
+def test_no_tick_is_due(view: dict[str, Any], plan: Plan) -> None:
+    assert tick("wall_clock", quiet(**view), plan) is None
 
 
-def test_a_replay_does_not_tick_by_the_wall_clock() -> None:
-    at_limit = NOW - LATENESS - REPLAY_DISTANCE_MS
+def test_a_replay_does_not_tick_by_the_clock_and_silence_is_none() -> None:
+    came = Times(newest={0: NOW - 9 * HOUR}, lag_ms=REPLAY_DISTANCE_MS + 1)
+    before = replace(BEGUN, tick_ms=NOW - 9 * HOUR)
+    found = next_plan(RULES["auto"], before, quiet(times=came), NOW)
+    assert (found.replay, found.ticks) == (True, False)
+    assert next_plan(RULES["auto"], found, quiet(), NOW + HOUR).ticks is False, "it is kept"
 
-    assert next_tick("auto", view(watermark_ms=at_limit), NOW) == NOW
-    assert next_tick("auto", view(watermark_ms=at_limit - 1), NOW) is None
+    live = Times(newest={0: NOW - 1000}, lag_ms=1000)
+    found = next_plan(RULES["auto"], found, quiet(times=live), NOW)
+    assert found.replay is False
+    later = next_plan(RULES["auto"], found, quiet(), NOW + 3 * HOUR)
+    assert (later.tick_ms, later.replay) == (NOW + 3 * HOUR, False), "three silent hours are no replay"
 
 
 def test_a_replay_ends_with_the_earliest_of_the_partitions_times() -> None:
     old = 1_000_000_000_000
-    ended = {0: end_of_replay(old + 2000), 1: end_of_replay(old + 1000)}
-    seen = view(watermark_ms=old - LATENESS, newest=ended)
+    ended = Times(ended={0: (4, old + 2000), 1: (6, old + 1000)})
+    plan = Plan({}, tick_ms=old, replay=True)
 
-    assert next_tick("auto", seen, NOW) == old + 1000
-    assert next_tick("record", seen, NOW) == old + 1000
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        plain(),
-        None,
-        LastRecord(TICK_KEY.encode(), b"not json", NOW),
-        LastRecord(TICK_KEY.encode(), b'{"tick": "2020-01-01T00:00:00"}', NOW),
-        LastRecord(TICK_KEY.encode(), None, NOW),
-    ],
-    ids=["an event", "an empty partition", "malformed", "no zone", "no value"],
-)
-def test_every_partition_has_to_end_with_a_tick(other: LastRecord | None) -> None:
-    newest = {0: end_of_replay(NOW), **({} if other is None else {1: other})}
-
-    assert next_tick("record", view(newest=newest), NOW) is None
+    assert tick("auto", quiet(times=ended), plan) == old + 1000
+    assert tick("record", quiet(times=ended), plan) == old + 1000
 
 
-def test_a_recorded_tick_cannot_carry_the_watermark_far_ahead_of_its_record() -> None:
-    far = end_of_replay(4_000_000_000_000, written_ms=NOW)
+@pytest.mark.parametrize("ended", [{0: (4, NOW)}, {0: (4, NOW), 1: (5, NOW)}], ids=["one", "not the last"])
+def test_every_partition_has_to_end_with_a_tick(ended: dict[int, tuple[int, int]]) -> None:
+    assert tick("record", quiet(times=Times(ended=ended)), BEGUN) is None
 
-    assert next_tick("record", view(newest={0: far, 1: far}), NOW) == NOW + 3_600_000
+
+def test_ends_of_a_replay_that_come_in_several_batches_count_together() -> None:
+    first = next_plan(RULES["record"], BEGUN, quiet(times=Times(ended={0: (4, NOW - 5)})), NOW)
+    assert not first.ticks
+    assert tick("record", quiet(times=Times(ended={1: (6, NOW - 7)})), first) == NOW - 7
+
+
+def test_no_tick_passes_the_brokers_time() -> None:
+    far = Times(ended={0: (4, NOW + 9 * HOUR), 1: (6, NOW + 9 * HOUR)})
+    assert tick("record", quiet(times=far), BEGUN) == NOW
+
+
+def test_an_event_that_is_ahead_moves_nobody_until_its_time_comes() -> None:
+    ahead = Times(newest={1: NOW - 1000}, ahead={0: (NOW + 59 * 60_000,)})
+    found = next_plan(RULES["off"], BEGUN, quiet(times=ahead), NOW)
+    assert (found.tick_ms, found.ahead) == (NOW - 1000, {0: (NOW + 59 * 60_000,)})
+    found = next_plan(RULES["off"], found, quiet(), NOW + 58 * 60_000)
+    assert not found.ticks
+    found = next_plan(RULES["off"], found, quiet(), NOW + 59 * 60_000)
+    assert (found.tick_ms, found.ahead) == (NOW + 59 * 60_000, {})
+
+
+def test_a_partition_of_nothing_but_dead_letters_holds_nobody_back() -> None:
+    """Records of it wait at every look."""
+    dead = Times(newest={0: NOW - 1000}, silent=frozenset({1}))
+    view = quiet(begin={0: 5, 1: 3}, times=dead)
+    assert tick("off", view, replace(BEGUN, newest={1: NOW - 9 * HOUR})) == NOW - 1000
+    assert tick("auto", view, BEGUN) == NOW, "time goes on although it is never silent"
 
 
 def test_while_records_wait_the_slowest_partition_leads() -> None:
-    seen = {0: NOW - 5 * LATENESS, 1: NOW - 3 * LATENESS}
+    plan = replace(BEGUN, newest={0: NOW - 5 * LATENESS, 1: NOW - 3 * LATENESS})
 
-    assert next_tick("off", view(committed={0: 4, 1: 6}, seen_ms=seen), NOW) == seen[0]
-    assert next_tick("off", view(committed={0: 5, 1: 6}, seen_ms=seen), NOW) == seen[1]
-    assert next_tick("off", view(seen_ms=seen), NOW) == seen[1]
+    assert tick("off", quiet(begin={0: 4, 1: 6}), plan) == plan.newest[0]
+    assert tick("off", quiet(begin={0: 5, 1: 6}), plan) == plan.newest[1]
+    assert tick("off", quiet(), plan) == plan.newest[1]
 
 
 @settings(max_examples=200, deadline=None)
@@ -118,28 +140,22 @@ def test_no_event_is_late_however_a_backlog_is_cut(data: st.DataObject) -> None:
         for p in range(3)
     }
     ends = {p: len(times) for p, times in partitions.items()}
-    committed, seen, watermark = dict.fromkeys(partitions, 0), dict[int, int](), 0
-    while committed != ends:
+    begin, newest, watermark, plan = dict.fromkeys(partitions, 0), dict[int, int](), 0, Plan({})
+    while begin != ends:
         for p, times in partitions.items():
-            upto = data.draw(st.integers(committed[p], ends[p]))
-            for time_ms in times[committed[p] : upto]:
+            upto = data.draw(st.integers(begin[p], ends[p]))
+            for time_ms in times[begin[p] : upto]:
                 assert time_ms >= watermark
-                seen[p] = max(time_ms, seen.get(p, 0))
-            committed[p] = upto
-        state = view(committed=committed, ends=ends, seen_ms=seen, watermark_ms=watermark, newest={})
-        tick = next_tick("off", state, NOW)
-        watermark = watermark if tick is None else tick - LATENESS
+                newest[p] = max(time_ms, newest.get(p, 0))
+            begin[p] = upto
+        unread = frozenset(p for p in partitions if not begin[p])
+        view = View(dict(begin), ends, unread, Times(newest=newest))
+        plan = next_plan(RULES["off"], plan, view, NOW + HOUR)
+        watermark = 0 if plan.tick_ms is None else plan.tick_ms - LATENESS
 
     largest = max((time_ms for times in partitions.values() for time_ms in times), default=None)
     assert watermark == (0 if largest is None else largest - LATENESS)
 
 
-def test_in_processing_time_the_wall_clock_ticks_whatever_the_topic_does() -> None:
-    known = {"lateness_ms": 0, "newest": {}}
-    assert next_tick("processing", view(committed={0: 4}, **known), NOW) == NOW
-    assert next_tick("processing", view(watermark_ms=0, **known), NOW) == NOW
-    assert next_tick("processing", view(watermark_ms=NOW, **known), NOW) is None
-
-
 def test_ticks_can_be_off() -> None:
-    assert next_tick("off", view(), NOW) is None
+    assert tick("off", quiet(), BEGUN) is None

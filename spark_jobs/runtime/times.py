@@ -1,0 +1,224 @@
+"""How far the events have got, partition by partition: seen by tasks, put together by batch. Pure.
+
+An event moves the watermark to its own time, but not beyond the time at which its record was stamped, and
+not beyond the broker's. One that is ahead of the broker's time moves nothing until that time has come.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+Ahead = Mapping[int, tuple[int, ...]]
+"""Event times (ms) per partition that the broker's time had not reached."""
+
+# Events ahead are kept by the minute, the largest of each: at most `max_ahead` over a minute of them.
+_SLOT_MS = 60_000
+_APPEND_TIME = 2  # confluent_kafka.TIMESTAMP_LOG_APPEND_TIME
+NEVER = -(1 << 63)
+"""Before every time."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """What some records say about time. Times are milliseconds since 1970 UTC.
+
+    Attributes:
+        newest: How far the events of each partition have got.
+        ahead: Times of events ahead of the broker's, the largest of each minute.
+        lag_ms: By how much the freshest event was behind its arrival; None without an event.
+        ended: Per partition the offset of the last end-of-replay record, and its time.
+        silent: Partitions that were read, and had no event that counts.
+        append_time: Whether the broker stamps the records; None where there was none.
+        records: How many there were.
+        size: Their bytes.
+    """
+
+    newest: Mapping[int, int] = field(default_factory=dict)
+    ahead: Ahead = field(default_factory=dict)
+    lag_ms: int | None = None
+    ended: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    silent: frozenset[int] = frozenset()
+    append_time: bool | None = None
+    records: int = 0
+    size: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {
+            "newest": {str(p): at for p, at in self.newest.items()},
+            "ahead": {str(p): list(times) for p, times in self.ahead.items()},
+            "lag_ms": self.lag_ms,
+            "ended": {str(p): list(end) for p, end in self.ended.items()},
+            "silent": sorted(self.silent),
+            "append_time": self.append_time,
+            "records": self.records,
+            "size": self.size,
+        }
+
+
+def times_from_json(document: Mapping[str, Any]) -> Times:
+    """From the object of `Times.to_json`."""
+    return Times(
+        newest={int(p): int(at) for p, at in document["newest"].items()},
+        ahead=ahead_from_json(document["ahead"]),
+        lag_ms=document["lag_ms"],
+        ended=ended_from_json(document["ended"]),
+        silent=frozenset(document["silent"]),
+        append_time=document["append_time"],
+        records=int(document["records"]),
+        size=int(document["size"]),
+    )
+
+
+def ahead_from_json(document: Mapping[str, Iterable[int]]) -> Ahead:
+    """Event times by partition."""
+    return {int(p): tuple(times) for p, times in document.items()}
+
+
+def ended_from_json(document: Mapping[str, Sequence[int]]) -> dict[int, tuple[int, int]]:
+    """Offset and time of an end-of-replay record by partition."""
+    return {int(p): (int(offset), int(at_ms)) for p, (offset, at_ms) in document.items()}
+
+
+def together(parts: Iterable[Times]) -> Times:
+    """What the tasks of one batch have seen."""
+    found = list(parts)
+    newest = latest(*(one.newest for one in found))
+    lags = [one.lag_ms for one in found if one.lag_ms is not None]
+    stamps = [one.append_time for one in found if one.append_time is not None]
+    return Times(
+        newest=newest,
+        ahead=both_ahead(*(one.ahead for one in found)),
+        lag_ms=min(lags, default=None),
+        ended=last_ends(*(one.ended for one in found)),
+        silent=frozenset[int]().union(*(one.silent for one in found)) - newest.keys(),
+        append_time=all(stamps) if stamps else None,
+        records=sum(one.records for one in found),
+        size=sum(one.size for one in found),
+    )
+
+
+def latest(*maps: Mapping[int, int]) -> dict[int, int]:
+    """The largest time of each partition."""
+    found: dict[int, int] = {}
+    for one in maps:
+        for partition, at_ms in one.items():
+            found[partition] = max(at_ms, found.get(partition, at_ms))
+    return found
+
+
+def last_ends(*maps: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """The last end-of-replay record of each partition."""
+    found: dict[int, tuple[int, int]] = {}
+    for one in maps:
+        for partition, end in one.items():
+            found[partition] = max(end, found.get(partition, end))
+    return found
+
+
+def both_ahead(*maps: Ahead) -> dict[int, tuple[int, ...]]:
+    """The largest time of each partition and minute."""
+    slots: dict[int, dict[int, int]] = defaultdict(dict)
+    for one in maps:
+        for partition, times in one.items():
+            for at_ms in times:
+                slot = at_ms // _SLOT_MS
+                slots[partition][slot] = max(at_ms, slots[partition].get(slot, at_ms))
+    return {partition: tuple(sorted(times.values())) for partition, times in slots.items()}
+
+
+def come(ahead: Ahead, now_ms: int) -> tuple[dict[int, int], dict[int, tuple[int, ...]]]:
+    """Which of the times ahead have come, the largest per partition, and those that have not."""
+    now: dict[int, int] = {}
+    later: dict[int, tuple[int, ...]] = {}
+    for partition, times in ahead.items():
+        if reached := [at_ms for at_ms in times if at_ms <= now_ms]:
+            now[partition] = max(reached)
+        if waiting := tuple(at_ms for at_ms in times if at_ms > now_ms):
+            later[partition] = waiting
+    return now, later
+
+
+class Watch:
+    """Notes what the records of one task say about time.
+
+    Args:
+        now_ms: The broker's time when the batch was planned.
+        not_before_ms: Stamps before it are not times at all.
+
+    Attributes:
+        newest: How far the events of each partition have got; of no interest is an event that is not beyond.
+    """
+
+    def __init__(self, now_ms: int, not_before_ms: int) -> None:
+        self.now_ms = now_ms
+        self.newest: dict[int, int] = {}
+        self._not_before_ms = not_before_ms
+        self._ahead: dict[int, dict[int, int]] = defaultdict(dict)
+        self._lag_ms: int | None = None
+        self._ended: dict[int, tuple[int, int]] = {}
+        self._append_time: bool | None = None
+        self._read: set[int] = set()
+        self._records = self._size = 0
+
+    def read(self, partitions: Iterable[int]) -> None:
+        """Note that these partitions are read, whatever is in them."""
+        self._read.update(partitions)
+
+    def records(self, messages: Sequence[Message]) -> None:
+        """Note some records, whatever is in them."""
+        if messages:
+            self._append_time = messages[0].timestamp()[0] == _APPEND_TIME
+            self._records += len(messages)
+            self._size += sum(map(len, messages))
+
+    def event(self, partition: int, event_ms: int, record_ms: int) -> None:
+        """Note the time of an event that is beyond `newest`, and the stamp of its record."""
+        if event_ms > self.now_ms:
+            slot = event_ms // _SLOT_MS
+            slots = self._ahead[partition]
+            slots[slot] = max(event_ms, slots.get(slot, event_ms))
+            return
+        # It was ahead of the broker's time, or of its producer's, when it was written.
+        reached_ms = record_ms if self._not_before_ms <= record_ms < event_ms else event_ms
+        if reached_ms <= self.newest.get(partition, NEVER):
+            return
+        self.newest[partition] = reached_ms
+        lag_ms = (record_ms if self._append_time else self.now_ms) - reached_ms
+        if self._lag_ms is None or lag_ms < self._lag_ms:
+            self._lag_ms = lag_ms
+
+    def end_of_replay(self, partition: int, offset: int, value: bytes | None) -> None:
+        """Note an end-of-replay record; one that cannot be read says nothing."""
+        at_ms = _end_time(value)
+        if at_ms is not None:
+            self._ended[partition] = (offset, at_ms)
+
+    def times(self) -> Times:
+        """All of it."""
+        return Times(
+            newest=dict(self.newest),
+            ahead={p: tuple(sorted(slots.values())) for p, slots in self._ahead.items()},
+            lag_ms=self._lag_ms,
+            ended=dict(self._ended),
+            silent=frozenset(self._read - self.newest.keys()),
+            append_time=self._append_time,
+            records=self._records,
+            size=self._size,
+        )
+
+
+def _end_time(value: bytes | None) -> int | None:
+    try:
+        moment = datetime.fromisoformat(json.loads(value or b"null")["tick"])
+    except (ValueError, KeyError, TypeError):
+        return None
+    return None if moment.tzinfo is None else int(moment.timestamp() * 1000)

@@ -1,0 +1,23 @@
+"""A broker's time that a test sets, also for the process that plans batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from spark_jobs.runtime.broker import Broker
+from spark_jobs.runtime.broker_clock import BrokerClock
+
+
+@dataclass
+class SetClock(BrokerClock):
+    """Stands still; `file` has the time."""
+
+    file: str = ""
+
+    def set(self, now: datetime) -> None:
+        Path(self.file).write_text(str(int(now.timestamp() * 1000)))
+
+    def now_ms(self, broker: Broker) -> int:
+        return int(Path(self.file).read_text())
