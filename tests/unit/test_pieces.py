@@ -16,7 +16,7 @@ from spark_jobs.runtime.outcome import Outcome
 from spark_jobs.runtime.pack import PackedLoad, Packer
 from spark_jobs.runtime.rows import decode_rows, encode_pieces
 from spark_jobs.runtime.tables import DEAD_LETTERS
-from tests.unit.test_event_rows import SORTER, Message, record
+from tests.unit.test_event_rows import SORTER, Message, W, record
 
 PIECE = 2000
 GARBAGE = b"\xff" * 300
@@ -65,7 +65,7 @@ def test_dead_letters_and_events_leave_the_reader_in_pieces() -> None:
         topic="t",
         checkpoint_uri="",
     )
-    batches = packed(lambda: PackedLoad(packer, PlannedBatch(0, {}, 0, 0)))
+    batches = packed(lambda: PackedLoad(packer, PlannedBatch(0, {}, 0, W)))
 
     assert all(batch.nbytes < 2 * PIECE + 4000 for batch in batches)
     found = [row for batch in batches for row in batch.to_pylist()]
@@ -78,7 +78,7 @@ def test_dead_letters_and_events_leave_the_reader_in_pieces() -> None:
 
 
 def test_dead_letters_of_a_stream_on_sparks_operators_too() -> None:
-    batches = packed(lambda: EventLoad(SORTER, 0))
+    batches = packed(lambda: EventLoad(SORTER, PlannedBatch(0, {}, 0, W)))
 
     settled = [row for batch in batches for row in batch.to_pylist() if row["_kind"] == "dead_letters"]
     assert len(settled) > 5
