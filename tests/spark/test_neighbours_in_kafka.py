@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-AUTO = {"mode": "auto", "interval_ms": 500}
+# Seldom enough for a query to have processed everything in between.
+AUTO = {"mode": "auto", "interval_ms": 60_000}
 YEAR = timedelta(days=365)
 
 
@@ -102,8 +103,8 @@ def test_partitions_that_are_added_are_read_and_counted_as_lag(
         admin.create_partitions([NewPartitions(launch.topic, 3)])[launch.topic].result(30)
         broker = Broker(launch.broker.bootstrap)
         wait_until(lambda: broker.partitions(launch.topic) == 3, 30, lambda: "the partitions are there")
-        late = now - timedelta(seconds=110)
-        send(launch, 2, [event(f"n{number}", "u", late) for number in range(5)], now)
+        before = datetime.now(UTC) - timedelta(seconds=30)
+        send(launch, 2, [event(f"n{number}", "u", before) for number in range(5)], now)
         wait_until(
             lambda: (query.settle(), query.counted()["accepted"] == 6)[1],
             60,
