@@ -17,7 +17,10 @@ class SetClock(BrokerClock):
     file: str = ""
 
     def set(self, now: datetime) -> None:
-        Path(self.file).write_text(str(int(now.timestamp() * 1000)))
+        # In one step: the other process may read at any moment.
+        new = Path(f"{self.file}.new")
+        new.write_text(str(int(now.timestamp() * 1000)))
+        new.replace(self.file)
 
     def now_ms(self, broker: Broker) -> int:
         return int(Path(self.file).read_text())
