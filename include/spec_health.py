@@ -6,10 +6,10 @@ from typing import Self
 from pydantic import model_validator
 
 from include.durations import format_duration
-from include.spec_fields import Count, Duration, Part
+from include.spec_fields import Count, Duration, Part, Share
 
 
-def _text(value: timedelta | int) -> str:
+def _text(value: timedelta | float) -> str:
     return format_duration(value) if isinstance(value, timedelta) else str(value)
 
 
@@ -38,6 +38,13 @@ class NumberLimit(_Limit):
     critical: Count | None = None
 
 
+class ShareLimit(_Limit):
+    """Shares, 0 to 1, above which a measure is worth a warning, or critical; null: not judged."""
+
+    warn: Share | None = None
+    critical: Share | None = None
+
+
 def _durations(warn_s: float, critical_s: float) -> DurationLimit:
     return DurationLimit(warn=timedelta(seconds=warn_s), critical=timedelta(seconds=critical_s))
 
@@ -45,14 +52,18 @@ def _durations(warn_s: float, critical_s: float) -> DurationLimit:
 class HealthLimits(Part):
     """What is reported of a stream that runs, with its likely cause; nothing is restarted for it.
 
-    `lag` in records, `lag_growth` in records a second, `state_bytes` and `memory_bytes` in bytes
-    (docs/health.md).
+    `lag` in records, `lag_growth` in records a second, `state_bytes` and `memory_bytes` in bytes, shares
+    from 0 to 1 (docs/health.md).
     """
 
     commit_age: DurationLimit = _durations(120, 300)
     lag: NumberLimit = NumberLimit()
     lag_growth: NumberLimit = NumberLimit()
     watermark_delay: DurationLimit = DurationLimit()
+    event_time_behind: DurationLimit = DurationLimit(warn=timedelta(hours=1))
+    event_time_ahead: DurationLimit = _durations(60, 600)
+    dead_share: ShareLimit = ShareLimit(warn=0.01, critical=0.1)
+    late_share: ShareLimit = ShareLimit(warn=0.01, critical=0.1)
     batch_duration: DurationLimit = _durations(60, 300)
     state_rows: NumberLimit = NumberLimit()
     state_bytes: NumberLimit = NumberLimit(warn=1_000_000_000, critical=5_000_000_000)

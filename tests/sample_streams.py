@@ -71,10 +71,10 @@ class Written:
         """Write everything about one stream."""
         layout, last = Layout.of(self.settings), samples[-1]
         self._yaml(stream, health or {})
-        consumed, lines = 0, []
+        delivered, lines = 0, []
         for number, sample in enumerate(samples):
-            consumed += sample.per_minute
-            document = _status(stream, sample, number, consumed)
+            delivered += sample.per_minute
+            document = _status(stream, sample, number, delivered)
             lines.append(line_of(document, sample.at, sample.launched))
         write_json(layout.status_uri(stream), document)
         Path(layout.history_uri(stream).removeprefix("file://")).write_text("\n".join(lines))
@@ -242,8 +242,8 @@ def _failing(now: datetime) -> Iterator[Sample]:
         )
 
 
-def _status(stream: str, sample: Sample, batch: int, consumed: int) -> dict[str, Any]:
-    dead, late = consumed // 90_000, consumed // 7_000
+def _status(stream: str, sample: Sample, batch: int, delivered: int) -> dict[str, Any]:
+    dead, late = delivered // 90_000, delivered // 7_000
     return {
         "version": 1,
         "stream": stream,
@@ -264,12 +264,12 @@ def _status(stream: str, sample: Sample, batch: int, consumed: int) -> dict[str,
         "lag_records": sample.lag,
         "state_rows": sample.state_bytes // 420,
         "state_bytes": sample.state_bytes,
-        "consumed": consumed,
-        "accepted": consumed - dead - late,
+        "delivered": delivered,
+        "accepted": delivered - dead - late,
         "dead": dead,
         "late": late,
         "duplicates": 0,
-        "rows_out": consumed // 11,
+        "rows_out": delivered // 11,
     }
 
 

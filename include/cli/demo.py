@@ -95,7 +95,7 @@ def _show(console: Console, results: Results, verdict: QualityVerdict) -> None:
     records = Table("records", "count", title="Where every record went", title_justify="left")
     for name, value in results.counters.items():
         records.add_row(name, f"{value:,}")
-    records.add_row(f"consumed in {results.batches} batches", f"{results.consumed:,}", style="bold")
+    records.add_row(f"delivered in {results.batches} batches", f"{results.delivered:,}", style="bold")
     for table in (sessions, busiest, records):
         console.print()
         console.print(table)

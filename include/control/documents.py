@@ -22,6 +22,9 @@ from include.control.status import (
 
 _MEASURED = (
     "lag_change_per_s",
+    "event_time_behind_ms",
+    "dead_share",
+    "late_share",
     "batch_duration_ms",
     "input_rows",
     "state_rows",
@@ -147,7 +150,8 @@ def status_from(document: Mapping[str, Any]) -> Status:
     Raises:
         DocumentError: A field is missing or is not what it should be.
     """
-    names = ("consumed", "accepted", "dead", "late", "duplicates")
+    names = ("accepted", "dead", "late", "duplicates")
+    counted = {"delivered": delivered_of(document), **{name: document.get(name) for name in names}}
     try:
         return Status(
             stream=str(document["stream"]),
@@ -170,11 +174,17 @@ def status_from(document: Mapping[str, Any]) -> Status:
             lag_records=document.get("lag_records"),
             behind_since=_time_or_none(document.get("behind_since")),
             **{name: document.get(name) for name in _MEASURED},
-            counters={name: document[name] for name in names if document.get(name) is not None},
+            counters={name: value for name, value in counted.items() if value is not None},
             cause=_cause_from(document.get("cause")),
         )
     except (KeyError, TypeError) as error:
         raise DocumentError(f"status document: missing or wrong field {error}") from error
+
+
+def delivered_of(document: Mapping[str, Any]) -> int | None:
+    """How many records Kafka delivered; a driver of an earlier release says how many offsets it has read."""
+    found: int | None = document.get("delivered", document.get("consumed"))
+    return found
 
 
 def _cause_from(document: Mapping[str, Any] | None) -> Cause | None:

@@ -42,7 +42,7 @@ class Finding:
     Attributes:
         level: How far.
         measure: Its name, as in `health.limits` of the YAML.
-        value: What was found: seconds, bytes, records, rows, or records a second.
+        value: What was found: seconds, bytes, records, rows, records a second, or a share from 0 to 1.
         limit: What it is above.
         what: Both, in words.
         cause: What most likely lies behind it, and what to do, in words.
@@ -78,6 +78,16 @@ def _commit_age(status: Status, now: datetime) -> float | None:
 
 def _watermark_delay(status: Status, now: datetime) -> float | None:
     return None if status.watermark is None else (now - status.watermark).total_seconds()
+
+
+def _event_time_behind(status: Status, now: datetime) -> float | None:
+    behind_ms = status.event_time_behind_ms
+    return None if behind_ms is None else max(0.0, behind_ms / 1000)
+
+
+def _event_time_ahead(status: Status, now: datetime) -> float | None:
+    behind_ms = status.event_time_behind_ms
+    return None if behind_ms is None else max(0.0, -behind_ms / 1000)
 
 
 def _state_bytes(status: Status, now: datetime) -> float | None:
@@ -118,6 +128,10 @@ def _count(number: float) -> str:
     return f"{number:,.0f}"
 
 
+def _share(share: float) -> str:
+    return f"{share:.1%}"
+
+
 def _rate(per_s: float) -> str:
     return f"{per_s:,.0f} records a second"
 
@@ -127,6 +141,12 @@ MEASURES: Mapping[str, Measure] = {
     "lag": Measure(_number_of("lag_records"), "{} records behind", _count),
     "lag_growth": Measure(_number_of("lag_change_per_s"), "the lag grows by {}", _rate),
     "watermark_delay": Measure(_watermark_delay, "the watermark is {} behind the clock", _duration),
+    "event_time_behind": Measure(
+        _event_time_behind, "the events' time is {} behind the broker's, in no replay", _duration
+    ),
+    "event_time_ahead": Measure(_event_time_ahead, "the events' time is {} ahead of the broker's", _duration),
+    "dead_share": Measure(_number_of("dead_share"), "{} of the records of ten minutes are dead", _share),
+    "late_share": Measure(_number_of("late_share"), "{} of the records of ten minutes are late", _share),
     "batch_duration": Measure(_seconds_of("batch_duration_ms"), "the last batch took {}", _duration),
     "state_rows": Measure(_number_of("state_rows"), "the state has {} rows", _count),
     "state_bytes": Measure(_state_bytes, "the state takes {}", _bytes),
@@ -154,7 +174,8 @@ def judge_health(limits: Mapping[str, Limit], status: Status, now: datetime) -> 
     """Compare what a driver says of itself with the limits.
 
     Args:
-        limits: By the name of the measure; seconds, bytes, records, rows, or records a second.
+        limits: By the name of the measure; seconds, bytes, records, rows, records a second, or a
+            share from 0 to 1.
         status: What the driver last said. What it does not say, as one of an earlier release, is not judged;
             nor is a driver that does not run, or has been silent for a minute: `decide` has its eye on those.
         now: The time, UTC.

@@ -19,6 +19,12 @@ _OWN: Mapping[str, str] = {
     "state_commit": "the checkpoint's storage is slow, or much state has changed in one batch",
     "state_update": _SLOW["state_update"],
     "state_removal": _SLOW["state_removal"],
+    "event_time_behind": "a partition with old events holds the others back: its producer's clock, or "
+    "a backlog",
+    "event_time_ahead": "an earlier release let an event that was ahead move the watermark: others are late "
+    "until that time has come, and `backfill` recomputes them",
+    "dead_share": "a producer sends what the YAML's schema does not take; `reason` in dead_letters says what",
+    "late_share": "a producer is later than allowed_lateness, or its clock is behind; see late_events",
 }
 _LEAST_GROWTH_PER_S = 1.0
 

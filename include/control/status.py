@@ -131,6 +131,9 @@ class Status:
     lag_records: int | None = None
     lag_change_per_s: float | None = None
     behind_since: datetime | None = None
+    event_time_behind_ms: int | None = None
+    dead_share: float | None = None
+    late_share: float | None = None
     batch_duration_ms: float | None = None
     input_rows: int | None = None
     state_rows: int | None = None

@@ -54,7 +54,7 @@ class Results:
     busiest: list[tuple[str, int, int]]
 
     @property
-    def consumed(self) -> int:
+    def delivered(self) -> int:
         """Records read from Kafka."""
         return sum(self.counters.values())
 
@@ -62,7 +62,7 @@ class Results:
         """Return the demo's last line."""
         return {
             "stream": self.stream,
-            "consumed": self.consumed,
+            "delivered": self.delivered,
             "sessions": self.sessions,
             "events_in_sessions": self.events_in_sessions,
             "dead": self.counters["dead"],

@@ -161,7 +161,7 @@ class Scenario:
             watermark = status.get("watermark")
             return (
                 bool(status.get("caught_up"))
-                and int(status.get("consumed") or 0) >= replayed.sent
+                and int(status.get("delivered") or 0) >= replayed.sent
                 and watermark is not None
                 and datetime.fromisoformat(watermark) >= passed
             )
@@ -203,7 +203,7 @@ def _in_words(status: dict[str, Any], sent: int) -> str:
     if not status:
         return "starting the driver"
     watermark = (status.get("watermark") or "")[:16].replace("T", " ")
-    return f"{status.get('state')}, {status.get('consumed') or 0} of {sent} records" + (
+    return f"{status.get('state')}, {status.get('delivered') or 0} of {sent} records" + (
         f", watermark {watermark}" if watermark else ""
     )
 

@@ -75,9 +75,12 @@ RESTARTS = Family(
 )
 
 LAST_COMMIT_AGE = _gauge("last_commit_age_seconds", "time since the last batch was committed")
-CONSUMED = _counter("consumed_records", "records read from Kafka, by its offsets")
+DELIVERED = _counter("delivered_records", "records that Kafka delivered, counted as they were read")
+WITHOUT_RECORD = _counter(
+    "offsets_without_record", "offsets that had no record: transaction markers, aborted or compacted ones"
+)
 RECORDS = _counter(
-    "records", "records by what became of them; all outcomes together are those consumed", "outcome"
+    "records", "records by what became of them; all outcomes together are those delivered", "outcome"
 )
 ROWS = _counter("rows_written", "rows written to the stream's tables")
 BOUND_COSTS = _counter("bound_costs", "what the bounds of keys have cost (docs/state-bounds.md)", "bound")
@@ -91,6 +94,12 @@ MEASURES: Mapping[str, Family] = {
         "lag_growth_records_per_second", "by how much the lag has grown, over the last five minutes"
     ),
     "watermark_delay": _gauge("watermark_delay_seconds", "how far the watermark is behind the clock"),
+    "event_time_behind": _gauge(
+        "event_time_behind_seconds", "how far the events' time is behind the broker's; missing in a replay"
+    ),
+    "event_time_ahead": _gauge("event_time_ahead_seconds", "the same ahead of it"),
+    "dead_share": _gauge("dead_ratio", "share of the records of ten minutes that were dead"),
+    "late_share": _gauge("late_ratio", "share of the records of ten minutes that were late"),
     "batch_duration": _gauge("batch_duration_seconds", "how long the last batch took"),
     "state_rows": _gauge("state_rows", "rows in Spark's state store"),
     "state_bytes": _gauge("state_bytes", "the larger of the state store's memory and its files"),
@@ -117,7 +126,8 @@ FAMILIES: tuple[Family, ...] = (
     GENERATION,
     RESTARTS,
     LAST_COMMIT_AGE,
-    CONSUMED,
+    DELIVERED,
+    WITHOUT_RECORD,
     RECORDS,
     ROWS,
     BOUND_COSTS,

@@ -13,6 +13,7 @@ from typing import Any
 
 from include.control import health
 from include.control.decide import Healthy, Observed, decide
+from include.control.documents import delivered_of
 from include.control.health import Limit
 from include.control.status import Status, Supervisor
 from include.metrics import catalogue
@@ -121,7 +122,8 @@ def _counters(stream: str, document: Mapping[str, Any]) -> Iterator[Sample]:
     of = str(generation) if isinstance(generation, int) else ""
     bounds = document.get("bounds") or {}
     yield from _if_known(catalogue.GENERATION, (stream,), generation)
-    yield from _if_known(catalogue.CONSUMED, (stream, of), document.get("consumed"))
+    yield from _if_known(catalogue.DELIVERED, (stream, of), delivered_of(document))
+    yield from _if_known(catalogue.WITHOUT_RECORD, (stream, of), document.get("without_record"))
     for outcome in catalogue.OUTCOMES:
         yield from _if_known(catalogue.RECORDS, (stream, outcome, of), document.get(outcome))
     yield from _if_known(catalogue.ROWS, (stream, of), document.get("rows_out"))

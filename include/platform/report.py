@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from include.control.documents import DocumentError, control_from, status_from
+from include.control.documents import DocumentError, control_from, delivered_of, status_from
 from include.control.health import Finding, Limit, judge_health
 from include.control.observe import measure_limits
 from include.control.release import upgrade_available
@@ -21,7 +21,7 @@ from include.spec import StreamSpec, load_specs
 from include.spec_health import Health
 from include.storage import CorruptDocumentError, read_json
 
-COUNTERS = ("consumed", "accepted", "dead", "late", "duplicates")
+COUNTERS = ("delivered", "accepted", "dead", "late", "duplicates")
 BOUNDS = ("held_full", "folded_early", "below_floor", "ids_full", "ids_forgotten")
 """What the bounds of keys have cost a stream (docs/state-bounds.md)."""
 
@@ -140,7 +140,7 @@ def _stream_report(settings: Settings, stream: str, spec: StreamSpec | None, now
         watermark=status.get("watermark"),
         last_batch_age_s=_age(status.get("last_batch_at"), now),
         status_age_s=_age(status.get("updated_at"), now),
-        counters={name: status.get(name) for name in COUNTERS},
+        counters={"delivered": delivered_of(status)} | {name: status.get(name) for name in COUNTERS[1:]},
         bounds={name: (status.get("bounds") or {}).get(name) for name in BOUNDS},
         findings=_findings(limits, status, now),
         override=str(control.override) if control and control.override else "",

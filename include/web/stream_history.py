@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from include.control.documents import DocumentError, parse_time
+from include.control.documents import DocumentError, delivered_of, parse_time
 from include.web.charts import Series
 
 _SHORTEST = timedelta(seconds=10)
@@ -31,7 +31,7 @@ class Sample:
     lag_records: int | None = None
     state_rows: int | None = None
     state_bytes: int | None = None
-    consumed: int | None = None
+    delivered: int | None = None
 
 
 def samples_of(text: str) -> tuple[Sample, ...]:
@@ -80,12 +80,12 @@ def stalled_since(samples: Sequence[Sample]) -> datetime | None:
 
 
 def throughput(samples: Iterable[Sample]) -> Series:
-    """Records consumed per second, between one sample and the next.
+    """Records delivered per second, between one sample and the next.
 
     The count begins anew with another generation of the checkpoint; over such a step, as over a pause of
     minutes, nothing is said.
     """
-    counted = [(one.at, one.consumed) for one in samples if one.consumed is not None]
+    counted = [(one.at, one.delivered) for one in samples if one.delivered is not None]
     # Two lines a moment apart would show a burst that is none.
     apart = counted[:1]
     for point in counted[1:]:
@@ -116,13 +116,14 @@ def _sample(document: Mapping[str, Any]) -> Sample | None:
             launched=str(document.get("launched") or ""),
             message=str(document.get("message") or ""),
             watermark=None if watermark is None else parse_time(watermark),
+            delivered=_whole(delivered_of(document)),
             **{name: _whole(document.get(name)) for name in _WHOLE},
         )
     except (KeyError, DocumentError):
         return None
 
 
-_WHOLE = ("batch_id", "batch_duration_ms", "lag_records", "state_rows", "state_bytes", "consumed")
+_WHOLE = ("batch_id", "batch_duration_ms", "lag_records", "state_rows", "state_bytes")
 
 
 def _whole(value: object) -> int | None:

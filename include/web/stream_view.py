@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from include.control.decide import CRASH, Action, Observed, decide
+from include.control.documents import delivered_of
 from include.control.status import Status, Supervisor
 from include.control.thresholds import Thresholds
 from include.web import figures, stream_history
@@ -20,7 +21,7 @@ from include.web.stream_charts import charts
 from include.web.stream_history import Sample
 
 _ORDER = {"bad": 0, "warn": 1, "good": 2, "calm": 2}
-_COUNTERS = ("consumed", "accepted", "dead", "late", "duplicates", "rows_out")
+_COUNTERS = ("accepted", "dead", "late", "duplicates", "rows_out")
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,7 @@ def _facts(read: Documents, now: datetime) -> tuple[tuple[str, str], ...]:
         ("committed", figures.ago(status.last_batch_at, now)),
         ("took", figures.span(duration / 1000) if isinstance(duration, int) else figures.NOTHING),
         ("driver since", figures.moment(status.started_at, now)),
+        ("delivered", _number(delivered_of(document))),
         *((name.replace("_", " "), _number(document.get(name))) for name in _COUNTERS),
         ("state rows", _number(document.get("state_rows"))),
         ("release", _release(read)),

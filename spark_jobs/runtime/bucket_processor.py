@@ -201,4 +201,5 @@ def _passed_through(lane: str, rows: Iterator[Row], outcome: Outcome) -> Iterato
             outcome.dead += row["records"]
             yield _OutputRow("dead_letters", row["records"], row["payload"])
         elif lane == LANE_TIMES:
-            yield _OutputRow(KIND_COUNTS, 1, b'{"times": ' + row["payload"] + b"}")
+            counted = b'{"records": %d, "times": %b}' % (row["records"], row["payload"])
+            yield _OutputRow(KIND_COUNTS, 1, counted)

@@ -149,6 +149,7 @@ class EventLoad(Load):
             duplicates=len(self._events),
         )
         times = self._watch.times()
+        counts["records"] = times.records
         if times.records:
             found = {**counts, "watermark_ms": self._watermark_ms, "times": times.to_json()}
             yield KIND_COUNTS, 1, json.dumps(found).encode()

@@ -30,7 +30,7 @@ _MEASURES = (
     "lag_records",
     "state_rows",
     "state_bytes",
-    "consumed",
+    "delivered",
 )
 
 

@@ -107,7 +107,7 @@ class LandingLoad:
         self._pack()
         landed = sum(size for _, size, _ in self._parts)
         if landed:
-            self._parts.append((KIND_COUNTS, 1, json.dumps({"accepted": landed}).encode()))
+            self._parts.append((KIND_COUNTS, 1, json.dumps({"accepted": landed, "records": landed}).encode()))
         for part in self._parts:
             columns = zip(part, OUTPUT_SCHEMA, strict=True)
             arrays = [pa.array([value], field.type) for value, field in columns]

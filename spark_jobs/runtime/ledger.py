@@ -1,4 +1,4 @@
-"""Exactly-once counters of a checkpoint: one row of ``batch_counts`` per batch that consumed anything.
+"""Exactly-once counters of a checkpoint: one row of ``batch_counts`` per batch that did anything.
 
 Written with ``deltalake`` and a Delta transaction id, as Spark's own sink does: some milliseconds a batch.
 """
@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 
 from spark_jobs.runtime.commits import app_id
 from spark_jobs.runtime.kept_table import KeptTable
-from spark_jobs.runtime.rows import COUNT_NAMES
+from spark_jobs.runtime.rows import COUNT_NAMES, OUTCOME_NAMES
 from spark_jobs.runtime.table_commits import TableWrite
 from spark_jobs.runtime.times import Times, times_from_json
 
@@ -182,8 +182,16 @@ def recorded(
     known = [name for name in names if name in table.schema.names]
     rows = table.to_table(columns=["batch_id", *known], filter=(pc.field("stream") == stream) & wanted)
     totals = {name: (pc.sum(rows[name]).as_py() or 0) if name in known else 0 for name in names}
+    totals["records"] += _records_of_before(rows)
     last = pc.max(rows["batch_id"]).as_py()
     return (-1 if last is None else last), totals
+
+
+def _records_of_before(rows: pa.Table) -> int:
+    """The records of batches of an earlier release, which has not counted them: what became of them."""
+    if "records" in rows.column_names:
+        rows = rows.filter(pc.is_null(rows["records"]))
+    return sum(pc.sum(rows[name]).as_py() or 0 for name in OUTCOME_NAMES if name in rows.column_names)
 
 
 def _of(generation: str, earlier: Mapping[str, int], last_batch: int | None = None) -> pc.Expression:

@@ -149,7 +149,7 @@ class PackedLoad(Load):
             yield LANE_TICK, 0, tick, 1, None
         times = self._watch.times()
         if times.records:
-            yield LANE_TIMES, 0, None, 0, json.dumps(times.to_json()).encode()
+            yield LANE_TIMES, 0, None, times.records, json.dumps(times.to_json()).encode()
 
 
 def _payloads(records: list[tuple[Any, ...]]) -> Iterator[tuple[int, bytes]]:

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.runtime.checkpoint import Checkpoint, PlannedBatch, consumed
+from spark_jobs.runtime.checkpoint import Checkpoint, consumed
 from spark_jobs.runtime.ledger import Ledger
 from spark_jobs.runtime.offsets import Offsets
 from spark_jobs.runtime.operator_measures import operator_measures
+from spark_jobs.runtime.plan import Plan
 from spark_jobs.runtime.rows import BOUND_NAMES
+from spark_jobs.runtime.shares import Shares
 from spark_jobs.runtime.status import iso_ms
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ class Progress:
         # No query changes that.
         self._skipped = checkpoint.skipped(topics)
         self._seen: tuple[str, int] | None = None
+        self._shares = Shares()
         self.position = Position(-1, {}, 0)
 
     def resume(self) -> dict[str, Any]:
@@ -105,17 +108,20 @@ class Progress:
         return {
             "batch_id": batch_id,
             "watermark": iso_ms(batch.watermark_ms) if batch.watermark_ms else None,
-            "watermark_behind_ms": _behind_ms(batch),
+            "event_time_behind_ms": _behind_ms(batch.plan),
+            **self._shares.see(batch.plan.now_ms, totals),
             "timestamps": _STAMPS[batch.plan.append_time],
-            # End-of-replay ticks take an offset but are no events; nor are events of another stream's keys.
-            "consumed": read - totals["tick_records"] - totals["others"],
+            # End-of-replay ticks are no events; events of another stream's keys are none of this stream.
+            "delivered": totals["records"] - totals["tick_records"] - totals["others"],
+            "without_record": read - totals["records"],
             **{name: totals[name] for name in ("accepted", "dead", "late", "duplicates")},
             "rows_out": totals["rows_out"],
             "bounds": {name: totals[name] for name in BOUND_NAMES},
         }
 
 
-def _behind_ms(batch: PlannedBatch) -> int | None:
-    """By how much the watermark was behind the broker's time when the batch was planned."""
-    now_ms = batch.plan.now_ms
-    return None if now_ms is None or not batch.watermark_ms else now_ms - batch.watermark_ms
+def _behind_ms(plan: Plan) -> int | None:
+    """How far the ticks, which the watermark follows, were behind the broker's time; None in a replay."""
+    if plan.now_ms is None or plan.tick_ms is None or plan.replay:
+        return None
+    return plan.now_ms - plan.tick_ms

@@ -23,7 +23,9 @@ BOUND_NAMES = ("held_full", "folded_early", "below_floor", "ids_full", "ids_forg
 """What the bounds of keys have cost: see `tables.BATCH_COUNTS`."""
 PIECE_BYTES = 8_000_000
 """Bytes of rows, about, in one packed row: Spark moves a packed row as a whole, in the JVM's memory."""
-COUNT_NAMES = ("accepted", "dead", "late", "duplicates", "tick_records", "others", *BOUND_NAMES)
+OUTCOME_NAMES = ("accepted", "dead", "late", "duplicates", "tick_records", "others")
+"""What a record that Kafka has delivered can become: exactly one of these."""
+COUNT_NAMES = (*OUTCOME_NAMES, "records", *BOUND_NAMES)
 
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 """The years 1 to 9999: what every reader of Delta can hold (ms since 1970 UTC)."""

@@ -210,7 +210,7 @@ LATE_EVENTS = Table(
 )
 BATCH_COUNTS = Table(
     "batch_counts",
-    "What one micro-batch did with the records it consumed",
+    "What one micro-batch did with the records that Kafka delivered",
     (
         _STREAM,
         _GENERATION,
@@ -233,6 +233,7 @@ BATCH_COUNTS = Table(
         Column("others", "long", "Events whose key is another stream's"),
         # As text: rows with a map have no hash, and none could be found again by it.
         Column("rows_by_table", "string", "Rows written to each of the stream's own tables, as JSON"),
+        Column("records", "long", "Records that Kafka delivered, whatever has become of them"),
         Column("times", "string", "How far the events of each partition had got, as JSON"),
     ),
     ("stream",),

@@ -63,7 +63,7 @@ def _record(run: Run, warm_up: int, seconds: int, py_spy: Path, folder: Path) ->
     """CPU time in microseconds per record, by role, thread and stack."""
     emptied(folder)
     wait_until(
-        lambda: (run.launch.status().get("consumed") or 0) >= warm_up,
+        lambda: (run.launch.status().get("delivered") or 0) >= warm_up,
         600,
         lambda: f"{warm_up:,} records are read: {run.launch.status()}",
     )
@@ -103,12 +103,12 @@ def _times(roles: Mapping[int, str]) -> dict[int, ThreadTimes]:
 def _next_commit(run: Run) -> int:
     """How many records have been read when a batch is committed, which is waited for."""
 
-    def consumed() -> int:
-        return int(run.launch.status()["consumed"])
+    def delivered() -> int:
+        return int(run.launch.status()["delivered"])
 
-    before = consumed()
+    before = delivered()
     return wait_until(
-        lambda: (now := consumed()) > before and now, 120, "a batch is committed: use more events", 0.02
+        lambda: (now := delivered()) > before and now, 120, "a batch is committed: use more events", 0.02
     )
 
 

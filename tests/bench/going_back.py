@@ -194,7 +194,7 @@ def _cut(slices: Sequence[Slice]) -> tuple[list[Slice], list[Slice], list[Slice]
 
 
 def _read(driven: Driven, sent: int) -> Mapping[str, Any]:
-    return driven.wait(f"{sent} records are read", lambda status: status["consumed"] == sent)
+    return driven.wait(f"{sent} records are read", lambda status: status["delivered"] == sent)
 
 
 def _launch(broker: RunningBroker, folder: Path, stream: Stream, name: str) -> Launch:

@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
         launch.send(_event(number, f"u{number}") for number in range(_SESSIONS))
         driver = launch.start(**_settings(launch))
         try:
-            launch.wait_for("the sessions are open", consumed=_SESSIONS)
+            launch.wait_for("the sessions are open", delivered=_SESSIONS)
             # The JVM compiles for minutes after the first batches; a stream that is idle has run for long.
             _trickle(launch, _SESSIONS, given.warm_up)
             result = _silence(launch, given.seconds, driver.pid, broker.process.pid)
@@ -94,7 +94,7 @@ def _trickle(launch: Launch, first: int, records: int) -> list[int]:
     for number in range(first, first + records):
         launch.send([_event(number, f"u{number % _SESSIONS}")])
         wait_until(
-            lambda wanted=number + 1: launch.status().get("consumed") == wanted,  # type: ignore[misc]
+            lambda wanted=number + 1: launch.status().get("delivered") == wanted,  # type: ignore[misc]
             60,
             lambda: f"a record is committed: {launch.status()}",
             0.02,

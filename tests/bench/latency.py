@@ -74,7 +74,7 @@ def _run(broker: RunningBroker, folder: Path, emission: str, given: argparse.Nam
         warm = _produce(broker.bootstrap, given.rate, given.warm_up)
         since = time.time()
         sent = _produce(broker.bootstrap, given.rate, given.seconds, first=warm)
-        launch.wait_for("all is read", consumed=sent)
+        launch.wait_for("all is read", delivered=sent)
         launch.wait_for("every session is closed", rows_out=sent)
     finally:
         launch.kill_all()

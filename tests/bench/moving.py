@@ -99,7 +99,7 @@ class Drill:
             resumed = self._to_the_end(launch, stopped)
         finally:
             launch.kill_all()
-        return {"consumed_at_half": stopped["consumed"], **found, **resumed}
+        return {"consumed_at_half": stopped["delivered"], **found, **resumed}
 
     def _to_half(self, launch: Launch) -> dict[str, Any]:
         """Drain at half of the topic; returns the last status."""
@@ -107,13 +107,13 @@ class Drill:
         driver = self.contestant.start_in(launch, self.task)
         half = self.workload.events // 2
         wait_until(
-            lambda: (_status(launch, driver).get("consumed") or 0) >= half, 900, "half of the topic is read"
+            lambda: (_status(launch, driver).get("delivered") or 0) >= half, 900, "half of the topic is read"
         )
         driver.send_signal(signal.SIGTERM)
         assert driver.wait(120) == 0, launch.log(_RUN_ID).read_text()[-2000:]
         status = launch.status()
         assert status["state"] == "stopped", status
-        assert status["consumed"] < self.workload.events, "it was drained when there was nothing left to read"
+        assert status["delivered"] < self.workload.events, "it was drained after everything was read"
         return status
 
     def _yardstick(self, checkpoint: Path) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class Drill:
                 (status.get(name) or 0) >= least for name, least in more.items()
             )
 
-        wait_until(partial(has, consumed=stopped["consumed"] + 1), 300, "the first batch after it", 0.05)
+        wait_until(partial(has, delivered=stopped["delivered"] + 1), 300, "the first batch after it", 0.05)
         first = time.time()
         wait_until(
             lambda: self.contestant.committed_at(self.task, driver), 900, "the last rows are committed"

@@ -68,7 +68,7 @@ def _kill_twice(launch: Launch, contestant: Stateward, task: Any, events: int) -
         contestant.start_in(launch, task)
         wait_until(partial(_is_running, launch, before["epoch"]), 300, "the driver runs again", 0.05)
         result[f"running again, {name}, s"] = round(time.time() - killed_at, 1)
-        _read(launch, before["consumed"] + 1)
+        _read(launch, before["delivered"] + 1)
         result[f"next batch committed, {name}, s"] = round(time.time() - killed_at, 1)
     return result
 
@@ -78,7 +78,7 @@ def _read(launch: Launch, records: int) -> dict[str, Any]:
 
     def found() -> dict[str, Any] | None:
         status = launch.status()
-        return status if (status.get("consumed") or 0) >= records else None
+        return status if (status.get("delivered") or 0) >= records else None
 
     return wait_until(found, 600, lambda: f"{records:,} records are read: {launch.status()}", 0.05)
 

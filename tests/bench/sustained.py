@@ -73,12 +73,12 @@ class Moment:
 
     Attributes:
         at: Seconds since 1970.
-        consumed: Records so far.
+        delivered: Records so far.
         usage: CPU seconds and memory by role.
     """
 
     at: float
-    consumed: int
+    delivered: int
     usage: dict[str, Usage]
 
 
@@ -191,7 +191,7 @@ def _measure(run: Run, warm_up_s: float) -> dict[str, Any]:
         bar = progress.add_task("reading", total=run.workload.events)
         for moment in _batches(run):
             moments.append(moment)
-            progress.update(bar, completed=moment.consumed)
+            progress.update(bar, completed=moment.delivered)
             live = max(live, live_keys(Path(run.task.folder) / "cache"))
     wait_until(lambda: run.contestant.committed_at(run.task, run.process), 300, "the last rows are committed")
     counted = [moment for moment in moments if moment.at - moments[0].at >= warm_up_s]
@@ -201,19 +201,19 @@ def _measure(run: Run, warm_up_s: float) -> dict[str, Any]:
 
 def _batches(run: Run) -> Iterator[Moment]:
     """A moment after each batch, but for the end of the topic."""
-    consumed = 0
-    while consumed < run.workload.events * _COUNTED:
-        status = wait_until(partial(_progress, run, consumed), 120, "a batch is committed", poll_s=0.05)
-        consumed = status["consumed"]
-        yield Moment(time.time(), consumed, usage(run.process.pid, run.broker_pid))
+    delivered = 0
+    while delivered < run.workload.events * _COUNTED:
+        status = wait_until(partial(_progress, run, delivered), 120, "a batch is committed", poll_s=0.05)
+        delivered = status["delivered"]
+        yield Moment(time.time(), delivered, usage(run.process.pid, run.broker_pid))
 
 
-def _progress(run: Run, consumed: int) -> dict[str, Any] | None:
-    """The status, once more has been consumed."""
+def _progress(run: Run, delivered: int) -> dict[str, Any] | None:
+    """The status, once more has been delivered."""
     launch = run.launch
     assert run.process.poll() is None, f"the driver ended: {launch.log('bench').read_text()[-2000:]}"
     status = launch.status()
-    return status if (status.get("consumed") or 0) > consumed else None
+    return status if (status.get("delivered") or 0) > delivered else None
 
 
 def live_keys(cache: Path) -> int:
@@ -235,7 +235,7 @@ def _commits(folder: Path) -> list[float]:
 
 
 def _figures(begin: Moment, last: Moment, commits: list[float]) -> dict[str, Any]:
-    seconds, records = last.at - begin.at, last.consumed - begin.consumed
+    seconds, records = last.at - begin.at, last.delivered - begin.delivered
     counted = [at for at in commits if begin.at - 1 <= at <= last.at + 1]
     pauses = [after - before for before, after in pairwise(counted)]
     spent = {

@@ -52,9 +52,9 @@ def wait_in_the_middle(project: Project, before: int) -> None:
 
     def some_are_read() -> bool:
         seen.update(project.stream(STREAM))
-        consumed, lag = seen["counters"]["consumed"], seen["lag_records"]  # type: ignore[index]
-        assert consumed < before + KNOWN_EVENTS, "all were read before anybody looked"
-        return bool(consumed > before and lag)
+        delivered, lag = seen["counters"]["delivered"], seen["lag_records"]  # type: ignore[index]
+        assert delivered < before + KNOWN_EVENTS, "all were read before anybody looked"
+        return bool(delivered > before and lag)
 
     wait_until(some_are_read, DEADLINE_S, lambda: f"{STREAM} is in the middle of them; found {seen}")
 
@@ -121,7 +121,7 @@ def test_a_changed_yaml_is_noticed(project: Project) -> None:
 def test_down_and_up_in_the_middle_of_a_stream(project: Project, tmp_path: Path) -> None:
     before = project.stream(STREAM)
     send_later_events(project, tmp_path, 100, "down")
-    wait_in_the_middle(project, before["counters"]["consumed"])
+    wait_in_the_middle(project, before["counters"]["delivered"])
     project.must("down")
     project.up()
     wait_for_sessions(project, "down")
@@ -132,7 +132,7 @@ def test_down_and_up_in_the_middle_of_a_stream(project: Project, tmp_path: Path)
 def test_a_killed_container_of_the_scheduler(project: Project, tmp_path: Path) -> None:
     before = project.stream(STREAM)
     send_later_events(project, tmp_path, 200, "killed")
-    wait_in_the_middle(project, before["counters"]["consumed"])
+    wait_in_the_middle(project, before["counters"]["delivered"])
     project.must("kill", "--signal", "SIGKILL", "scheduler")
     # Docker takes a container that a person has killed for one that is to be stopped.
     project.up()
@@ -184,5 +184,5 @@ def test_a_broker_outside(project: Project, outside: RunningBroker) -> None:
     sent = records_in(outside, topic)
     project.trigger("user_activity", "run")
     seen = project.wait_for("user_activity", DEADLINE_S, caught_up=True)
-    assert seen["counters"]["consumed"] == sent > 0
+    assert seen["counters"]["delivered"] == sent > 0
     assert {part["name"]: part["address"] for part in project.status()["parts"]}["kafka"] == there

@@ -56,7 +56,7 @@ class LiveStream:
 
     def counted(self) -> int:
         """Return how many records have been read and committed."""
-        return int(self.status().get("consumed") or 0)
+        return int(self.status().get("delivered") or 0)
 
     def trigger(self, action: str) -> str:
         """Trigger its DAG with an action and return the id of the run."""
@@ -98,9 +98,9 @@ class LiveStream:
         return DeltaTable(uri).to_pyarrow_table(columns=list(columns)).to_pylist()
 
     def balance(self) -> tuple[int, int]:
-        """Return what was consumed by Kafka's offsets, and the sum of what became of it."""
+        """Return what was delivered by Kafka's offsets, and the sum of what became of it."""
         status = self.status()
-        return status["consumed"], sum(status[name] for name in BALANCE)
+        return status["delivered"], sum(status[name] for name in BALANCE)
 
     def drivers(self) -> list[psutil.Process]:
         """Return the JVMs that run this stream's job for this installation."""

@@ -101,7 +101,7 @@ class Counted:
         """Wait until all counts have ended, then begin new ones, and wait for those too."""
         for slices in (iter(()), self._traffic.late()):
             self.send(slices)
-            driven.wait("all is counted", lambda status: status["consumed"] == self.sent)
+            driven.wait("all is counted", lambda status: status["delivered"] == self.sent)
             driven.wait("every count has ended", lambda status: self._are_final())
 
     def wrong(self) -> dict[str, Any]:

@@ -32,13 +32,13 @@ class Driven:
         """Of the launch that runs."""
         return f"run-{self._number}"
 
-    def kill_once(self, consumed: int, pause_s: float) -> bool:
-        """SIGKILL when so many records are consumed, and so many seconds later.
+    def kill_once(self, delivered: int, pause_s: float) -> bool:
+        """SIGKILL when so many records are delivered, and so many seconds later.
 
         Returns:
             Whether records were waiting then.
         """
-        self.wait(f"{consumed} records are consumed", lambda status: (status["consumed"] or 0) >= consumed)
+        self.wait(f"{delivered} records are read", lambda status: (status["delivered"] or 0) >= delivered)
         threading.Event().wait(pause_s)
         at_work = bool(self._launch.status()["lag_records"])
         os.killpg(self._driver.pid, signal.SIGKILL)

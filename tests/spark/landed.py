@@ -66,7 +66,7 @@ class Landed:
             )
         self.send(self._traffic.late())
         driven.wait(
-            "all is landed", lambda status: status["consumed"] == self.sent and status["lag_records"] == 0
+            "all is landed", lambda status: status["delivered"] == self.sent and status["lag_records"] == 0
         )
 
     def wrong(self) -> dict[str, Any]:

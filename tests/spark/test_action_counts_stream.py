@@ -47,7 +47,7 @@ def test_counts_follow_arrival_and_end_by_the_wall_clock_on_a_quiet_topic(launch
     launch.start("run-1", **SETTINGS)
     # The first batch of a cold driver takes longer than a user may be idle here.
     launch.send([action("w", "warm", "view")])
-    launch.wait_for("the driver is warm", consumed=1)
+    launch.wait_for("the driver is warm", delivered=1)
     sent_at = datetime.now(UTC)
     launch.send(
         [
@@ -61,7 +61,7 @@ def test_counts_follow_arrival_and_end_by_the_wall_clock_on_a_quiet_topic(launch
         ],
         partition=0,
     )
-    launch.wait_for("all is counted", consumed=7, accepted=5, duplicates=1, dead=1, late=0)
+    launch.wait_for("all is counted", delivered=7, accepted=5, duplicates=1, dead=1, late=0)
     wait_until(
         lambda: [row["is_final"] for row in launch.rows("action_counts")] == [True] * 3,
         PATIENCE_S,
@@ -104,7 +104,7 @@ def test_killed_in_mid_batch_the_rows_have_the_time_of_its_plan(launch: Launch) 
     assert plan is not None
 
     launch.start("run-2", **SETTINGS)
-    launch.wait_for("the batch has run again", run_id="run-2", consumed=600, accepted=600)
+    launch.wait_for("the batch has run again", run_id="run-2", delivered=600, accepted=600)
     again = checkpoint.planned(0)
 
     assert again == plan

@@ -122,7 +122,7 @@ def test_the_rows_are_those_of_the_oracle_and_the_state_empties(
     wanted = {table: in_order(rows) for table, rows in expected.tables.items()}
     assert difference(found_rows(launch), wanted) == {}
     assert {name: counted[name] for name in COUNTS} == expected.counts
-    assert counted["consumed"] == len(sent)
+    assert counted["delivered"] == len(sent)
 
 
 def test_every_stream_is_here() -> None:
@@ -156,7 +156,7 @@ def play(launch: Launch, spark: SparkSession, course: Course, sent: list[Sent]) 
                 wait_until(partial(is_empty, query), PATIENCE_S, lambda: f"left: {query.query.lastProgress}")
             query.drain()
             counted = query.counted()
-            assert sum(counted[name] for name in COUNTS) == counted["consumed"]
+            assert sum(counted[name] for name in COUNTS) == counted["delivered"]
     return counted
 
 

@@ -41,13 +41,15 @@ def test_killed_and_refused_and_drained_the_answer_is_exact(launch: Launch) -> N
     launch.send(events[:5000])
     first = launch.start("run-1", max_records_per_batch=1000)
     wait_until(
-        lambda: 0 < (launch.status().get("consumed") or 0) < 5000 or launch.status().get("consumed") == 5000,
+        lambda: (
+            0 < (launch.status().get("delivered") or 0) < 5000 or launch.status().get("delivered") == 5000
+        ),
         300,
         lambda: f"the first driver consumes: {launch.status()} {launch.log('run-1').read_text()[-2000:]}",
     )
     status = launch.status()
     assert (status["state"], status["epoch"], status["pid"]) == ("running", 1, first.pid)
-    assert balance(status) == status["consumed"]
+    assert balance(status) == status["delivered"]
     # The JVM alone takes more; and Spark says these of every batch with state.
     assert status["memory_bytes"] > 200_000_000
     measured = ("state_commit_ms", "state_removal_ms", "state_file_bytes")
@@ -68,7 +70,7 @@ def test_killed_and_refused_and_drained_the_answer_is_exact(launch: Launch) -> N
     launch.send(events[5000:])
     launch.end_replay("2015-05-22T00:00:00Z")
     third = launch.start("run-3")
-    status = launch.wait_for("all closed", 300, run_id="run-3", consumed=10_000, rows_out=3052)
+    status = launch.wait_for("all closed", 300, run_id="run-3", delivered=10_000, rows_out=3052)
     assert (status["epoch"], status["accepted"], balance(status)) == (2, 10_000, 10_000)
     wait_until(
         lambda: launch.status()["state_rows"] == 0, PATIENCE_S, lambda: f"no state is left: {launch.status()}"
@@ -80,7 +82,7 @@ def test_killed_and_refused_and_drained_the_answer_is_exact(launch: Launch) -> N
     assert Checkpoint(launch.checkpoint).is_clean()
     lines = [json.loads(line) for line in (launch.folder / "status.history.jsonl").read_text().splitlines()]
     assert {line["run_id"] for line in lines} == {"run-1", "run-3"}, "the refused driver has written history"
-    assert (lines[-1]["state"], lines[-1]["consumed"]) == ("stopped", 10_000)
+    assert (lines[-1]["state"], lines[-1]["delivered"]) == ("stopped", 10_000)
     sessions = launch.rows("sessions")
     assert (len(sessions), sum(row["event_count"] for row in sessions)) == (3052, 10_000)
     assert len({row["session_id"] for row in sessions}) == 3052
@@ -95,13 +97,13 @@ def test_a_quiet_topic_workers_killed_and_a_lease_taken_away(launch: Launch) -> 
     driver = launch.start("run-1", **short)
     launch.wait_for("the topics are made and the query runs", state="running")
     launch.send([_event("a")])
-    launch.wait_for("a session is closed without another event", consumed=1, rows_out=1)
+    launch.wait_for("a session is closed without another event", delivered=1, rows_out=1)
 
     workers = [p for p in psutil.Process(driver.pid).children(recursive=True) if "pyspark" in _command(p)]
     for worker in [p for p in workers if "daemon" in _command(p)]:
         worker.kill()
     launch.send([_event("b")])
-    status = launch.wait_for("the stream goes on", consumed=2, rows_out=2)
+    status = launch.wait_for("the stream goes on", delivered=2, rows_out=2)
     assert (status["run_id"], status["epoch"], driver.poll()) == ("run-1", 1, None)
 
     written = {table: len(launch.rows(table)) for table in ("sessions", "batch_counts")}
@@ -121,13 +123,13 @@ def test_kafka_goes_away_and_comes_back(tmp_path: Path, new_broker: Callable[[],
         driver = launch.start("run-1")
         launch.wait_for("the query runs", state="running")
         launch.send([_event("a")])
-        launch.wait_for("one event", consumed=1)
+        launch.wait_for("one event", delivered=1)
 
         broker.stop()
         launch.wait_for("it waits", state="waiting")
         broker.start()
         launch.send([_event("b")])
-        launch.wait_for("it goes on by itself", consumed=2, state="running")
+        launch.wait_for("it goes on by itself", delivered=2, state="running")
         assert driver.poll() is None
 
         (tmp_path / "control.json").write_text(

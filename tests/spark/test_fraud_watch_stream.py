@@ -46,7 +46,7 @@ def replay(tmp_path_factory: pytest.TempPathFactory, broker: RunningBroker) -> I
         # In several batches, so that the watermark moves while records wait; no state is left in the end.
         driver = launch.start("run-1", max_records_per_batch=1000)
         launch.wait_for(
-            "all is read and written", 180, consumed=len(sent.records), rows_out=rows, state_rows=0
+            "all is read and written", 180, delivered=len(sent.records), rows_out=rows, state_rows=0
         )
         driver.send_signal(signal.SIGTERM)
         assert driver.wait(PATIENCE_S) == 0
@@ -72,7 +72,7 @@ def test_every_record_is_accounted_for(replay: Replay) -> None:
         "late": 0,
         "duplicates": sent.duplicates,
     }
-    assert status["consumed"] == len(sent.records)
+    assert status["delivered"] == len(sent.records)
     assert len(replay.launch.rows("dead_letters")) == sent.dead
     assert replay.launch.rows("late_events") == []
 
@@ -106,7 +106,7 @@ def test_eager_emission(tmp_path: Path, broker: RunningBroker, spark: SparkSessi
         before_quiet = len(launch.rows("fraud_alerts"))
         query.tick(sent.last + QUIET)
         counted = query.counted()
-    assert sum(counted[name] for name in COUNTS) == counted["consumed"] == len(sent.records)
+    assert sum(counted[name] for name in COUNTS) == counted["delivered"] == len(sent.records)
     assert (counted["dead"], counted["duplicates"]) == (sent.dead, sent.duplicates)
 
     found = found_rows(launch)

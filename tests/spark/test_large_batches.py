@@ -74,7 +74,7 @@ def test_a_batch_that_is_too_large_is_planned_again(
         query.query.processAllAvailable()
         counted = query.counted()
 
-    assert (counted["consumed"], counted["batch_id"] >= 3) == (RECORDS, True)
+    assert (counted["delivered"], counted["batch_id"] >= 3) == (RECORDS, True)
     rows = launch.rows(table)
     assert sorted(row["value"] for row in rows) == sorted(map(value, range(RECORDS)))
     assert len({(row["partition"], row["offset"]) for row in rows}) == RECORDS

@@ -111,14 +111,16 @@ def test_killed_in_mid_run_the_answer_is_the_same(
     launch.send(sent.records[:half])
     try:
         first = launch.start("run-1", **SETTINGS)
-        wait_until(lambda: launch.status().get("consumed"), 300, lambda: f"a batch: {launch.status()}")
+        wait_until(lambda: launch.status().get("delivered"), 300, lambda: f"a batch: {launch.status()}")
         os.killpg(first.pid, signal.SIGKILL)
         first.wait()
         launch.send(sent.records[half:])
         launch.end_replay((sent.last + QUIET).isoformat())
         second = launch.start("run-2", **SETTINGS)
         all_rows = sum(map(len, expected.values()))
-        status = launch.wait_for("all rows", 300, consumed=len(sent.records), rows_out=all_rows, state_rows=0)
+        status = launch.wait_for(
+            "all rows", 300, delivered=len(sent.records), rows_out=all_rows, state_rows=0
+        )
         second.send_signal(signal.SIGTERM)
         assert second.wait(PATIENCE_S) == 0
     finally:

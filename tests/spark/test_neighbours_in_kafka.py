@@ -123,6 +123,27 @@ def test_partitions_that_are_added_are_read_and_counted_as_lag(
         assert set(query.progress.position.offsets[launch.topic]) == {0, 1, 2}
 
 
+def test_offsets_that_have_no_record_are_counted_apart(
+    launch: Launch, admin: AdminClient, spark: SparkSession
+) -> None:
+    """Two transactions in one partition: one is committed, and one is not. Each ends with a marker."""
+    make(admin, launch.topic, "CreateTime", partitions=1)
+    launch.partitions = 1
+    now = datetime.now(UTC)
+    producer = Producer({"bootstrap.servers": launch.broker.bootstrap, "transactional.id": launch.topic})
+    producer.init_transactions(30)
+    with running(launch, spark, tick=AUTO) as query:
+        for number, end in enumerate((producer.commit_transaction, producer.abort_transaction)):
+            producer.begin_transaction()
+            for key, value in (event(f"{number} {one}", "u", now) for one in range(3)):
+                producer.produce(launch.topic, value, key)
+            producer.flush(30)
+            end(30)
+        query.settle()
+        counted = query.counted()
+    assert (counted["delivered"], counted["accepted"], counted["without_record"]) == (3, 3, 5)
+
+
 def test_a_topic_that_was_made_anew_and_is_longer_stops_the_stream(
     launch: Launch, admin: AdminClient, spark: SparkSession
 ) -> None:

@@ -103,15 +103,15 @@ def test_killed_in_mid_run_every_record_is_there_once(launch: Launch) -> None:
     status = launch.status()
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
-    assert 0 < status["consumed"] == status["accepted"] == status["rows_out"]
-    assert status["consumed"] < 2 * PART, "it was killed after everything was done, which shows nothing"
+    assert 0 < status["delivered"] == status["accepted"] == status["rows_out"]
+    assert status["delivered"] < 2 * PART, "it was killed after everything was done, which shows nothing"
 
     send(launch, PART)
     total = len(in_kafka(launch))
     assert total == 4 * PART + 4 * len(ODD) + 2
     second = launch.start("run-2", **settings)
     status = launch.wait_for(
-        "everything is landed", 180, run_id="run-2", consumed=total, accepted=total, lag_records=0
+        "everything is landed", 180, run_id="run-2", delivered=total, accepted=total, lag_records=0
     )
     assert (status["dead"], status["late"], status["duplicates"], status["rows_out"]) == (0, 0, 0, total)
     assert status["caught_up"]
@@ -134,12 +134,12 @@ def test_a_topic_that_is_added_is_landed_from_its_begin(launch: Launch, spark: S
     second.send([(b"k", b"two")])
     with running(launch, spark, "run-1", topics=added[:1]) as query:
         query.settle()
-        assert query.counted()["consumed"] == 1
+        assert query.counted()["delivered"] == 1
         query.drain()
     with running(launch, spark, "run-2", topics=added) as query:
         query.settle()
-        assert {name: query.counted()[name] for name in ("consumed", "accepted")} == {
-            "consumed": 2,
+        assert {name: query.counted()[name] for name in ("delivered", "accepted")} == {
+            "delivered": 2,
             "accepted": 2,
         }
         query.drain()

@@ -87,10 +87,10 @@ def runs(launch: Launch, spark: SparkSession, sent: Input, **changes: Any) -> It
                 assert query.state_rows() > 0, "nothing is in the state, so that moving it shows nothing"
             query.drain()
             counted = query.counted()
-        assert sum(counted[name] for name in COUNTS) == counted["consumed"]
+        assert sum(counted[name] for name in COUNTS) == counted["delivered"]
         yield partitions
 
-    assert counted["consumed"] == len(sent.records)
+    assert counted["delivered"] == len(sent.records)
     assert {name: counted[name] for name in COUNTS} == sent.counts
     expected = sent.rows(launch)
     assert all(expected.values()), f"a table without a row shows nothing: {expected}"

@@ -42,7 +42,7 @@ def test_a_stream_reads_once_its_password_is_right(tmp_path: Path, monkeypatch: 
 
         secured.write_client_file(file)
         launch.send([(b"u", EVENT)])
-        launch.wait_for("the record is read", state="running", consumed=1, accepted=1)
+        launch.wait_for("the record is read", state="running", delivered=1, accepted=1)
         told = [*tmp_path.glob("*.log"), *tmp_path.glob("*.json*")]
         assert len(told) > 3
         assert not [one.name for one in told if PASSWORD in one.read_text(errors="replace")]

@@ -77,7 +77,7 @@ def test_a_stream_begins_with_a_table(launch: Launch, spark: SparkSession) -> No
         assert query.state_rows() == 0
         counted = query.counted()
         query.drain()
-    assert (counted["accepted"], counted["consumed"], counted["late"]) == (120, 120, 0)
+    assert (counted["accepted"], counted["delivered"], counted["late"]) == (120, 120, 0)
     found = launch.rows("orders")
     ordered = Counter(order.customer for order in orders)
     assert sum(row["orders"] for row in found) == 50 * 2 + sum(ordered.values())

@@ -99,12 +99,12 @@ def test_two_streams_go_on_where_one_was(
     assert {int(row["customer"]) % 2 for row in odd.rows(ODD_ORDERS)} == {1}
     of_both = {
         name: sum(total[name] for total in totals.values())
-        for name in ("accepted", "consumed", "late", "duplicates")
+        for name in ("accepted", "delivered", "late", "duplicates")
     }
     assert counted["accepted"] == len(before)
     assert of_both == {
         "accepted": len(events),
-        "consumed": len(events) + _AGAIN,
+        "delivered": len(events) + _AGAIN,
         "late": 0,
         "duplicates": _AGAIN,
     }

@@ -36,7 +36,7 @@ def test_a_driver_with_other_buckets_refuses_and_the_right_one_goes_on(launch: L
     launch.broker.create_topic(launch.topic, 3)
     launch.send(real_events()[:300])
     first = launch.start("run-1")
-    launch.wait_for("read", 240, run_id="run-1", consumed=300)
+    launch.wait_for("read", 240, run_id="run-1", delivered=300)
     first.send_signal(signal.SIGTERM)
     assert first.wait(PATIENCE_S) == 0
     checkpoint = Path(launch.checkpoint.removeprefix("file://"))
@@ -53,7 +53,7 @@ def test_a_driver_with_other_buckets_refuses_and_the_right_one_goes_on(launch: L
 
     launch.send(real_events()[300:400])
     third = launch.start("run-3", allowed_lateness_ms=60_000)
-    launch.wait_for("read", 240, run_id="run-3", consumed=400)
+    launch.wait_for("read", 240, run_id="run-3", delivered=400)
     third.send_signal(signal.SIGTERM)
     assert third.wait(PATIENCE_S) == 0
     described = json.loads((checkpoint / "stateward.json").read_text())

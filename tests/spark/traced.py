@@ -69,8 +69,8 @@ class Traced:
         driven.wait("the watermark passes the end", lambda status: _is_beyond(status["watermark"], last))
         self.send_late()
         driven.wait(
-            "all is consumed and no state is left",
-            lambda status: status["consumed"] == self.sent and status["state_rows"] == 0,
+            "all is delivered and no state is left",
+            lambda status: status["delivered"] == self.sent and status["state_rows"] == 0,
         )
 
     def end(self) -> datetime:

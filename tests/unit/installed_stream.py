@@ -144,7 +144,7 @@ class Installed:
         marks = {"stream": stream, "generation": query_id, "batch_id": batch}
         self.append(DEAD_LETTERS, {**marks, "topic": "device_readings", "offset": batch})
         self.append(LATE_EVENTS, {**marks, "event_id": f"late {batch}"})
-        counts = dict.fromkeys(COUNT_NAMES, 0) | {"accepted": 11, "dead": 1, "late": 1}
+        counts = dict.fromkeys(COUNT_NAMES, 0) | {"accepted": 11, "dead": 1, "late": 1, "records": 13}
         ledger = Ledger(self.config.tables["batch_counts"], stream, query_id, self.checkpoint.earlier())
         ledger.append(BatchCounts(batch, counts, {"rows": 2}, 1000), epoch, "run-1")
         for partition in (0, 1):

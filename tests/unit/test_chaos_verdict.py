@@ -22,7 +22,7 @@ ROWS = [{"key": "a", "count": 1}, {"key": "b", "count": 2}]
 COUNTED = {"accepted": 3, "dead": 0, "late": 0, "duplicates": 1, "tick_records": 3}
 EXPECTED = Expected({"sums": ROWS}, COUNTED, [], [], 2)
 BATCH = {"stream": "sums", "generation": "g", "batch_id": 0, **COUNTED}
-STATUS = {"state": "stopped", "consumed": 4, "accepted": 3, "dead": 0, "late": 0, "duplicates": 1}
+STATUS = {"state": "stopped", "delivered": 4, "accepted": 3, "dead": 0, "late": 0, "duplicates": 1}
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_batch_that_is_counted_twice_is_wrong(layout: Layout) -> None:
 
 def test_counters_have_to_add_up_and_the_driver_to_be_drained() -> None:
     assert wrong_balance({"sums": STATUS}) == {}
-    assert set(wrong_balance({"sums": {**STATUS, "consumed": 5}})) == {"status of sums"}
+    assert set(wrong_balance({"sums": {**STATUS, "delivered": 5}})) == {"status of sums"}
     assert set(wrong_balance({"sums": {**STATUS, "state": "running"}})) == {"status of sums"}
 
 

@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from spark_jobs.runtime.checkpoint import Checkpoint, consumed
 from spark_jobs.runtime.config import ConfigError, load_config, parse_config
@@ -133,7 +135,7 @@ def test_a_status_is_whole_and_says_null_for_what_is_not_known(tmp_path: Path) -
         "h/b/n",
     )
     assert document["updated_at"] == "2026-01-01T00:00:00.000Z"
-    assert document["consumed"] is None
+    assert document["delivered"] is None
     assert [path.name for path in (tmp_path / "status").iterdir()] == ["s.json"]
 
 
@@ -180,6 +182,16 @@ def test_a_checkpoint_that_does_not_exist_yet_is_clean(tmp_path: Path) -> None:
     assert checkpoint.is_clean()
     assert checkpoint.query_id() is None
     assert checkpoint.initial_offsets() == {}
+
+
+def test_batches_of_the_release_before_have_the_records_of_their_outcomes(tmp_path: Path) -> None:
+    uri = f"file://{tmp_path}/batch_counts"
+    old = pa.table({"stream": ["s"], "generation": ["g1"], "batch_id": [0], "accepted": [7], "dead": [2]})
+    write_deltalake(uri, old)
+    assert recorded(uri, "s", "g1", {})[1]["records"] == 9
+    new = old.set_column(2, "batch_id", pa.array([1])).append_column("records", pa.array([9]))
+    write_deltalake(uri, new, mode="append", schema_mode="merge")
+    assert recorded(uri, "s", "g1", {})[1]["records"] == 18
 
 
 def test_consumed_counts_from_where_the_checkpoint_began() -> None:

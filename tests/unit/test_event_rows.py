@@ -105,7 +105,14 @@ def test_counts_take_every_event_on_time_for_a_duplicate_at_first() -> None:
     counts = json.loads(settled(rows)["counts"][1])
     times = counts.pop("times")
     assert (times["records"], times["ended"]) == (5, {"0": [0, W]})
-    assert counts == {"dead": 1, "late": 1, "tick_records": 1, "duplicates": 2, "watermark_ms": W}
+    assert counts == {
+        "dead": 1,
+        "late": 1,
+        "tick_records": 1,
+        "duplicates": 2,
+        "records": 5,
+        "watermark_ms": W,
+    }
     size, data = settled(rows)["dead_letters"]
     assert (size, decode_rows(data).to_pylist()[0]["value"]) == (1, b"junk")
 

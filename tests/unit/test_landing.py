@@ -172,7 +172,7 @@ def test_every_record_is_counted_as_accepted(load: LandingLoad, monkeypatch: pyt
         ("raw_events", 1),
     ]
     assert [row["offset"] for _, _, data in packed for row in decode_rows(data).to_pylist()] == list(range(5))
-    assert (kind, size, json.loads(counts)) == ("counts", 1, {"accepted": 5})
+    assert (kind, size, json.loads(counts)) == ("counts", 1, {"accepted": 5, "records": 5})
 
 
 def test_a_task_without_records_puts_out_nothing(load: LandingLoad) -> None:
@@ -199,10 +199,11 @@ def test_counters_of_several_topics_are_added(tmp_path: Path) -> None:
     progress = Progress(checkpoint, _NoLedger(), ("a", "b"))  # type: ignore[arg-type]
     fields = progress.resume()
 
-    assert (fields["consumed"], fields["accepted"], fields["watermark"]) == (8, 8, None)
+    assert (fields["delivered"], fields["accepted"], fields["watermark"]) == (8, 8, None)
+    assert fields["without_record"] == 0
     assert progress.position == Position(0, {"a": {0: 10}, "b": {0: 1, 1: 5}}, 0)
 
 
 class _NoLedger:
     def totals(self, batch_id: int) -> dict[str, int]:
-        return {**dict.fromkeys(COUNT_NAMES, 0), "accepted": 8, "rows_out": 8}
+        return {**dict.fromkeys(COUNT_NAMES, 0), "accepted": 8, "records": 8, "rows_out": 8}

@@ -96,6 +96,10 @@ def written(tmp_path: Path) -> Written:
         generation=2,
         behind_since="2026-02-03T14:29:50Z",
         lag_change_per_s=-2.5,
+        event_time_behind_ms=5_000,
+        dead_share=0.005,
+        late_share=0.0025,
+        without_record=12,
         state_file_bytes=50_000_000,
         state_commit_ms=85.5,
         state_update_ms=0.031,
@@ -126,6 +130,10 @@ def written(tmp_path: Path) -> Written:
         "lag_records": 400,
         "lag_growth_records_per_second": -2.5,
         "watermark_delay_seconds": 125,
+        "event_time_behind_seconds": 5,
+        "event_time_ahead_seconds": 0,
+        "dead_ratio": 0.005,
+        "late_ratio": 0.0025,
         "batch_duration_seconds": 1.24,
         "state_rows": 100_000,
         "state_bytes": 50_000_000,
@@ -140,7 +148,8 @@ def test_a_stream_that_runs_is_told_in_base_units(written: Written, name: str, e
 
 
 def test_records_are_counted_by_outcome_for_each_generation_of_the_checkpoint(written: Written) -> None:
-    assert value(written, "consumed_records_total", generation="2") == 60_000
+    assert value(written, "delivered_records_total", generation="2") == 60_000
+    assert value(written, "offsets_without_record_total", generation="2") == 12
     assert value(written, "records_total", outcome="dead", generation="2") == 3
     assert value(written, "records_total", outcome="late", generation="2") == 60_000 // 7_000
     assert value(written, "rows_written_total", generation="2") == 60_000 // 11
@@ -148,7 +157,7 @@ def test_records_are_counted_by_outcome_for_each_generation_of_the_checkpoint(wr
 
     # A driver of an earlier release does not say which one it is.
     change_status(written, generation=None)
-    assert value(written, "consumed_records_total", generation="") == 60_000
+    assert value(written, "delivered_records_total", generation="") == 60_000
     assert value(written, "generation") is None
 
 
@@ -166,12 +175,13 @@ def test_limits_are_told_and_what_is_above_them(written: Written) -> None:
 
 def test_what_a_driver_has_not_said_has_no_sample(written: Written) -> None:
     change_status(
-        written, **dict.fromkeys(("lag_records", "watermark", "last_batch_at", "consumed", "bounds", "epoch"))
+        written,
+        **dict.fromkeys(("lag_records", "watermark", "last_batch_at", "delivered", "bounds", "epoch")),
     )
     names = {name for name, _ in scraped(written)}
     gone = ("lag_records", "watermark_delay_seconds", "last_commit_age_seconds", "records_waiting_seconds")
     assert names.isdisjoint(
-        P + name for name in (*gone, "consumed_records_total", "bound_costs_total", "epoch")
+        P + name for name in (*gone, "delivered_records_total", "bound_costs_total", "epoch")
     )
     assert f"{P}batch_duration_seconds" in names
     assert value(written, "breach", measure="lag", level="warn") is None
@@ -183,7 +193,7 @@ def test_of_a_silent_driver_only_what_is_still_true_is_told(written: Written) ->
     assert value(written, "status_age_seconds", later) == 300
     assert value(written, "watermark_delay_seconds", later) == 425
     assert value(written, "last_commit_age_seconds", later) == 302
-    assert value(written, "consumed_records_total", later, generation="2") == 60_000
+    assert value(written, "delivered_records_total", later, generation="2") == 60_000
     names = {name for name, _ in scraped(written, later)}
     gone = ("lag_records", "memory_bytes", "batch_duration_seconds", "state_bytes", "breach")
     assert names.isdisjoint(P + name for name in gone)
@@ -218,7 +228,7 @@ def test_nobody_supervises_where_nobody_has_said_so(written: Written) -> None:
     [
         {"lag_records": "many"},
         {"epoch": [3]},
-        {"consumed": True},
+        {"delivered": True},
         {"bounds": [1]},
         {"updated_at": "yesterday"},
         {"memory_bytes": {"rss": 1}},

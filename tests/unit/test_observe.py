@@ -181,10 +181,10 @@ def test_the_example_of_the_architecture_page_is_read() -> None:
             "stream": "user_sessions", "run_id": "01J", "state": "running", "message": "", "epoch": 3,
             "host": "h", "pid": 4242, "pid_started": 1700000000.12, "python_pid": 4300,
             "started_at": "2026-01-31T12:00:00Z", "updated_at": "2026-01-31T12:00:00Z", "batch_id": None,
-            "last_batch_at": None, "consumed": 3, "accepted": 2, "dead": 1, "late": 0, "duplicates": None,
+            "last_batch_at": None, "delivered": 3, "accepted": 2, "dead": 1, "late": 0, "duplicates": None,
         }
     )  # fmt: skip
-    assert status.counters == {"consumed": 3, "accepted": 2, "dead": 1, "late": 0}
+    assert status.counters == {"delivered": 3, "accepted": 2, "dead": 1, "late": 0}
 
 
 def test_the_stall_clock_starts_with_the_first_look_and_with_every_batch() -> None:

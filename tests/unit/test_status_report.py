@@ -148,7 +148,7 @@ def reports(tmp_path: Path) -> list[StreamReport]:
             "epoch": 12,
             "generation": 2,
             "last_batch_at": "2025-12-31T22:10:10Z",
-            "consumed": 12_345_678_901,
+            "delivered": 12_345_678_901,
             "accepted": 12_345_678_901,
             "dead": 123_456,
             "late": 123_456,

@@ -160,8 +160,8 @@ def test_the_reason_of_a_launch(tmp_path: Path, document: str | None, reason: st
 
 
 def test_throughput_is_counted_between_lines() -> None:
-    def sample(seconds: int, consumed: int | None) -> Sample:
-        return Sample(NOW + seconds * SECOND, "r", "running", consumed=consumed)
+    def sample(seconds: int, delivered: int | None) -> Sample:
+        return Sample(NOW + seconds * SECOND, "r", "running", delivered=delivered)
 
     samples = [
         sample(0, 0),
@@ -176,6 +176,13 @@ def test_throughput_is_counted_between_lines() -> None:
 
     found = [((at - NOW).total_seconds(), value) for at, value in stream_history.throughput(samples)]
     assert found == [(60, 10), (120, 80), (300, 10)]
+
+
+def test_a_line_of_the_release_before_says_how_many_offsets_were_consumed() -> None:
+    line = '{{"at": "2026-01-01T00:0{}:00Z", "run_id": "r", "state": "running", "{}": {}}}'
+    samples = samples_of(line.format(0, "consumed", 600) + "\n" + line.format(1, "delivered", 1200))
+
+    assert [value for _, value in stream_history.throughput(samples)] == [10]
 
 
 def test_figures_of_the_wrong_type_are_not_known() -> None:

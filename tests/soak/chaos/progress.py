@@ -60,28 +60,28 @@ class Progress:
 
     Attributes:
         gaps: Those that have ended, in order.
-        consumed: The most that the stream was seen to have committed.
+        delivered: The most that the stream was seen to have committed.
     """
 
     stream: str
     gaps: list[Gap] = field(default_factory=list)
-    consumed: int = 0
+    delivered: int = 0
     _since_s: float | None = None
 
-    def see(self, at_s: float, handed: int, consumed: int | None) -> None:
+    def see(self, at_s: float, handed: int, delivered: int | None) -> None:
         """Take one look into account.
 
         Args:
             at_s: When, in seconds from the beginning.
             handed: How many records have been handed to the producer. What a broker that is away has not
                 taken is waiting, too.
-            consumed: How many the stream has committed; None when it does not say.
+            delivered: How many the stream has committed; None when it does not say.
         """
-        moved = consumed is not None and consumed > self.consumed
-        if moved and consumed is not None:
-            self.consumed = consumed
+        moved = delivered is not None and delivered > self.delivered
+        if moved and delivered is not None:
+            self.delivered = delivered
             self._end(at_s)
-        if self._since_s is None and handed > self.consumed:
+        if self._since_s is None and handed > self.delivered:
             self._since_s = at_s
 
     def finish(self, at_s: float) -> None:

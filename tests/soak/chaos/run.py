@@ -231,8 +231,8 @@ class _Run:
         sent = sum(len(feed.sent) for feed in mine)
         if stream == LANDING:
             # It takes ticks for records, and has no state.
-            return bool(status.get("consumed") == sent + sum(len(feed.ticks) for feed in mine))
-        return status.get("consumed") == sent and status.get("state_rows") == 0
+            return bool(status.get("delivered") == sent + sum(len(feed.ticks) for feed in mine))
+        return status.get("delivered") == sent and status.get("state_rows") == 0
 
     def _wait(self, condition: Callable[[], bool], what: str) -> None:
         wait_until(condition, _PATIENCE_S, lambda: f"{what}: {self._described()}", poll_s=_POLL_S)

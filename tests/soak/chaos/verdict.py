@@ -46,9 +46,9 @@ def wrong_balance(statuses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     wrong: dict[str, Any] = {}
     for stream, status in statuses.items():
         counted = sum(status.get(name) or 0 for name in ("accepted", "dead", "late", "duplicates"))
-        if counted != status.get("consumed") or status.get("state") != "stopped":
+        if counted != status.get("delivered") or status.get("state") != "stopped":
             wrong[f"status of {stream}"] = {
-                name: status.get(name) for name in ("state", "message", "consumed", *COUNTS)
+                name: status.get(name) for name in ("state", "message", "delivered", *COUNTS)
             }
     return wrong
 

@@ -70,7 +70,7 @@ class Watch:
     def waiting(self) -> dict[str, int]:
         """By stream how many records it has yet to commit, as far as was seen."""
         return {
-            stream: self._handed(stream) - progress.consumed for stream, progress in self._progress.items()
+            stream: self._handed(stream) - progress.delivered for stream, progress in self._progress.items()
         }
 
     def gaps(self) -> list[Gap]:
@@ -82,7 +82,7 @@ class Watch:
     def _look(self) -> None:
         for stream, progress in self._progress.items():
             handed = self._handed(stream)
-            progress.see(self._clock(), handed, self._house.status(stream).get("consumed"))
+            progress.see(self._clock(), handed, self._house.status(stream).get("delivered"))
 
     def _handed(self, stream: str) -> int:
         return sum(len(feed.sent) for feed in self._feeds[stream])

@@ -213,7 +213,7 @@ class Contest:
 
     def _end(self, before: int) -> End:
         moment = before + int(self.rng.random() * _LATEST_END * (self.course.sent - before))
-        self.wait(f"{moment} records are consumed", lambda status: (status["consumed"] or 0) >= moment)
+        self.wait(f"{moment} records are delivered", lambda status: (status["delivered"] or 0) >= moment)
         threading.Event().wait(self.rng.random() * _LONGEST_PAUSE_S)
         assert self.holder is not None
         ended: End = self.rng.choices(("drained", "killed", "frozen"), (2, 2, 1))[0]
