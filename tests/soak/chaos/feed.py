@@ -36,7 +36,7 @@ GARBAGE_PARTITION = 3
 ADDED = 2
 """Partitions that the first `Feed.add_partitions` adds."""
 _TIMEOUT_S = 120.0
-_ADMIN_S = 15.0
+_ADMIN_S = 90.0
 _STAMPED_BY_PRODUCERS = {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str(2**62)}
 
 
