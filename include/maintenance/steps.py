@@ -7,6 +7,7 @@ writers of streams do is tried again by them (`spark_jobs/runtime/commits.py`).
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import wraps
@@ -71,6 +72,8 @@ def compact(uri: str, *, small_files: int, target_mb: int, now: datetime, dry_ru
         max_concurrent_tasks=1,
         writer_properties=WriterProperties(compression="ZSTD"),
     )
+    # After a power loss a commit could be there over a file that is not whole, below those of the stream.
+    os.sync()
     return f"{metrics['numFilesRemoved']} files into {metrics['numFilesAdded']}"
 
 
@@ -114,5 +117,6 @@ def clean_log(uri: str, oldest_version: int) -> str:
     Delta goes by the version that is open, keeps the checkpoint before it, and whatever is younger than
     ``logRetentionDuration``.
     """
+    os.sync()  # the checkpoint is to survive a power loss if their removal does
     DeltaTable(uri, version=oldest_version).cleanup_metadata()
     return f"kept from version {oldest_version} on"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
@@ -87,6 +88,20 @@ def test_many_files_become_one_and_nothing_else_changes(visits: Visits) -> None:
     again = visits.maintain()
     assert again.steps["compaction"].startswith("not needed")
     assert again.after.version == done.after.version, "with nothing to do nothing is committed"
+
+
+def test_what_takes_the_place_of_others_is_on_the_disk_before_they_go(
+    visits: Visits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visits.add(12)
+    synced: list[list[str]] = []
+    monkeypatch.setattr(os, "sync", lambda: synced.append(log_of(visits)))
+    visits.maintain()
+
+    after_compaction, before_removal = synced
+    assert sum(name.endswith(".json") for name in after_compaction) == 14
+    assert any(name.endswith(".checkpoint.parquet") for name in before_removal)
+    assert set(after_compaction) <= set(before_removal), "nothing was removed before"
 
 
 def test_a_batch_that_was_written_is_still_known_when_its_log_entry_is_gone(visits: Visits) -> None:
