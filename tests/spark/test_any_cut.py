@@ -161,10 +161,10 @@ def play(launch: Launch, spark: SparkSession, course: Course, sent: list[Sent]) 
 
 
 def process(launch: Launch, query: Running, parts: list[list[Sent]]) -> None:
-    """Send part after part; the tick that follows from one is read together with the next."""
+    """Send part after part."""
     for part in parts:
         launch.send((record.key, record.value) for record in part)
-        query.process()
+        query.settle()
 
 
 def send_and_leave(launch: Launch, query: Running, part: list[Sent]) -> None:

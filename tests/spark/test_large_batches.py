@@ -55,7 +55,6 @@ def test_a_batch_that_is_too_large_is_planned_again(
 
     launch = Launch(tmp_path, broker, f"large-{stream.name}", stream=stream)
     broker.create_topic(launch.topic, launch.partitions)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     launch.send((b"k%d" % number, value(number)) for number in range(RECORDS))
     tables = {name: launch.uri("tables", name) for name in launch.table_names}
     changes: dict[str, Any] = {"topics": [launch.topic]} if stream is RAW_EVENTS else {}

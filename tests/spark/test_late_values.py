@@ -32,7 +32,6 @@ def test_an_event_below_the_floor_of_its_key_keeps_its_raw_value(
 ) -> None:
     launch = Launch(tmp_path, broker, "late-values", partitions=2)
     broker.create_topic(launch.topic, 2)
-    broker.create_topic(launch.document()["tick_topic"], 1)
     late = [record(f"late-{number}", "u", number) for number in range(3)]
     with running(launch, spark, logic={**USER_SESSIONS.logic, "max_held_events": 2}) as query:
         launch.send(record(f"e{number}", "u", 10 + number) for number in range(5))
