@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
 from spark_jobs.backfill.reach import Landed
@@ -69,9 +70,10 @@ def wanted(spark: SparkSession, raw: DataFrame, request: Request, since_ms: int 
         found = found.join(
             late.where(mine).select("partition", "offset").distinct(), ["partition", "offset"], "left_anti"
         )
-    return found.join(_too_far_ahead(spark, request), ["partition", "offset"], "left_anti").select(
-        "partition", "offset", "key", "value"
-    )
+    # A stream that has never run has refused nothing.
+    if DeltaTable.is_deltatable(request.config.tables[DEAD_LETTERS.name]):
+        found = found.join(_too_far_ahead(spark, request), ["partition", "offset"], "left_anti")
+    return found.select("partition", "offset", "key", "value")
 
 
 def _too_far_ahead(spark: SparkSession, request: Request) -> DataFrame:
