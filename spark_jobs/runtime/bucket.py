@@ -29,7 +29,7 @@ class Bucket:
         alarm: From a key and its state's text to its alarm (ms); used when the copy is made anew.
         upgrade: From the version of a state, its key and its text to the text of the present version.
         schema_version: Version of the states written now.
-        watermark_ms: The watermark of the batch.
+        passed_ms: Up to where the batch folds: its watermark, or what that is next.
     """
 
     def __init__(
@@ -41,12 +41,12 @@ class Bucket:
         *,
         upgrade: Callable[[int, str, bytes], bytes],
         schema_version: int,
-        watermark_ms: int,
+        passed_ms: int,
     ) -> None:
         self._log = log
         self._copy = cache.bucket(number)
         self._schema_version = schema_version
-        self._watermark_ms = watermark_ms
+        self._passed_ms = passed_ms
         self._head = log.head()
         self._chunk: Chunk = {}
         self._live = self._head.live
@@ -69,7 +69,7 @@ class Bucket:
             self._copy.put(key, Cached(seq, wake_ms, wake_ms, state), None)
             return
         # An alarm that goes off too early is moved then; that costs less than moving it for every event.
-        is_early = self._watermark_ms < before.alarm_ms <= wake_ms
+        is_early = self._passed_ms < before.alarm_ms <= wake_ms
         alarm_ms = before.alarm_ms if is_early else wake_ms
         if before.state == state:
             seq = before.seq
@@ -90,10 +90,10 @@ class Bucket:
     def due(self) -> list[str]:
         """Keys for which there is something to do; an alarm that went off too early is moved."""
         keys = []
-        for key in self._copy.due(self._watermark_ms):
+        for key in self._copy.due(self._passed_ms):
             cached = self._copy.get(key)
             assert cached is not None  # an alarm goes with its key
-            if cached.wake_ms <= self._watermark_ms:
+            if cached.wake_ms <= self._passed_ms:
                 keys.append(key)
             else:
                 moved = Cached(cached.seq, cached.wake_ms, cached.wake_ms, cached.state)
@@ -133,7 +133,7 @@ class Bucket:
         """The engine's timer: the earliest alarm, or the present one while it goes off before that."""
         wanted_ms = self._copy.next_alarm()
         present_ms = self._head.timer_ms
-        if wanted_ms is not None and present_ms is not None and self._watermark_ms < present_ms <= wanted_ms:
+        if wanted_ms is not None and present_ms is not None and self._passed_ms < present_ms <= wanted_ms:
             return present_ms
         return wanted_ms
 

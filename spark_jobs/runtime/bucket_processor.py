@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import marshal
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,7 @@ class BucketProcessor(StatefulProcessor):
         limits: Allowed lateness and bounds.
         topic: The data topic, for late events.
         late_values: Their raw values, where the reader has kept none.
+        next_watermark: What the running batch makes the watermark; 0 if it leaves it as it is.
         state_version: Version of its states.
         state_steps: From older versions to that one.
         cache_root: Folder for the copies of states, on the worker's machine.
@@ -77,6 +78,7 @@ class BucketProcessor(StatefulProcessor):
         limits: Limits,
         topic: str,
         late_values: ValuesOf,
+        next_watermark: Callable[[], int] = int,
         state_version: int,
         state_steps: tuple[StateStep, ...] = (),
         cache_root: str,
@@ -89,6 +91,8 @@ class BucketProcessor(StatefulProcessor):
         self._limits = limits
         self._topic = topic
         self._late_values = late_values
+        self._next_watermark = next_watermark
+        self._next_ms: int | None = None
         self._state_version = state_version
         self._state_steps = state_steps
         self._cache_root = cache_root
@@ -100,6 +104,7 @@ class BucketProcessor(StatefulProcessor):
         self._log = StateLog(handle)
         self._codec: KeptCodec[Any, Any] = KeptCodec(self._state_type, self._event_type)
         self._upgrade = Upgrade(self._codec, self._state_version, self._state_steps)
+        self._next_ms = None
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
         """Called by the engine with the packed records of a bucket in a batch."""
@@ -138,6 +143,12 @@ class BucketProcessor(StatefulProcessor):
     def _outcome(self, timers: TimerValues) -> Outcome:
         return Outcome(self._outputs, self._topic, timers.getCurrentWatermarkInMs(), self._late_values)
 
+    def _passed_ms(self, watermark_ms: int) -> int:
+        """Up to where this batch folds: the watermark that its plan makes holds for every batch after it."""
+        if self._next_ms is None:
+            self._next_ms = self._next_watermark()
+        return max(watermark_ms, self._next_ms)
+
     def _turn(
         self,
         number: int,
@@ -152,7 +163,7 @@ class BucketProcessor(StatefulProcessor):
             self._alarm,
             upgrade=self._upgrade,
             schema_version=self._state_version,
-            watermark_ms=outcome.watermark_ms,
+            passed_ms=self._passed_ms(outcome.watermark_ms),
         )
         for key, records in arrivals.items():
             self._look(bucket, key, records, outcome)
@@ -171,7 +182,10 @@ class BucketProcessor(StatefulProcessor):
         before = bucket.get(key)
         kept = _NOTHING if before is None else self._codec.decode(before.state)
         watermark_ms, limits = outcome.watermark_ms, self._limits
-        turn = advance(self._logic, key, kept, events, watermark_ms=watermark_ms, limits=limits)
+        passed_ms = self._passed_ms(watermark_ms)
+        turn = advance(
+            self._logic, key, kept, events, watermark_ms=watermark_ms, passed_ms=passed_ms, limits=limits
+        )
         outcome.add(key, turn, events, records)
         wake_ms = wake_up(self._logic, key, turn.kept, limits)
         if wake_ms is not None:

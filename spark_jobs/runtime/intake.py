@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -102,6 +103,27 @@ class Load(ABC):
 
     def _reject(self, place: Place, key: bytes | None, value: bytes | None, why: Rejection) -> None:
         self._dead[place[0]].append((self._topic, *place, key, value, why.reason.value, why.detail))
+
+
+@dataclass(frozen=True)
+class NextWatermark:
+    """Tells a task what its batch makes the watermark.
+
+    Spark lets a tick move the watermark for the next batch. The plan has the tick before the batch runs, so
+    what it is going to pass needs not be kept for another batch.
+
+    Attributes:
+        checkpoint_uri: Where the plan is.
+        delay_ms: How far the watermark stays behind a tick.
+    """
+
+    checkpoint_uri: str
+    delay_ms: int
+
+    def __call__(self) -> int:
+        """Milliseconds since 1970 UTC; 0 if the batch has no tick."""
+        plan = running_batch(self.checkpoint_uri).plan
+        return plan.tick_ms - self.delay_ms if plan.ticks and plan.tick_ms is not None else 0
 
 
 def running_batch(checkpoint_uri: str) -> PlannedBatch:

@@ -119,6 +119,7 @@ def advance(
     arrivals: Sequence[E],
     *,
     watermark_ms: int,
+    passed_ms: int | None = None,
     limits: Limits,
 ) -> Turn[S, E]:
     """Admit arrivals, fold what the watermark has passed, and expire what is due.
@@ -128,17 +129,26 @@ def advance(
         key: The key.
         kept: What is kept so far.
         arrivals: New events; empty when an alarm went off.
-        watermark_ms: The watermark of this micro-batch.
+        watermark_ms: The watermark of this micro-batch: arrivals before it are late.
+        passed_ms: The watermark of the next one, if it is known already; None if not.
         limits: Allowed lateness, bounds and jitter.
     """
+    if passed_ms is None:
+        passed_ms = watermark_ms
     admission = admit(
-        kept.held, kept.recent, arrivals, floor_ms=kept.floor_ms, watermark_ms=watermark_ms, limits=limits
+        kept.held,
+        kept.recent,
+        arrivals,
+        floor_ms=kept.floor_ms,
+        watermark_ms=watermark_ms,
+        passed_ms=passed_ms,
+        limits=limits,
     )
     rows: list[tuple[Any, ...]] = []
     state = fold(logic, key, kept.state, admission.ready, rows)
     if state is not None:
         jitter_ms = limits.jitter_ms
-        until_ms = watermark_ms - offset_ms(key, jitter_ms) if jitter_ms else watermark_ms
+        until_ms = passed_ms - offset_ms(key, jitter_ms) if jitter_ms else passed_ms
         state = expire_until(logic, key, state, until_ms, rows)
     after = Kept(state, admission.held, admission.recent, admission.floor_ms)
     return Turn(after, rows, admission)

@@ -18,6 +18,7 @@ from spark_jobs.runtime.commits import app_id
 from spark_jobs.runtime.copy_folders import prepare_copy
 from spark_jobs.runtime.fence import take_over
 from spark_jobs.runtime.handover import Handover, new_handover
+from spark_jobs.runtime.intake import NextWatermark
 from spark_jobs.runtime.landing_job import LandingJob
 from spark_jobs.runtime.lanes import OUTPUT_DDL
 from spark_jobs.runtime.late_values import LateValues
@@ -215,6 +216,7 @@ def _processor(job: StreamJob, config: Config) -> BucketProcessor:
         limits=config.limits,
         topic=config.topic,
         late_values=LateValues(config.bootstrap_servers, config.topic),
+        next_watermark=NextWatermark(config.checkpoint_uri, config.watermark_delay_ms),
         state_version=job.state_version,
         state_steps=job.state_steps,
         cache_root=_cache_root(config),

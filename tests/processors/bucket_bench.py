@@ -48,6 +48,7 @@ class BucketBench:
             limits=Limits(LATENESS, **{"max_held": 100, **limits}),
             topic="t",
             late_values=lambda places: {place: self.in_kafka.get(place) for place in places},
+            next_watermark=lambda: self._next_ms,
             state_version=1,
             cache_root=str(folder),
             checkpoint_uri="file:///checkpoint",
@@ -59,10 +60,12 @@ class BucketBench:
         self.in_kafka: dict[tuple[int, int], bytes] = {}
         self.other: list[tuple[str, int, bytes]] = []
         self.reported: int | None = None
-        self._offset = 0
+        self._offset = self._next_ms = 0
         self._tables = {output.table.name for output in job.outputs}
 
-    def batch(self, *arrivals: Arrival, raw: bytes | None = None) -> None:
+    def batch(self, *arrivals: Arrival, raw: bytes | None = None, next_ms: int = 0) -> None:
+        """Run a batch whose plan makes the watermark ``next_ms``; 0 if it leaves it as it is."""
+        self._plan(next_ms)
         records = []
         for key, event in arrivals:
             self._offset += 1
@@ -71,6 +74,7 @@ class BucketBench:
         self._take(self.tester.test(BUCKET, [row]))
 
     def watermark(self, watermark_ms: int) -> None:
+        self._plan(0)
         self._take(self.tester.setWatermark(watermark_ms))
 
     def end_task(self) -> None:
@@ -107,6 +111,10 @@ class BucketBench:
     @property
     def is_empty(self) -> bool:
         return not self.states and not self.timers and self.tester.peekValueState(HEAD_NAME, BUCKET) is None
+
+    def _plan(self, next_ms: int) -> None:
+        # A task of Spark's has a processor of its own.
+        self._next_ms, self.processor._next_ms = next_ms, None
 
     def _take(self, rows: Iterable[Row]) -> None:
         for row in rows:

@@ -28,13 +28,16 @@ def play(bench: BucketBench, events: list[Arrival], data: st.DataObject) -> None
     while waiting:
         size = data.draw(st.integers(1, len(waiting)))
         batch, waiting = waiting[:size], waiting[size:]
-        bench.batch(*batch)
+        # A plan knows the events of the batches before it; without one Spark tells of them a batch later.
+        is_planned, coming = data.draw(st.booleans()), max(0, largest - LATENESS)
+        bench.batch(*batch, next_ms=coming if is_planned else 0)
         largest = max([largest, *(e.event_ms for _, e in batch)])
         {"end": bench.end_task, "fail": bench.fail_task, "go on": lambda: None}[
             data.draw(st.sampled_from(["end", "fail", "go on"]))
         ]()
-        if largest - LATENESS > watermark:
-            watermark = largest - LATENESS
+        after = coming if is_planned else largest - LATENESS
+        if after > watermark:
+            watermark = after
             bench.watermark(watermark)
     for later in range(1, 6):
         bench.watermark(watermark + later * _LONG)

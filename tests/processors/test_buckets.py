@@ -60,6 +60,23 @@ def test_a_session_is_emitted_by_the_timer_and_leaves_no_state(bench: Bench) -> 
     assert bench.is_empty
 
 
+def test_what_the_plan_lets_the_watermark_pass_is_kept_for_no_other_batch(bench: Bench) -> None:
+    bench.batch(("u", event("a", 100)), ("u", event("b", 200)), ("v", event("c", 9000)), next_ms=5000)
+    assert [(s["user_id"], s["event_count"]) for s in bench.sessions] == [("u", 2)]
+    assert set(bench.states) == {"u", "v"}, "ids are known until they are old"
+    assert bench.timers
+
+    # Late is still what is before the watermark that holds.
+    bench.batch(("u", event("a", 100)), ("u", event("d", 4999)), next_ms=5000)
+    assert (bench.counts["duplicates"], bench.counts["late"]) == (1, 0)
+    bench.watermark(5000)
+    bench.batch(("u", event("e", 4998)))
+    assert bench.counts["late"] == 1
+    bench.watermark(20_000)
+    assert [(s["user_id"], s["event_count"]) for s in bench.sessions] == [("u", 2), ("u", 1), ("v", 1)]
+    assert bench.is_empty
+
+
 def test_the_keys_of_a_bucket_share_one_timer(bench: Bench) -> None:
     for number in range(5):
         bench.batch((f"u{number}", event("e", 100 + number * 200)))
