@@ -29,6 +29,7 @@ from tests.spark.catalogue import LIVES, QUIET, START, send
 from tests.spark.launches import CHECKOUT, MINUTE_MS, Launch, real_events
 from tests.spark.recomputing import alter, differences, explained_by, land, milliseconds, recomputed, request
 from tests.spark.running import running
+from tests.spark.set_clock import SetClock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,6 +105,31 @@ def test_sessions_of_real_events(
     assert explained_by(launch, live) == explained_by(launch, made) == events_of(made)
     assert report["counts"].items() >= {"records": 10_004, "events": 10_000, "dead": 1, "ticks": 3}.items()
     assert DeltaTable(launch.uri("tables", "sessions")).version() == before, "the live table was touched"
+
+
+def test_what_was_too_far_ahead_is_left_out_by_its_offset(
+    tmp_path: Path, broker: RunningBroker, spark: SparkSession
+) -> None:
+    """By the time of the backfill nothing of it is ahead any more."""
+    launch = Launch(tmp_path, broker, "too-far-ahead")
+    broker.create_topic(launch.topic, launch.partitions)
+    clock = SetClock("", file=str(tmp_path / "now"))
+    clock.set(START)
+    ahead = START + timedelta(hours=2)
+    with running(launch, spark, clock=clock) as query:
+        for event_id, at in (("in time", START), ("ahead", ahead)):
+            event = {**LATE_EVENT, "event_id": event_id, "user_id": event_id, "event_time": at.isoformat()}
+            launch.send([(b"k", json.dumps(event).encode())])
+        query.settle()
+        query.tick(START + timedelta(days=1))
+        counted = query.counted()
+        query.drain()
+    assert (counted["accepted"], counted["dead"], counted["rows_out"]) == (1, 1, 1)
+    land(launch, spark)
+
+    report = recomputed(spark, request(launch, START - timedelta(days=1), START + timedelta(days=1)))
+    [sessions] = report["tables"]
+    assert (report["equal"], sessions["rows"]) == (True, 1)
 
 
 def events_of(session: dict[str, Any]) -> list[str]:
