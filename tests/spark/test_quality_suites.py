@@ -25,7 +25,7 @@ from spark_jobs.quality.validate import validate
 from spark_jobs.runtime.config import parse_config
 from spark_jobs.runtime.kafka_reader import read
 from spark_jobs.runtime.offsets import Range
-from spark_jobs.runtime.rows import COUNT_NAMES, decode_rows, encode_rows
+from spark_jobs.runtime.rows import COUNT_NAMES, OUTCOME_NAMES, decode_rows, encode_rows
 from spark_jobs.runtime.stream_job import Output
 from spark_jobs.runtime.tables import BATCH_COUNTS, DEAD_LETTERS, LATE_EVENTS, SHARED_TABLES, Table
 from spark_jobs.truth.expected import Expected
@@ -103,6 +103,7 @@ def shared_rows(table: str) -> Made:
     marks = {"stream": spec.stream, "generation": GENERATION, "batch_id": 0}
     if table == BATCH_COUNTS.name:
         counts = dict.fromkeys((*COUNT_NAMES, "rows_out"), 0) | found.counts
+        counts["records"] = sum(counts[name] for name in OUTCOME_NAMES)
         by_table = json.dumps({"sessions": counts["rows_out"]})
         row = {**marks, **counts, "epoch": 1, "run_id": "r1", "committed_at": NOW - timedelta(days=1)}
         row["rows_by_table"] = by_table
