@@ -181,7 +181,8 @@ def test_a_key_is_followed_batch_by_batch(sessions: Launch, spark: SparkSession)
     assert came.what == "the key begins; 1 event held until the watermark has passed"
     assert came.value == {"held": [["e1", ms(1), "view", False, None]]}
     assert busy.what == ("1 event held until the watermark has passed; 1 held event folded; its state begins")
-    assert busy.watermark_ms == ms(2)
+    # Or that of minute 5, if others of it had come in a batch before.
+    assert busy.watermark_ms in (ms(2), ms(3))
     assert {change.field for change in busy.changes} >= {"held", "recent", "state.last_ms"}
     assert came.batch_id < busy.batch_id
     assert came.planned_ms is not None and busy.planned_ms is not None
