@@ -257,6 +257,9 @@ def _watch_start(limits: Thresholds, seen: Observed, launched: datetime, now: da
     # Beside other starts each step takes long: only a start that does not get on has failed.
     reached = (status.phase_at or status.started_at) if status else launched
     waited = now - max(reached, launched)
+    if status is not None:
+        # By the driver's own clock, which may be ahead of this one.
+        waited = max(waited, status.updated_at - reached)
     step = f"phase {status.phase or 'first'}" if status else "nothing reported yet"
     if waited <= limits.start_deadline:
         return Wait(f"the driver is starting, launched {_seconds(now - launched)} ago: {step}")

@@ -6,14 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.soak.chaos.faults import FAULTS
 from tests.soak.chaos.report import verdict_line
 from tests.soak.chaos.run import Options, run_chaos
 
 pytestmark = pytest.mark.e2e
 
 STREAMS = ("user_sessions", "fraud_watch", "raw_events")
+# Left to `make chaos`: now and then libfaketime itself lets a driver hang, which then has to be replaced.
+CLOCKS = {"clock-ahead", "clock-behind"}
+KINDS = tuple(name for name in FAULTS if name not in CLOCKS)
 # The seed brings a bit of everything, neighbours among it, and all at once in the end.
-OPTIONS = Options(STREAMS, minutes=2.5, seed=7348, mean_gap_s=14)
+OPTIONS = Options(STREAMS, minutes=2.5, seed=101152, mean_gap_s=14, faults=KINDS)
 NEIGHBOURS = {"year-ahead", "hour-ahead", "partitions", "garbage", "copies-full"}
 AT_LEAST = {"driver", "workers", "broker", "everything", *NEIGHBOURS}
 

@@ -104,9 +104,23 @@ CASES = [
     ("held: nobody wants it to run", Observed(control(desired="stopped", hold=HOLD), None, GONE), Done),
     # Starting.
     ("starts", Observed(control(launch=launched(20)), None, ALIVE), Wait),
-    ("starts and says so", Observed(control(launch=launched(20)), status("starting"), ALIVE), Wait),
+    ("starts and says so", Observed(control(launch=launched(20)), started(20), ALIVE), Wait),
     ("starts too long", Observed(control(launch=launched(121)), None, ALIVE), Kill),
     ("starts too long, saying so", Observed(control(launch=launched(121)), starting(121), ALIVE), Kill),
+    (
+        "stands still, and its clock is ahead",
+        Observed(
+            control(launch=launched(200)),
+            replace(starting(121 - 600), updated_at=ago(1 - 600)),
+            ALIVE,
+        ),
+        Wait,
+    ),
+    (
+        "stands still for longer, and its clock is ahead",
+        Observed(control(launch=launched(200)), replace(starting(122 - 600), updated_at=ago(1 - 600)), ALIVE),
+        Kill,
+    ),
     ("starts slowly, and gets on", Observed(control(launch=launched(900)), starting(119), ALIVE), Wait),
     ("starts slowly, and stands still", Observed(control(launch=launched(900)), starting(121), ALIVE), Kill),
     ("was slow to its first word", Observed(control(launch=launched(150)), started(30), ALIVE), Wait),
