@@ -123,7 +123,7 @@ def admit(
     *,
     floor_ms: int | None,
     watermark_ms: int,
-    passed_ms: int | None = None,
+    passed_ms: int,
     limits: Limits,
 ) -> Admission[E]:
     """Judge the arrivals of one key at one watermark.
@@ -135,7 +135,7 @@ def admit(
             with the earlier event time is accepted.
         floor_ms: The floor left by an earlier overflow, or None.
         watermark_ms: The watermark of the micro-batch: arrivals before it are late.
-        passed_ms: Up to where events are folded, never less; None for the watermark.
+        passed_ms: Up to where events are folded; never less than the watermark.
         limits: Allowed lateness and bound.
     """
     horizon = watermark_ms - limits.lateness_ms
@@ -145,7 +145,7 @@ def admit(
     taken, late, duplicates = _judge(held, remembered, arrivals, earliest_ms, by)
     if len(taken) > 1:
         taken.sort(key=by)
-    passed = _passed(taken, watermark_ms if passed_ms is None else passed_ms, limits)
+    passed = _passed(taken, passed_ms, limits)
     overflow = max(0, len(taken) - passed - limits.max_held)
     accepted = len(taken) - len(held)
     ready, still_held = taken[: passed + overflow], taken[passed + overflow :]

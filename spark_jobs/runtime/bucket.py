@@ -46,7 +46,7 @@ class Bucket:
         self._log = log
         self._copy = cache.bucket(number)
         self._schema_version = schema_version
-        self._passed_ms = passed_ms
+        self.passed_ms = passed_ms
         self._head = log.head()
         self._chunk: Chunk = {}
         self._live = self._head.live
@@ -69,7 +69,7 @@ class Bucket:
             self._copy.put(key, Cached(seq, wake_ms, wake_ms, state), None)
             return
         # An alarm that goes off too early is moved then; that costs less than moving it for every event.
-        is_early = self._passed_ms < before.alarm_ms <= wake_ms
+        is_early = self.passed_ms < before.alarm_ms <= wake_ms
         alarm_ms = before.alarm_ms if is_early else wake_ms
         if before.state == state:
             seq = before.seq
@@ -90,10 +90,10 @@ class Bucket:
     def due(self) -> list[str]:
         """Keys for which there is something to do; an alarm that went off too early is moved."""
         keys = []
-        for key in self._copy.due(self._passed_ms):
+        for key in self._copy.due(self.passed_ms):
             cached = self._copy.get(key)
             assert cached is not None  # an alarm goes with its key
-            if cached.wake_ms <= self._passed_ms:
+            if cached.wake_ms <= self.passed_ms:
                 keys.append(key)
             else:
                 moved = Cached(cached.seq, cached.wake_ms, cached.wake_ms, cached.state)
@@ -133,7 +133,7 @@ class Bucket:
         """The engine's timer: the earliest alarm, or the present one while it goes off before that."""
         wanted_ms = self._copy.next_alarm()
         present_ms = self._head.timer_ms
-        if wanted_ms is not None and present_ms is not None and self._passed_ms < present_ms <= wanted_ms:
+        if wanted_ms is not None and present_ms is not None and self.passed_ms < present_ms <= wanted_ms:
             return present_ms
         return wanted_ms
 

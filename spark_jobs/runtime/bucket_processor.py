@@ -181,8 +181,7 @@ class BucketProcessor(StatefulProcessor):
         events = [make(record[_EVENT:]) for record in records]
         before = bucket.get(key)
         kept = _NOTHING if before is None else self._codec.decode(before.state)
-        watermark_ms, limits = outcome.watermark_ms, self._limits
-        passed_ms = self._passed_ms(watermark_ms)
+        watermark_ms, passed_ms, limits = outcome.watermark_ms, bucket.passed_ms, self._limits
         turn = advance(
             self._logic, key, kept, events, watermark_ms=watermark_ms, passed_ms=passed_ms, limits=limits
         )

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from spark_jobs.runtime.alarms import NO_ALARMS, DueTimes
+from spark_jobs.runtime.durable import replace_file
 from spark_jobs.runtime.times import Times, times_from_json
 
 
@@ -63,9 +64,7 @@ class Handover:
             )
             told = self.told
             document = {"times": told.times.to_json(), "due": list(told.due), "asked_ms": told.asked_ms}
-            half = self.file.with_suffix(".new")
-            half.write_text(json.dumps(document))
-            half.replace(self.file)
+            replace_file(str(self.file), json.dumps(document).encode(), durable=False)
 
 
 def new_handover(folder: Path) -> Handover:

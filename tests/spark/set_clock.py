@@ -8,6 +8,7 @@ from pathlib import Path
 
 from spark_jobs.runtime.broker import Broker
 from spark_jobs.runtime.broker_clock import BrokerClock
+from spark_jobs.runtime.durable import replace_file
 
 
 @dataclass
@@ -18,9 +19,7 @@ class SetClock(BrokerClock):
 
     def set(self, now: datetime) -> None:
         # In one step: the other process may read at any moment.
-        new = Path(f"{self.file}.new")
-        new.write_text(str(int(now.timestamp() * 1000)))
-        new.replace(self.file)
+        replace_file(self.file, str(int(now.timestamp() * 1000)).encode(), durable=False)
 
     def now_ms(self, broker: Broker) -> int:
         return int(Path(self.file).read_text())

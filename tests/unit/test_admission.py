@@ -19,7 +19,7 @@ class Event:
 
 def judge(*arrivals: Event, watermark: int, **known: object) -> Admission[Event]:
     settings = {"held": (), "recent": (), "floor_ms": None, "limits": LIMITS, **known}
-    return admit(arrivals=arrivals, watermark_ms=watermark, **settings)  # type: ignore[arg-type]
+    return admit(arrivals=arrivals, watermark_ms=watermark, passed_ms=watermark, **settings)  # type: ignore[arg-type]
 
 
 def test_an_event_before_the_watermark_is_late_and_one_at_it_is_not() -> None:
