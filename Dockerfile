@@ -25,6 +25,7 @@ ENV VIRTUAL_ENV=/opt/stateward/.venv \
 COPY --chown=stateward requirements.txt ./
 RUN python -m venv .venv && pip install --no-cache-dir --no-deps --require-hashes -r requirements.txt
 COPY --chown=stateward pyproject.toml README.md jars.toml jars.lock ./
+COPY --chown=stateward stateward ./stateward
 COPY --chown=stateward include ./include
 RUN mkdir -p spark_jobs && pip install --no-cache-dir --no-deps --no-build-isolation -e . && stateward jars
 

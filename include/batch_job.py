@@ -18,9 +18,7 @@ from include.local_files import local_files_conf
 from include.platform.jars import require_jars
 from include.settings import Settings
 from include.spec import StreamSpec
-
-DONE, DIFFERENT = 0, 2
-"""Exit codes of a job; any other says that it could not be done."""
+from stateward.contract.exit_codes import JobExit
 
 _STEP, _ERROR = "@step", "@error"
 _GRACE_S = 10
@@ -125,10 +123,10 @@ def run(arguments: list[str], variables: dict[str, str], log: Path, report: Repo
             else:
                 output.write(line)
         code = job.wait()
-    if code not in (DONE, DIFFERENT):
+    if code not in (JobExit.DONE, JobExit.DIFFERENT):
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-_TAIL:])
         raise JobError(reason or f"the job ended with {code}; its log {log} ends:\n{tail}")
-    return code == DONE
+    return code == JobExit.DONE
 
 
 @contextlib.contextmanager

@@ -18,9 +18,7 @@ from include.platform.running import running_settings
 from include.settings import MASK_SECRET, Settings
 from include.spec import load_spec
 from include.storage import read_json, write_json
-
-_DIFFERENT = 1
-_FAILED = 2
+from stateward.contract.exit_codes import CommandExit
 
 
 def run(
@@ -50,13 +48,12 @@ def run(
         with Steps(console) as steps:
             batch_job.run(command, variables, folder / "job.log", steps.report)
     except batch_job.JobError as error:
-        # 1 says that the tables differ.
         print(f"stateward: {error}", file=sys.stderr)
-        raise typer.Exit(_FAILED) from None
+        raise typer.Exit(CommandExit.FAILED) from None
     report = read_json(request["report_uri"]) or {}
     _show(console, report)
     if report.get("equal") is False:
-        raise typer.Exit(_DIFFERENT)
+        raise typer.Exit(CommandExit.DIFFERENT)
 
 
 def _show(console: Console, report: dict[str, Any]) -> None:

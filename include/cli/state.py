@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from include.state.verbs import VERBS, Field, Verb
+from stateward.contract.exit_codes import CommandExit
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-_WRONG = 1
-_FAILED = 2
 
 app = typer.Typer(
     help="Operations on a stream's state: savepoints, going back to one (docs/state-operations.md).",
@@ -86,13 +84,12 @@ def run(verb: Verb, stream: str, given: dict[str, Any], *, dry_run: bool, master
                 command, batch_job.environment(settings, stream), operation.log, steps.report
             )
     except batch_job.JobError as error:
-        # 1 says that something was found to be wrong.
         print(f"stateward: {error}", file=sys.stderr)
-        raise typer.Exit(_FAILED) from None
+        raise typer.Exit(CommandExit.FAILED) from None
     show(console, operation.result() or {})
     console.print(f"Page: {operation.page_uri}", highlight=False, soft_wrap=True)
     if not good:
-        raise typer.Exit(_WRONG)
+        raise typer.Exit(CommandExit.DIFFERENT)
 
 
 def show(console: Console, result: dict[str, Any]) -> None:

@@ -93,7 +93,7 @@ def driver_environment(
         settings: Passed on as `STATEWARD_*`.
         stream: The stream's name, a mark on every process of the driver.
         run_id: This launch, a mark too.
-        code: The folder of the package `spark_jobs`; that of the settings without it.
+        code: The folder of the packages `spark_jobs` and `stateward`; that of the settings without it.
     """
     kept = {
         name: value

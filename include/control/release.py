@@ -4,6 +4,7 @@ A driver that dies is started again as it was, whatever has been deployed meanwh
 `run`, a `restart` or an `upgrade`, never by a crash. And an upgrade that fails has something to go back to.
 
     <home>/releases/code/<digest>/spark_jobs/...      shared by all streams
+    <home>/releases/code/<digest>/stateward/...       what `spark_jobs` imports; releases before 0.2 lack it
     <home>/releases/<stream>/<code>-<yaml>/<stream>.yaml
 
 Releases are found by content, so keeping one twice is harmless, and two machines give it the same name.
@@ -19,6 +20,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import stateward
 from include.layout import Layout
 from include.settings import Settings
 from include.spec import StreamSpec, spec_of
@@ -28,6 +30,7 @@ KEPT_RELEASES = 5
 """Earlier releases of each stream that stay."""
 
 _PACKAGE = "spark_jobs"
+_LIBRARY = Path(stateward.__file__).parent
 _DIGITS = 12
 # What the control plane reads anew at each look; a driver knows nothing of it.
 _NOT_THE_DRIVERS = frozenset(
@@ -45,7 +48,7 @@ class Release:
 
     Attributes:
         id: `<digest of the code>-<digest of the YAML>`.
-        code: The folder in which the package `spark_jobs` lies.
+        code: The folder in which the packages `spark_jobs` and `stateward` lie.
         streams: The folder in which the stream's YAML lies.
     """
 
@@ -59,7 +62,7 @@ def release_of(spec: StreamSpec, settings: Settings) -> str:
 
     Only what a driver is started with counts: not the limits of its health, say, and no comment.
     """
-    return f"{_code_digest(settings.jobs)}-{_spec_digest(spec)}"
+    return f"{_code_digest(settings.jobs, _LIBRARY)}-{_spec_digest(spec)}"
 
 
 def differences(before: str, now: str) -> list[str]:
@@ -124,17 +127,22 @@ def _release(layout: Layout, stream: str, release: str) -> Release:
     return Release(release, folder / "code" / code, folder / stream / release)
 
 
-def _code_digest(folder: Path) -> str:
-    files = sorted(path for path in folder.rglob("*") if _counts(path))
-    return _digest_of(folder, tuple((file, (at := file.stat()).st_size, at.st_mtime_ns) for file in files))
+def _code_digest(jobs: Path, library: Path) -> str:
+    """Digest the two packages by the paths below them, wherever they lie and whatever the first is called."""
+    found = []
+    for folder, name in ((jobs, _PACKAGE), (library, _LIBRARY.name)):
+        for file in sorted(path for path in folder.rglob("*") if _counts(path)):
+            at = file.stat()
+            found.append((file, f"{name}/{file.relative_to(folder)}", at.st_size, at.st_mtime_ns))
+    return _digest_of(tuple(found))
 
 
 # The operator's page asks for every stream, and reading all of the code takes longer than the rest of it.
 @functools.lru_cache(maxsize=4)
-def _digest_of(folder: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
+def _digest_of(files: tuple[tuple[Path, str, int, int], ...]) -> str:
     digest = hashlib.sha256()
-    for file, size, _ in files:
-        digest.update(f"{file.relative_to(folder)}\0{size}\0".encode())
+    for file, name, size, _ in files:
+        digest.update(f"{name}\0{size}\0".encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()[:_DIGITS]
 
@@ -151,21 +159,20 @@ def _spec_digest(spec: StreamSpec) -> str:
 def _keep_code(layout: Layout, source: Path) -> str:
     """Keep the code of now, if it is not kept yet; returns the digest of what is kept."""
     folder = layout.releases_dir / "code"
-    digest = _code_digest(source)
+    digest = _code_digest(source, _LIBRARY)
     if (folder / digest / _PACKAGE).is_dir():
         return digest
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
-        copy = Path(temporary) / _PACKAGE
-        shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
-        digest = _code_digest(copy)
-        target = folder / digest / _PACKAGE
-        target.parent.mkdir(exist_ok=True)
+        copy = Path(temporary) / "code"
+        for package, name in ((source, _PACKAGE), (_LIBRARY, _LIBRARY.name)):
+            shutil.copytree(package, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        digest = _code_digest(copy / _PACKAGE, copy / _LIBRARY.name)
         try:
-            copy.rename(target)
+            copy.rename(folder / digest)
         except OSError:
             # Another stream's launch has kept the same code meanwhile.
-            if not target.is_dir():
+            if not (folder / digest / _PACKAGE).is_dir():
                 raise
     return digest
 

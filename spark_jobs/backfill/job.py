@@ -20,8 +20,9 @@ if __name__ == "__main__":
 from spark_jobs.backfill.record import write_record
 from spark_jobs.backfill.request import BackfillError, job_of, load_request
 from spark_jobs.runtime import storage
-from spark_jobs.runtime.batch_steps import DIFFERENT, DONE, ERROR, READY, begin_log, say, tell
+from spark_jobs.runtime.batch_steps import READY, begin_log, say, tell
 from spark_jobs.runtime.config import ConfigError
+from stateward.contract.exit_codes import JobExit
 
 _SHUFFLE_PARTITIONS = 8
 
@@ -33,7 +34,7 @@ def main(arguments: list[str]) -> int:
     begin_log()
     if len(arguments) != 1:
         log.error("usage: spark-submit job.py <URI of the request>")
-        return ERROR
+        return JobExit.FAILED
     try:
         request = load_request(arguments[0])
         job = job_of(request.config.stream)
@@ -48,11 +49,11 @@ def main(arguments: list[str]) -> int:
         return tell(error)
     except Exception:
         log.exception("the recomputation could not be done")
-        return ERROR
+        return JobExit.FAILED
     if request.record is not None:
         write_record(request.record, report, datetime.now(UTC))
     storage.write_json(request.report_uri, report)
-    return DIFFERENT if report["equal"] is False else DONE
+    return JobExit.DIFFERENT if report["equal"] is False else JobExit.DONE
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ from spark_jobs.quality.records import Records, Validation
 from spark_jobs.quality.span import ValidationError
 from spark_jobs.quality.suite import Suite, SuiteError, load_suite
 from spark_jobs.quality.validated import Validated
+from stateward.contract.exit_codes import JobExit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from spark_jobs.quality.expectations import Outcome, Prepared
     from spark_jobs.quality.frames import Frames
 
-PASSED, ERROR, FAILED = 0, 1, 2
 _LOCK_TIMEOUT_S = 120
 _TIME_TRAVEL = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 _MAX_RUN_NAME = 120
@@ -263,17 +263,17 @@ def main(argv: list[str]) -> int:
         outcomes = validate(_session_of(request), request)
     except (SuiteError, ValidationError) as error:
         log.error("%s", error)
-        return ERROR
+        return JobExit.FAILED
     except Exception:
         log.exception("%s: the validation of %s could not be done", request.stream, request.table)
-        return ERROR
+        return JobExit.FAILED
     failed = [outcome for outcome in outcomes if not outcome.success]
     for outcome in failed:
         name, severity = outcome.expectation.name, outcome.expectation.severity
         log.warning("FAILED %s (%s): %s", name, severity, outcome.observed)
     log.info("%s: %d of %d expectations hold", request.stream, len(outcomes) - len(failed), len(outcomes))
     is_critical = any(outcome.expectation.severity == "critical" for outcome in failed)
-    return FAILED if is_critical else PASSED
+    return JobExit.DIFFERENT if is_critical else JobExit.DONE
 
 
 if __name__ == "__main__":

@@ -9,13 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from stateward.contract.exit_codes import JobExit
+
 Report = Callable[[str, str], None]
 """Takes a part of the work and what happens to it; `READY` ends a part."""
 
 READY = "ready"
-
-DONE, ERROR, DIFFERENT = 0, 1, 2
-"""Exit codes: done; could not be done; done, and something is different or wrong."""
 
 
 def begin_log() -> None:
@@ -30,7 +29,7 @@ def say(part: str, what: str) -> None:
     print(f"@step\t{part}\t{what}\n", end="", flush=True)  # noqa: T201
 
 
-def tell(error: object) -> int:
+def tell(error: object) -> JobExit:
     """Say in one line why the work could not be done, and return the exit code for that."""
     print("@error", " ".join(str(error).split("\n")), sep="\t", flush=True)  # noqa: T201
-    return ERROR
+    return JobExit.FAILED

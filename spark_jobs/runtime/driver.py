@@ -15,7 +15,7 @@ from spark_jobs.runtime.broker import Broker, BrokerAwayError
 from spark_jobs.runtime.cause import DISK_FULL, cause_of
 from spark_jobs.runtime.checkpoint_repair import repair_logs
 from spark_jobs.runtime.config import Config
-from spark_jobs.runtime.ending import EXIT_FAILED, EXIT_LEASE_LOST, Ending
+from spark_jobs.runtime.ending import Ending
 from spark_jobs.runtime.failure import explain, is_transient
 from spark_jobs.runtime.history import History, history_uri
 from spark_jobs.runtime.identity import driver_process
@@ -30,6 +30,7 @@ from spark_jobs.runtime.status import StatusFile
 from spark_jobs.runtime.stream_query import StreamQuery, session_conf
 from spark_jobs.state.replan import take_back_plan
 from spark_jobs.state.start import require_start
+from stateward.contract.exit_codes import DriverExit
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -75,7 +76,7 @@ class Driver:
             ending = endings.drained(self._reason)
         except Exception as error:
             ending = endings.ending_of(jvm.blamed_for(error), self._keeper.lost)
-            if ending.code == EXIT_FAILED:
+            if ending.code == DriverExit.FAILED:
                 _LOG.exception("stream %s failed", self._config.stream)
         self._leave(ending)
         return ending.code
@@ -268,7 +269,7 @@ class Driver:
     def _leave(self, ending: Ending) -> None:
         self._keeper.stop()
         self._status.stop_heartbeat()
-        if ending.code != EXIT_LEASE_LOST:
+        if ending.code != DriverExit.LEASE_LOST:
             self._history.end({**self._status.document, **ending.status_fields}, utc_now())
             self._lease.release()
         # After a loss the file belongs to the new holder, who rewrites it within a second.

@@ -9,8 +9,7 @@ from spark_jobs.runtime.cause import LEASE, Cause, cause_of
 from spark_jobs.runtime.failure import explain
 from spark_jobs.runtime.lease import LeaseLostError
 from spark_jobs.state.start import StateRefusedError
-
-EXIT_DRAINED, EXIT_FAILED, EXIT_REFUSED, EXIT_LEASE_LOST = 0, 1, 3, 4
+from stateward.contract.exit_codes import DriverExit
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class Ending:
         cause: What kind of cause; None of a driver that was drained.
     """
 
-    code: int
+    code: DriverExit
     state: str
     message: str
     cause: Cause | None = None
@@ -38,7 +37,7 @@ class Ending:
 
 def drained(reason: str) -> Ending:
     """The end that was asked for."""
-    return Ending(EXIT_DRAINED, "stopped", reason)
+    return Ending(DriverExit.DRAINED, "stopped", reason)
 
 
 def ending_of(error: Exception, lost: LeaseLostError | None) -> Ending:
@@ -49,8 +48,8 @@ def ending_of(error: Exception, lost: LeaseLostError | None) -> Ending:
         lost: Set if the lease was lost as well: then whatever fails may come of that.
     """
     if isinstance(error, StateRefusedError):
-        return Ending(EXIT_REFUSED, "refused", str(error), cause_of(error))
+        return Ending(DriverExit.REFUSED, "refused", str(error), cause_of(error))
     lost = error if isinstance(error, LeaseLostError) else lost
     if lost is not None:
-        return Ending(EXIT_LEASE_LOST, "failed", str(lost), LEASE)
-    return Ending(EXIT_FAILED, "failed", explain(error), cause_of(error))
+        return Ending(DriverExit.LEASE_LOST, "failed", str(lost), LEASE)
+    return Ending(DriverExit.FAILED, "failed", explain(error), cause_of(error))

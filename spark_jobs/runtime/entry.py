@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.runtime.config import Config, ConfigError, load_config
 from spark_jobs.runtime.driver import Driver
-from spark_jobs.runtime.ending import EXIT_FAILED, EXIT_REFUSED
 from spark_jobs.runtime.fence import newest_epoch
 from spark_jobs.runtime.identity import ProcessIdentity, driver_process
 from spark_jobs.runtime.landing_job import LandingJob
 from spark_jobs.runtime.lease import Lease, LeaseHeldError, utc_now
 from spark_jobs.runtime.refusal import record_bad_configuration, record_refusal
 from spark_jobs.runtime.status import StatusFile
+from stateward.contract.exit_codes import DriverExit
 
 if TYPE_CHECKING:
     from spark_jobs.runtime.any_job import AnyJob
@@ -29,7 +29,7 @@ def run(job: AnyJob, arguments: list[str]) -> int:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     if len(arguments) != 1:
         print("usage: spark-submit job.py <URI of the configuration>", file=sys.stderr)  # noqa: T201
-        return EXIT_FAILED
+        return DriverExit.FAILED
     process = driver_process()
     try:
         config = load_config(arguments[0])
@@ -37,14 +37,14 @@ def run(job: AnyJob, arguments: list[str]) -> int:
     except (ConfigError, ValueError) as error:
         _LOG.error("%s", error)
         record_bad_configuration(arguments[0], process, error)
-        return EXIT_FAILED
+        return DriverExit.FAILED
     lease, status = _lease(config, process), _status(config, process)
     try:
         epoch = lease.acquire(newest_epoch(config.stream, config.tables.values())).epoch
     except LeaseHeldError as error:
         _LOG.error("%s", error)
         record_refusal(config.status_uri, status, error, utc_now())
-        return EXIT_REFUSED
+        return DriverExit.REFUSED
     status.update(epoch=epoch)
     return Driver(job, config, lease, status).run()
 

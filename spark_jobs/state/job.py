@@ -25,7 +25,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.runtime import generations, storage
-from spark_jobs.runtime.batch_steps import DIFFERENT, DONE, ERROR, begin_log, say, tell
+from spark_jobs.runtime.batch_steps import begin_log, say, tell
 from spark_jobs.runtime.broker import BrokerAwayError
 from spark_jobs.runtime.config import ConfigError
 from spark_jobs.runtime.fence import CheckLease
@@ -43,6 +43,7 @@ from spark_jobs.state.leased import lease_of, leased, unleased
 from spark_jobs.state.page import render
 from spark_jobs.state.request import Request, load_request
 from spark_jobs.state.shelf import Shelf
+from stateward.contract.exit_codes import JobExit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +62,7 @@ def main(arguments: list[str]) -> int:
     begin_log()
     if len(arguments) != 1:
         log.error("usage: job.py <URI of the request>")
-        return ERROR
+        return JobExit.FAILED
     try:
         request = load_request(arguments[0])
     except (StateError, ConfigError) as error:
@@ -77,7 +78,7 @@ def main(arguments: list[str]) -> int:
         log.exception("stream %s: %s could not be done", request.config.stream, request.operation)
         return _write_down(request, began, "failed", error)
     write_result(request, began, "done", "", answer)
-    return DONE if answer.is_good else DIFFERENT
+    return JobExit.DONE if answer.is_good else JobExit.DIFFERENT
 
 
 def perform(request: Request) -> Answer:

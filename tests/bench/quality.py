@@ -21,9 +21,10 @@ import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from spark_jobs.quality.validate import FAILED, PASSED, Request
+from spark_jobs.quality.validate import Request
 from spark_jobs.runtime.tables import arrow_schema
 from spark_jobs.user_sessions.declaration import SESSIONS
+from stateward.contract.exit_codes import JobExit
 from tests.spark.launches import CHECKOUT, JARS
 from tests.spark.written_batches import Written
 
@@ -77,7 +78,7 @@ def run(request: Request, memory: str) -> tuple[int, float]:
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(CHECKOUT)}
     begun = time.monotonic()
     done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
-    if done.returncode not in (PASSED, FAILED):
+    if done.returncode not in (JobExit.DONE, JobExit.DIFFERENT):
         raise RuntimeError(f"the validation could not be done:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
     return done.returncode, time.monotonic() - begun
 

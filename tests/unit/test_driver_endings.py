@@ -21,7 +21,7 @@ from spark_jobs.runtime import entry
 from spark_jobs.runtime.broker import Broker, BrokerAwayError, TopicMissingError
 from spark_jobs.runtime.cause import DISK_FULL, LEASE, OTHER, Cause, cause_of
 from spark_jobs.runtime.config import ConfigError
-from spark_jobs.runtime.ending import EXIT_FAILED, EXIT_LEASE_LOST, ending_of
+from spark_jobs.runtime.ending import ending_of
 from spark_jobs.runtime.failure import explain, is_transient
 from spark_jobs.runtime.generations import PendingOperationError
 from spark_jobs.runtime.lease import LeaseLostError
@@ -30,6 +30,7 @@ from spark_jobs.runtime.retries import Retries
 from spark_jobs.runtime.rows import SchemaError
 from spark_jobs.runtime.state_step import MissingStepError
 from spark_jobs.runtime.upgrade import UpgradeError
+from stateward.contract.exit_codes import DriverExit
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -190,9 +191,9 @@ def test_a_condition_of_spark_without_a_class_is_said_without_the_plan() -> None
 def test_whatever_fails_after_the_lease_was_lost_may_come_of_that() -> None:
     lost = LeaseLostError("run r2 has it")
     ending = ending_of(TopicMissingError("x"), lost)
-    assert (ending.code, ending.message, ending.cause) == (EXIT_LEASE_LOST, "run r2 has it", LEASE)
+    assert (ending.code, ending.message, ending.cause) == (DriverExit.LEASE_LOST, "run r2 has it", LEASE)
     assert ending_of(lost, None) == ending
-    assert ending_of(TopicMissingError("x"), None).code == EXIT_FAILED
+    assert ending_of(TopicMissingError("x"), None).code == DriverExit.FAILED
 
 
 def test_retries_are_counted_between_commits_and_a_full_disk_has_more_of_them() -> None:
@@ -216,7 +217,7 @@ def test_a_configuration_that_a_driver_cannot_use_is_said_in_the_status_it_names
     named = {"stream": "s", "run_id": "r1", "status_uri": f"file://{status}"}
     file.write_text(json.dumps({"version": 99, **named}))
 
-    assert entry.run(JOB, [f"file://{file}"]) == EXIT_FAILED
+    assert entry.run(JOB, [f"file://{file}"]) == DriverExit.FAILED
 
     written = json.loads(status.read_text())
     assert (written["run_id"], written["state"]) == ("r1", "failed")
@@ -224,7 +225,7 @@ def test_a_configuration_that_a_driver_cannot_use_is_said_in_the_status_it_names
     assert "expected version 1, found 99: start the driver with the same release" in written["message"]
     status.unlink()
     file.write_text("{half a docum")
-    assert entry.run(JOB, [f"file://{file}"]) == EXIT_FAILED
+    assert entry.run(JOB, [f"file://{file}"]) == DriverExit.FAILED
     assert not status.exists()
 
 

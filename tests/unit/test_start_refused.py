@@ -11,11 +11,11 @@ import pytest
 
 from spark_jobs.device_lifecycle.declaration import JOB
 from spark_jobs.runtime import driver as drivers
-from spark_jobs.runtime.ending import EXIT_REFUSED
 from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.lease import Lease
 from spark_jobs.runtime.status import StatusFile
 from spark_jobs.state.start import note_start
+from stateward.contract.exit_codes import DriverExit
 from tests.unit.test_descriptor import checksums, config_of, planned
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -45,7 +45,7 @@ def test_a_driver_refuses_a_state_that_is_not_for_it(tmp_path: Path, monkeypatch
 
     code = drivers.Driver(JOB, config, lease, status).run()
 
-    assert code == EXIT_REFUSED
+    assert code == DriverExit.REFUSED
     written = json.loads((tmp_path / "status.json").read_text())
     assert written["state"] == "refused"
     assert written["cause"] == {"kind": "state", "lasting": True}

@@ -11,9 +11,9 @@ from spark_jobs.event_windows.declaration import JOB as NATIVE
 from spark_jobs.raw_events.declaration import JOB as LANDING
 from spark_jobs.runtime.any_job import AnyJob
 from spark_jobs.runtime.config import ConfigError, parse_config
-from spark_jobs.runtime.ending import EXIT_FAILED
 from spark_jobs.runtime.entry import require_topics, run
 from spark_jobs.user_sessions.declaration import JOB as KEYED
+from stateward.contract.exit_codes import DriverExit
 from tests.unit.test_driver_documents import CONFIG
 
 SEVERAL = {name: value for name, value in CONFIG.items() if name != "topic"} | {"topics": ["a", "b"]}
@@ -38,7 +38,7 @@ def test_the_driver_says_so_before_it_takes_the_lease(tmp_path: Path) -> None:
     document["lease"] = {**CONFIG["lease"], "uri": f"file://{lease}"}
     (tmp_path / "config.json").write_text(json.dumps(document))
 
-    assert run(KEYED, [f"file://{tmp_path}/config.json"]) == EXIT_FAILED
+    assert run(KEYED, [f"file://{tmp_path}/config.json"]) == DriverExit.FAILED
 
     written = json.loads(status.read_text())
     assert (written["state"], written["cause"]) == ("failed", {"kind": "configuration", "lasting": True})

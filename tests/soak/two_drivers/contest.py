@@ -16,7 +16,7 @@ from typing import Any, Literal
 from deltalake import DeltaTable
 
 from include.control.lease_history import Holding, holdings
-from spark_jobs.runtime.ending import EXIT_DRAINED, EXIT_LEASE_LOST, EXIT_REFUSED
+from stateward.contract.exit_codes import DriverExit
 from tests.soak.two_drivers.verdict import named_in, wrong_commits
 from tests.spark.launches import Launch
 from tests.spark.traced import Traced
@@ -207,7 +207,7 @@ class Contest:
         if last is not None:
             known["before"] = by_run[last.winner]
         named_as = next((who for who, holding in known.items() if named and named.is_(holding)), "")
-        if code != EXIT_REFUSED or not named_as:
+        if code != DriverExit.REFUSED or not named_as:
             self.wrong[f"refusal of {loser.run_id}"] = {"exit code": code, "named": str(named)}
         return named_as
 
@@ -231,7 +231,7 @@ class Contest:
         assert self.holder is not None
         self.holder.process.send_signal(signal.SIGTERM)
         code = self.holder.process.wait(_PATIENCE_S)
-        if code != EXIT_DRAINED:
+        if code != DriverExit.DRAINED:
             self.wrong[f"drain of {self.holder.run_id}"] = {"exit code": code}
 
     def _thaw(self, driver: Driver) -> float:
@@ -241,7 +241,7 @@ class Contest:
         began = time.monotonic()
         os.killpg(driver.process.pid, signal.SIGCONT)
         code = driver.process.wait(_PATIENCE_S)
-        if code != EXIT_LEASE_LOST:
+        if code != DriverExit.LEASE_LOST:
             self.wrong[f"end of {driver.run_id}, which was frozen"] = {"exit code": code}
         return round(time.monotonic() - began, 2)
 

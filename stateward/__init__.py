@@ -1,0 +1,1 @@
+"""Stateward: long-lived stateful streams of PySpark, run and changed safely under Airflow."""
