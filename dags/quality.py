@@ -10,8 +10,9 @@ from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, AssetWatcher,
 from include.layout import Layout
 from include.operators.validate_table import ValidateTableOperator
 from include.settings import Settings
-from include.spec import SHARED, SHARED_TABLES, Quality, StreamSpec, load_specs
+from include.spec import SHARED, Quality, StreamSpec, load_specs
 from include.triggers.table_update import TableUpdateTrigger
+from stateward.contract.table_names import QUALITY_VALIDATIONS, SHARED_TABLES
 
 
 def params(tables: list[str]) -> dict[str, Param]:
@@ -43,7 +44,7 @@ def table_asset(stream: str, table: str, quality: Quality) -> Asset:
     layout = Layout.of()
     trigger = TableUpdateTrigger(
         table_uri=layout.table_uri(table),
-        validations_uri=layout.table_uri("quality_validations"),
+        validations_uri=layout.table_uri(QUALITY_VALIDATIONS),
         stream=stream,
         table=table,
         settle_s=quality.settle.total_seconds(),

@@ -13,11 +13,11 @@ from pathlib import Path
 from include.control import processes
 from include.control.driver_process import code_folder
 from include.control.launch import driver_environment
-from include.control.processes import MARK_OPERATION, MARK_RUN_ID, MARK_STREAM
 from include.local_files import local_files_conf
 from include.platform.jars import require_jars
 from include.settings import Settings
 from include.spec import StreamSpec
+from stateward.contract.environment import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM, ENV_OPERATION
 from stateward.contract.exit_codes import JobExit
 
 _STEP, _ERROR = "@step", "@error"
@@ -80,8 +80,10 @@ def environment(settings: Settings, stream: str, operation: str = "") -> dict[st
         operation: The mark by which `end_left_over` finds it.
     """
     variables = driver_environment(os.environ, settings, stream, "")
-    kept = {name: value for name, value in variables.items() if name not in (MARK_STREAM, MARK_RUN_ID)}
-    return {**kept, MARK_OPERATION: operation} if operation else kept
+    kept = {
+        name: value for name, value in variables.items() if name not in (ENV_DRIVER_STREAM, ENV_DRIVER_RUN_ID)
+    }
+    return {**kept, ENV_OPERATION: operation} if operation else kept
 
 
 def end_left_over(settings: Settings, operation: str) -> None:

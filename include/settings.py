@@ -11,12 +11,9 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from include.platform.ports import connect_host
+from stateward.contract.environment import ENV_PREFIX
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-ENV_PREFIX = "STATEWARD_"
-
-METRICS_TOKEN = f"{ENV_PREFIX}METRICS_TOKEN"
-MASK_SECRET = f"{ENV_PREFIX}MASK_SECRET"
 
 # Linux alone knows which of the cores are this process's.
 _HAS_AFFINITY = hasattr(os, "sched_getaffinity")

@@ -15,18 +15,7 @@ from include.spec_logic import Logic, logic_model
 from include.spec_problems import Problem, YamlDocument, parse_yaml, problems_of, read_yaml
 from include.spec_reconciliation import Reconciliation
 from include.spec_state import Savepoints, State
-
-PLATFORM_TABLES = (
-    "quality_results",
-    "quality_validations",
-    "quarantine",
-    "reconciliations",
-    "table_maintenance",
-)
-"""Tables that no stream writes."""
-
-SHARED_TABLES = ("dead_letters", "late_events", "batch_counts")
-"""Tables that every stream writes beside its own."""
+from stateward.contract.table_names import PLATFORM_TABLES, SHARED_TABLES
 
 SHARED = "shared"
 """Stands for a stream where a table is that of all streams."""

@@ -11,10 +11,9 @@ from include.durations import to_ms
 from include.layout import Layout
 from include.settings import Settings
 from include.spec import StreamSpec
+from stateward.contract.table_names import RAW_EVENTS, RECONCILIATIONS
 
 VERSION = 1
-RAW_EVENTS = "raw_events"
-RECONCILIATIONS = "reconciliations"
 RUN_ID = "backfill"
 
 

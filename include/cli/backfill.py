@@ -15,9 +15,10 @@ from include.cli.steps import Steps
 from include.layout import Layout
 from include.platform.mask_secret import mask_secret
 from include.platform.running import running_settings
-from include.settings import MASK_SECRET, Settings
+from include.settings import Settings
 from include.spec import load_spec
 from include.storage import read_json, write_json
+from stateward.contract.environment import ENV_MASK_SECRET
 from stateward.contract.exit_codes import CommandExit
 
 
@@ -44,7 +45,7 @@ def run(
         command = batch_job.spark_command(
             "backfill", request_uri, name=f"backfill {stream}", spec=spec, settings=settings, master=master
         )
-        variables = {**batch_job.environment(settings, stream), MASK_SECRET: mask_secret(settings)}
+        variables = {**batch_job.environment(settings, stream), ENV_MASK_SECRET: mask_secret(settings)}
         with Steps(console) as steps:
             batch_job.run(command, variables, folder / "job.log", steps.report)
     except batch_job.JobError as error:

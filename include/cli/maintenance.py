@@ -13,6 +13,7 @@ from rich.table import Table
 from include.layout import Layout
 from include.platform.running import running_settings
 from include.settings import Settings
+from stateward.contract.table_names import TABLE_MAINTENANCE
 
 
 def run(tables: Sequence[str], *, dry_run: bool) -> None:
@@ -40,7 +41,7 @@ def run(tables: Sequence[str], *, dry_run: bool) -> None:
             failed = True
             continue
         if not dry_run:
-            record.append(Layout.of(settings).table_uri(record.NAME), done, "cli")
+            record.append(Layout.of(settings).table_uri(TABLE_MAINTENANCE), done, "cli")
         report.add_row(*(escape(cell) for cell in summary.cells(done)))
     console.print(report)
     if failed:

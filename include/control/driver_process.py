@@ -14,7 +14,8 @@ from pathlib import Path
 
 from include.control import detach
 from include.layout import Layout
-from include.settings import CHECKOUT, ENV_PREFIX
+from include.settings import CHECKOUT
+from stateward.contract.environment import ENV_PREFIX
 
 KEPT_LOGS = 10
 """Log files of earlier drivers that are kept for each stream."""

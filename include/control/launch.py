@@ -15,16 +15,22 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from include.control import processes
 from include.control import release as releases
 from include.control.act import Prepared
 from include.control.driver_process import DriverCommand, LaunchError, log_file, start
 from include.durations import to_ms
 from include.layout import Layout
 from include.local_files import local_files_conf
-from include.settings import MASK_SECRET, METRICS_TOKEN, Settings
+from include.settings import Settings
 from include.spec import SpecError, StreamSpec, load_spec
 from include.storage import write_json
+from stateward.contract.environment import (
+    ENV_DRIVER_RUN_ID,
+    ENV_DRIVER_STREAM,
+    ENV_KAFKA_CLIENT,
+    ENV_MASK_SECRET,
+    ENV_METRICS_TOKEN,
+)
 
 # A driver's records are handled in Python and C; what is left to the JVM does not pay for a parallel
 # collector's threads. The optimising compiler it does pay for: it costs a fifth of the rate in the first
@@ -98,7 +104,7 @@ def driver_environment(
     kept = {
         name: value
         for name, value in inherited.items()
-        if "AIRFLOW" not in name.upper() and name not in (METRICS_TOKEN, MASK_SECRET)
+        if "AIRFLOW" not in name.upper() and name not in (ENV_METRICS_TOKEN, ENV_MASK_SECRET)
     }
     binaries = str(Path(sys.executable).parent)
     return {
@@ -110,8 +116,8 @@ def driver_environment(
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_HOME": _spark_home(),
-        processes.MARK_STREAM: stream,
-        processes.MARK_RUN_ID: run_id,
+        ENV_DRIVER_STREAM: stream,
+        ENV_DRIVER_RUN_ID: run_id,
     }
 
 
@@ -160,7 +166,7 @@ def _executors(settings: Settings) -> dict[str, str]:
     """What executors on other hosts do not inherit: where the file is that lets them into Kafka."""
     if settings.kafka_client is None:
         return {}
-    return {"spark.executorEnv.STATEWARD_KAFKA_CLIENT": str(settings.kafka_client)}
+    return {f"spark.executorEnv.{ENV_KAFKA_CLIENT}": str(settings.kafka_client)}
 
 
 def master_of(spec: StreamSpec) -> str:

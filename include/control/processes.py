@@ -16,9 +16,7 @@ from pathlib import Path
 
 import psutil
 
-MARK_STREAM = "STATEWARD_DRIVER_STREAM"
-MARK_RUN_ID = "STATEWARD_DRIVER_RUN_ID"
-MARK_OPERATION = "STATEWARD_OPERATION"
+from stateward.contract.environment import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM, ENV_HOME, ENV_OPERATION
 
 _START_TOLERANCE_S = 2.0
 # A start above this is in seconds since 1970, as earlier releases noted it: no machine is up for 30 years.
@@ -76,8 +74,8 @@ def marked(home: Path, stream: str, run_id: str | None = None) -> list[psutil.Pr
         The processes whose environment carries the marks. Those of other users cannot be read,
         and so are not found.
     """
-    marks = {"STATEWARD_HOME": str(home), MARK_STREAM: stream}
-    return _with_marks(marks if run_id is None else {**marks, MARK_RUN_ID: run_id})
+    marks = {ENV_HOME: str(home), ENV_DRIVER_STREAM: stream}
+    return _with_marks(marks if run_id is None else {**marks, ENV_DRIVER_RUN_ID: run_id})
 
 
 def drivers(home: Path) -> dict[str, tuple[str, float]]:
@@ -87,10 +85,10 @@ def drivers(home: Path) -> dict[str, tuple[str, float]]:
         By the name of the stream the newest launch and when its first process started, seconds since 1970.
     """
     found: dict[str, tuple[str, float]] = {}
-    for process in _with_marks({"STATEWARD_HOME": str(home)}, MARK_STREAM, MARK_RUN_ID):
+    for process in _with_marks({ENV_HOME: str(home)}, ENV_DRIVER_STREAM, ENV_DRIVER_RUN_ID):
         with contextlib.suppress(psutil.Error, OSError, KeyError):
             environment, since = process.environ(), process.create_time()
-            stream, run_id = environment[MARK_STREAM], environment[MARK_RUN_ID]
+            stream, run_id = environment[ENV_DRIVER_STREAM], environment[ENV_DRIVER_RUN_ID]
             if stream not in found or found[stream][0] != run_id:
                 found[stream] = run_id, since
     return found
@@ -98,7 +96,7 @@ def drivers(home: Path) -> dict[str, tuple[str, float]]:
 
 def of_operation(home: Path, operation: str) -> list[psutil.Process]:
     """Find the live processes of a state operation, the oldest first; see `marked`."""
-    return _with_marks({"STATEWARD_HOME": str(home), MARK_OPERATION: operation})
+    return _with_marks({ENV_HOME: str(home), ENV_OPERATION: operation})
 
 
 def _with_marks(marks: Mapping[str, str], *any_value: str) -> list[psutil.Process]:

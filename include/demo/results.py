@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from include.layout import Layout
+from stateward.contract.table_names import BATCH_COUNTS, QUALITY_RESULTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,7 +81,7 @@ def table_version(uri: str) -> int | None:
 
 def read_results(layout: Layout, stream: str) -> Results:
     """Read `batch_counts` and `sessions`."""
-    counts = _of_stream(_read(layout.table_uri("batch_counts")), stream)
+    counts = _of_stream(_read(layout.table_uri(BATCH_COUNTS)), stream)
     sessions = _read(layout.table_uri("sessions"))
     by_reason = sessions.group_by("close_reason").aggregate(
         [("event_count", "count"), ("event_count", "sum")]
@@ -107,7 +108,7 @@ def read_results(layout: Layout, stream: str) -> Results:
 
 def read_quality(layout: Layout, stream: str, table: str, at_least: int) -> QualityVerdict | None:
     """Return the newest validation of `table` at version `at_least` or later, None when there is none."""
-    uri = layout.table_uri("quality_results")
+    uri = layout.table_uri(QUALITY_RESULTS)
     if table_version(uri) is None:
         return None
     rows = [

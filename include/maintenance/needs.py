@@ -14,6 +14,7 @@ from upath import UPath
 from include.layout import Layout
 from include.maintenance.retention import Need
 from include.storage import CorruptDocumentError, read_json
+from stateward.contract.table_names import QUALITY_VALIDATIONS
 
 _STAMP = "%Y%m%dT%H%M%SZ"
 # One without a manifest may be in the making; after that nobody can go back to it.
@@ -110,7 +111,7 @@ def validation_needs(layout: Layout, now: datetime, kept: Mapping[str, timedelta
     """
     from deltalake import DeltaTable
 
-    uri = layout.table_uri("quality_validations")
+    uri = layout.table_uri(QUALITY_VALIDATIONS)
     if not kept or not DeltaTable.is_deltatable(uri):
         return {}
     rows = DeltaTable(uri).to_pyarrow_table(

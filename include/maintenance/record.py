@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from include.maintenance.maintain import Maintained
 
-NAME = "table_maintenance"
-
 
 def _schema() -> pa.Schema:
     import pyarrow as pa

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from include.layout import Layout
 from include.settings import Settings
+from stateward.contract.table_names import TABLE_MAINTENANCE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -65,7 +66,7 @@ class MaintainTableOperator(BaseOperator):
         )
         if not dry_run:
             ti = context["ti"]
-            record.append(Layout.of(settings).table_uri(record.NAME), done, f"{ti.dag_id}/{ti.run_id}")
+            record.append(Layout.of(settings).table_uri(TABLE_MAINTENANCE), done, f"{ti.dag_id}/{ti.run_id}")
         return list(summary.cells(done))
 
 

@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from include import batch_job
-from include.backfill.request import RAW_EVENTS, NotReplayableError, RangeError, build_request, parse_moment
+from include.backfill.request import NotReplayableError, RangeError, build_request, parse_moment
 from include.backfill.verdict import verdict_of
 from include.backfill.window import window
 from include.control.driver_process import LaunchError
@@ -18,14 +18,14 @@ from include.layout import Layout
 from include.operators.deploy_stream import dag_run_of
 from include.platform.jars import JarsMissingError
 from include.platform.mask_secret import mask_secret
-from include.settings import MASK_SECRET, Settings
+from include.settings import Settings
 from include.spec import SpecError, StreamSpec, load_spec
 from include.storage import read_json, write_json
+from stateward.contract.environment import ENV_MASK_SECRET
+from stateward.contract.table_names import LATE_EVENTS, RAW_EVENTS
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-_LATE_EVENTS = "late_events"
 
 
 class ReconcileStreamOperator(BaseOperator):
@@ -92,7 +92,7 @@ class ReconcileStreamOperator(BaseOperator):
         from deltalake import DeltaTable
 
         layout = Layout.of(settings)
-        for name in (RAW_EVENTS, *spec.tables, _LATE_EVENTS):
+        for name in (RAW_EVENTS, *spec.tables, LATE_EVENTS):
             if not DeltaTable.is_deltatable(layout.table_uri(name)):
                 writer = RAW_EVENTS if name == RAW_EVENTS else self.stream
                 raise AirflowSkipException(
@@ -116,7 +116,7 @@ class ReconcileStreamOperator(BaseOperator):
         log = Layout.of(settings).reconciliation_log(self.stream)
         log.parent.mkdir(parents=True, exist_ok=True)
         variables = batch_job.environment(settings, self.stream, mark)
-        variables[MASK_SECRET] = mask_secret(settings)
+        variables[ENV_MASK_SECRET] = mask_secret(settings)
         batch_job.run(command, variables, log, lambda part, what: self.log.info("%s: %s", part, what))
 
     def _judged(self, report: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,9 @@ from include.operators.quality_report import QualityReport, read_report
 from include.operators.telling import tell_of_table
 from include.operators.valid_asset import announce, valid_asset
 from include.platform.mask_secret import mask_secret
-from include.settings import CHECKOUT, MASK_SECRET, Settings
+from include.settings import CHECKOUT, Settings
+from stateward.contract.environment import ENV_MASK_SECRET
+from stateward.contract.table_names import QUALITY_RESULTS
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -97,7 +99,7 @@ class ValidateTableOperator(SparkSubmitOperator):
         ti = context["ti"]
         run_id = f"{ti.dag_id}/{ti.run_id}/{ti.try_number}"
         self._prepare(settings, asked, run_id)
-        results_uri = layout.table_uri("quality_results")
+        results_uri = layout.table_uri(QUALITY_RESULTS)
         try:
             super().execute(context)
         except AirflowException:
@@ -153,7 +155,7 @@ class ValidateTableOperator(SparkSubmitOperator):
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "PYTHONPATH": str(CHECKOUT),
             "PATH": os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)]),
-            MASK_SECRET: _never_logged(mask_secret(settings)),
+            ENV_MASK_SECRET: _never_logged(mask_secret(settings)),
         }
         arguments = {
             "--stream": self.stream,
@@ -162,7 +164,7 @@ class ValidateTableOperator(SparkSubmitOperator):
             "--from-version": "next" if asked.from_version is None else str(asked.from_version),
             "--to-version": "latest" if asked.to_version is None else str(asked.to_version),
             "--suite-file": str(_SUITES / f"{self.table}.yaml"),
-            "--results-uri": layout.table_uri("quality_results"),
+            "--results-uri": layout.table_uri(QUALITY_RESULTS),
             "--docs-dir": layout.data_docs_uri,
             "--run-id": run_id,
         }

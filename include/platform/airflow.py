@@ -14,9 +14,9 @@ from pathlib import Path
 from include.layout import Layout
 from include.platform.java import find_java
 from include.platform.ports import connect_host
-from include.platform.processes import HOME_VARIABLE, MANAGED_VARIABLE
 from include.platform.secrets import ADMIN, Secrets, passwords_file
 from include.settings import CHECKOUT, Settings
+from stateward.contract.environment import ENV_HOME, ENV_MANAGED
 
 # Passed to sqlite3.connect by Airflow: five processes share one file, and a locked one is waited for.
 SQLITE_CONNECT_ARGS = {"timeout": 60}
@@ -41,8 +41,8 @@ def environment(settings: Settings, secrets: Secrets) -> dict[str, str]:
         connection: json.dumps({"conn_type": "spark", "host": SPARK_MASTER}),
         **os.environ,
         **settings.environment(),
-        HOME_VARIABLE: str(settings.home),
-        MANAGED_VARIABLE: "1",
+        ENV_HOME: str(settings.home),
+        ENV_MANAGED: "1",
         **_airflow_options(settings, secrets),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")])),

@@ -7,8 +7,9 @@ import sys
 
 from include.platform.kafka import Broker
 from include.platform.parts import AIRFLOW_PARTS, KAFKA
-from include.platform.processes import PART_VARIABLE, end, find_owned
+from include.platform.processes import end, find_owned
 from include.settings import Settings
+from stateward.contract.environment import ENV_PART
 
 
 def main(part: str) -> None:
@@ -21,7 +22,7 @@ def main(part: str) -> None:
     leftovers = [one.process for one in find_owned(settings.home) if one.part == part and one.stream is None]
     end(leftovers, grace_s=5)
     command, environ = _command(part, settings)
-    os.execvpe(command[0], command, {**environ, PART_VARIABLE: part})
+    os.execvpe(command[0], command, {**environ, ENV_PART: part})
 
 
 def _command(part: str, settings: Settings) -> tuple[list[str], dict[str, str]]:

@@ -10,13 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stateward.contract.environment import ENV_DRIVER_STREAM, ENV_HOME, ENV_MANAGED, ENV_PART
+
 if TYPE_CHECKING:
     import psutil
-
-HOME_VARIABLE = "STATEWARD_HOME"
-MANAGED_VARIABLE = "STATEWARD_MANAGED"
-PART_VARIABLE = "STATEWARD_PART"
-DRIVER_VARIABLE = "STATEWARD_DRIVER_STREAM"
 
 
 @dataclass(frozen=True)
@@ -45,14 +42,14 @@ def find_owned(home: Path) -> list[Owned]:
             continue
         try:
             environ = process.environ()
-            if environ.get(MANAGED_VARIABLE) != "1" or environ.get(HOME_VARIABLE) != str(home):
+            if environ.get(ENV_MANAGED) != "1" or environ.get(ENV_HOME) != str(home):
                 continue
             if process.status() == psutil.STATUS_ZOMBIE:
                 continue
         except (psutil.Error, OSError):
             # Ended meanwhile, or another user's: not ours.
             continue
-        found.append(Owned(process, environ.get(PART_VARIABLE), environ.get(DRIVER_VARIABLE)))
+        found.append(Owned(process, environ.get(ENV_PART), environ.get(ENV_DRIVER_STREAM)))
     return found
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from include.layout import Layout
 from include.platform.supervisor import Supervisor
-from include.settings import ENV_PREFIX, Settings
+from include.settings import Settings
+from stateward.contract.environment import ENV_PREFIX
 
 
 def running_settings(settings: Settings) -> Settings:

@@ -18,7 +18,8 @@ from include.platform.processes import end, find_owned, parts_only
 from include.platform.running import read_environment
 from include.platform.secrets import Secrets
 from include.platform.supervisor import PartState, Supervisor
-from include.settings import ENV_PREFIX, Settings
+from include.settings import Settings
+from stateward.contract.environment import ENV_PREFIX
 
 Report = Callable[[str, str], None]
 """Called with the name of a part and what happens to it; `READY` is the last word about a part."""

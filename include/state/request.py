@@ -20,9 +20,9 @@ from include.settings import Settings
 from include.spec import StreamSpec, load_spec
 from include.state.verbs import Verb, arguments_of
 from include.storage import read_json, write_json
+from stateward.contract.table_names import RAW_EVENTS
 
 VERSION = 1
-RAW_EVENTS = "raw_events"
 JOB = "state"
 PAGES_PREFIX = "/stateward/operations"
 """Where the plugin serves the result pages, below Airflow's base path."""

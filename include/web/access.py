@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from include.spec import SHARED, SHARED_TABLES, StreamSpec
+from include.spec import SHARED, StreamSpec
 from include.state.verbs import VERBS
+from stateward.contract.table_names import SHARED_TABLES
 
 if TYPE_CHECKING:
     from airflow.api_fastapi.auth.managers.models.base_user import BaseUser

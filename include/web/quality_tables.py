@@ -13,7 +13,7 @@ from upath import UPath
 
 from include.layout import Layout
 from include.settings import CHECKOUT, Settings
-from include.spec import SHARED, SHARED_TABLES, load_specs
+from include.spec import SHARED, load_specs
 from include.web.access import MayRead, any_dag, stream_dag
 from include.web.quality_failures import Failure, failures_of, latest_of
 from include.web.quality_history import (
@@ -26,6 +26,13 @@ from include.web.quality_history import (
     validations_of,
 )
 from include.web.quality_rows import SHOWN, Examples, examples_of
+from stateward.contract.table_names import (
+    QUALITY_RESULTS,
+    QUALITY_VALIDATIONS,
+    QUARANTINE,
+    RECONCILIATIONS,
+    SHARED_TABLES,
+)
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -38,25 +45,23 @@ MOST_ROWS = 60_000
 MOST_FAILURES = 12
 """Of so many failures rows are read, the newest."""
 
-_VALIDATIONS, _RESULTS = "quality_validations", "quality_results"
-_QUARANTINE, _RECONCILIATIONS = "quarantine", "reconciliations"
 _SUITES = CHECKOUT / "include" / "quality"
 _COLUMNS = {
-    _VALIDATIONS: (
+    QUALITY_VALIDATIONS: (
         *("stream", "table", "table_id", "run_id", "repeats", "validated_at", "from_version"),
         *("table_version", "rows", "table_rows", "expectations", "failed", "failed_critical", "docs_path"),
     ),
-    _RESULTS: (
+    QUALITY_RESULTS: (
         *("stream", "table", "run_id", "validated_at", "from_version", "table_version", "name", "severity"),
         *("success", "expectation", "column", "observed_value", "unexpected_count", "unexpected_percent"),
         *("docs_path", "masked_columns"),
     ),
-    _RECONCILIATIONS: (
+    RECONCILIATIONS: (
         *("stream", "table", "run_id", "reconciled_at", "range_from", "range_to"),
         *("rows_compared", "rows_different", "rows_wrong", "notes"),
     ),
 }
-_AT = {_VALIDATIONS: "validated_at", _RESULTS: "validated_at", _RECONCILIATIONS: "reconciled_at"}
+_AT = {QUALITY_VALIDATIONS: "validated_at", QUALITY_RESULTS: "validated_at", RECONCILIATIONS: "reconciled_at"}
 
 
 @dataclass(frozen=True)
@@ -106,9 +111,9 @@ def read_quality(
         readable: Which DAGs the reader may read; tables of other streams are left out.
     """
     reading = _Reading(Layout.of(settings), since, name, readable)
-    validations = validations_of(reading.rows(_VALIDATIONS))
-    results = results_of(reading.rows(_RESULTS))
-    reconciliations = reconciliations_of(reading.rows(_RECONCILIATIONS))
+    validations = validations_of(reading.rows(QUALITY_VALIDATIONS))
+    results = results_of(reading.rows(QUALITY_RESULTS))
+    reconciliations = reconciliations_of(reading.rows(RECONCILIATIONS))
     failures = failures_of(results, latest_of(validations))[:MOST_FAILURES]
     return Found(
         known=tuple(one for one in _known(settings) if readable(stream_dag(one.stream))),
@@ -141,7 +146,7 @@ class _Reading:
         condition = pc.field(_AT[table]) >= pc.scalar(self._since)
         if self._name is not None:
             condition &= (pc.field("stream") == self._name.stream) & (pc.field("table") == self._name.table)
-        elif table == _RESULTS:
+        elif table == QUALITY_RESULTS:
             condition &= ~pc.field("success")
         found = self._read(table, _COLUMNS[table], condition, newest=_AT[table])
         return [row for row in found if self._readable(stream_dag(row["stream"]))]
@@ -166,7 +171,7 @@ class _Reading:
         import pyarrow.compute as pc
         from pyarrow.lib import ArrowException
 
-        dataset = self._dataset(_QUARANTINE)
+        dataset = self._dataset(QUARANTINE)
         found: dict[Result, Examples] = {}
         if dataset is None:
             return found
@@ -184,7 +189,7 @@ class _Reading:
                 if len(entries) < SHOWN:
                     entries += _first(dataset, mine & ~traced, SHOWN - len(entries))
             except (ArrowException, OSError) as error:
-                self._broken(_QUARANTINE, error)
+                self._broken(QUARANTINE, error)
                 break
             found[one] = examples_of(entries)
         return found

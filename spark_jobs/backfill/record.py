@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import Any
 
 from spark_jobs.runtime.tables import Column, Table, arrow_schema
+from stateward.contract import table_names
 
 RECONCILIATIONS = Table(
-    "reconciliations",
+    table_names.RECONCILIATIONS,
     "What one reconciliation has found in one table of a stream",
     (
         Column("stream", "string", "The stream"),

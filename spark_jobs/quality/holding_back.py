@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.quality.quarantine import Facts, Failure, keep
 from spark_jobs.quality.tracing import origins_of
+from stateward.contract.table_names import QUARANTINE
 
 if TYPE_CHECKING:
     from spark_jobs.quality.privacy import Privacy
@@ -50,4 +51,4 @@ def hold_back(done: Validated, privacy: Privacy, results_uri: str) -> None:
         for outcome in failed
     ]
     origins = origins_of(validation.stream, validation.table, tables_uri.rpartition("/")[0], frames)
-    keep(f"{tables_uri}/quarantine", facts, failures, frames.table, veil=privacy.veil, origins=origins)
+    keep(f"{tables_uri}/{QUARANTINE}", facts, failures, frames.table, veil=privacy.veil, origins=origins)

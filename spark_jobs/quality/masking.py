@@ -13,10 +13,11 @@ import secrets
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from stateward.contract.environment import ENV_MASK_SECRET
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-SECRET_VARIABLE = "STATEWARD_MASK_SECRET"
 PREFIX = "masked-"
 _DIGITS = 20
 _VIEW = "stateward_mask"
@@ -28,7 +29,7 @@ def secret_of_this_run() -> str:
 
     Without it a secret of this process alone, under which rows of two runs cannot be compared.
     """
-    return os.environ.get(SECRET_VARIABLE) or secrets.token_hex(32)
+    return os.environ.get(ENV_MASK_SECRET) or secrets.token_hex(32)
 
 
 def mask(secret: str, value: str | bytes) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.quality.row_hash import row_hash
 from spark_jobs.runtime.tables import Column, Table
+from stateward.contract import table_names
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from spark_jobs.quality.origin import Origins
 
 QUARANTINE = Table(
-    "quarantine",
+    table_names.QUARANTINE,
     "One row of a table that breaks one expectation, or one expectation that no row can be named for",
     (
         Column("stream", "string", "Stream that writes the table"),

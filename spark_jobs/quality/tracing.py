@@ -12,6 +12,7 @@ from spark_jobs.quality.event_search import EventSearch, own_records
 from spark_jobs.quality.origin import EventsOf, Origins
 from spark_jobs.quality.personal import outputs_of
 from spark_jobs.runtime.config import ConfigError, load_config
+from stateward.contract.table_names import RAW_EVENTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +41,7 @@ def origins_of(stream: str, table: str, data_uri: str, frames: Frames) -> Origin
     if set(frames.table.columns) >= _RECORD:
         events: EventsOf = own_records
     else:
-        events = _search(frames.spark, stream, config, f"{data}/tables/raw_events")
+        events = _search(frames.spark, stream, config, f"{data}/tables/{RAW_EVENTS}")
     return Origins(frames.span.uri, table, frames.commits, batches, events)
 
 

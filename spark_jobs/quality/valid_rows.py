@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.quality.held import held
 from spark_jobs.quality.plain_row_hash import hasher_of, row_hash
 from spark_jobs.quality.row_hash import SEED
+from stateward.contract.table_names import QUALITY_RESULTS, QUALITY_VALIDATIONS, QUARANTINE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +53,7 @@ def require_valid(
     Raises:
         NotValidError: the newest validation found something critical, is too old, or there is none.
     """
-    rows = _rows(f"{tables_uri.rstrip('/')}/quality_validations", stream, table)
+    rows = _rows(f"{tables_uri.rstrip('/')}/{QUALITY_VALIDATIONS}", stream, table)
     if not rows:
         raise NotValidError(f"{stream}: {table} has not been validated. Run the DAG quality_{stream}.")
     newest = max(rows, key=lambda row: (row["table_version"], row["validated_at"]))
@@ -87,10 +88,10 @@ def valid_rows(tables_uri: str, stream: str, table: str, version: int | None = N
     from deltalake import DeltaTable
 
     folder = tables_uri.rstrip("/")
-    validations = _rows(f"{folder}/quality_validations", stream, table)
+    validations = _rows(f"{folder}/{QUALITY_VALIDATIONS}", stream, table)
     if not validations:
         raise NotValidError(f"{stream}: {table} has not been validated. Run the DAG quality_{stream}.")
-    entries = _rows(f"{folder}/quarantine", stream, table)
+    entries = _rows(f"{folder}/{QUARANTINE}", stream, table)
     rows = DeltaTable(f"{folder}/{table}", version=version).to_pyarrow_table()
     hashes = held(entries, validations)
     return without(rows, hashes, [entry for entry in entries if entry["row_hash"] in hashes])
@@ -158,7 +159,7 @@ def as_counted(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _failed(tables_uri: str, stream: str, table: str, run_id: str) -> dict[str, str]:
-    rows = _rows(f"{tables_uri.rstrip('/')}/quality_results", stream, table, run_id)
+    rows = _rows(f"{tables_uri.rstrip('/')}/{QUALITY_RESULTS}", stream, table, run_id)
     return {row["name"]: row["severity"] for row in rows if not row["success"]}
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.quality.held import held_sql
 from spark_jobs.quality.quarantine import QUARANTINE
 from spark_jobs.quality.row_hash import row_hash_sql
+from stateward.contract import table_names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,14 +48,14 @@ def register_valid(
     from deltalake import DeltaTable
 
     folder = tables_uri.rstrip("/")
-    validations = f"{folder}/quality_validations"
+    validations = f"{folder}/{table_names.QUALITY_VALIDATIONS}"
     if not DeltaTable.is_deltatable(validations):
         raise ValidViewError(
             f"{stream}: expected validations of {table} in {validations}, found none. Run the DAG"
             f" quality_{stream}: until then nobody knows what is valid."
         )
     # Nothing may have been quarantined yet, and a view needs something to read.
-    QUARANTINE.create(f"{folder}/quarantine")
+    QUARANTINE.create(f"{folder}/{table_names.QUARANTINE}")
     name = f"{catalog}.{table}_valid" if catalog else f"{table}_valid"
     kind = "VIEW" if catalog else "TEMPORARY VIEW"
     query = valid_sql(folder, stream, table, version)
@@ -69,7 +70,12 @@ def valid_sql(tables_uri: str, stream: str, table: str, version: int | None = No
     """
     folder = tables_uri.rstrip("/")
     then = "" if version is None else f" VERSION AS OF {int(version)}"
-    held = held_sql(_delta(f"{folder}/quarantine"), _delta(f"{folder}/quality_validations"), stream, table)
+    held = held_sql(
+        _delta(f"{folder}/{table_names.QUARANTINE}"),
+        _delta(f"{folder}/{table_names.QUALITY_VALIDATIONS}"),
+        stream,
+        table,
+    )
     return f"""
       SELECT * EXCEPT ({_HASH}) FROM (
         SELECT *, {row_hash_sql()} AS {_HASH} FROM {_delta(f"{folder}/{table}")}{then}) live

@@ -35,6 +35,7 @@ from spark_jobs.quality.span import ValidationError
 from spark_jobs.quality.suite import Suite, SuiteError, load_suite
 from spark_jobs.quality.validated import Validated
 from stateward.contract.exit_codes import JobExit
+from stateward.contract.table_names import QUALITY_VALIDATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +75,7 @@ class Request:
     @property
     def validations_uri(self) -> str:
         """The table of the validations."""
-        return f"{self.results_uri.rstrip('/').rpartition('/')[0]}/quality_validations"
+        return f"{self.results_uri.rstrip('/').rpartition('/')[0]}/{QUALITY_VALIDATIONS}"
 
 
 def parse_request(argv: list[str]) -> Request:

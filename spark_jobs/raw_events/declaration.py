@@ -10,6 +10,7 @@ from spark_jobs.runtime.landing_job import LandingJob
 from spark_jobs.runtime.rows import FIRST_MS, LAST_MS
 from spark_jobs.runtime.stream_job import Output
 from spark_jobs.runtime.tables import Column, Table
+from stateward.contract import table_names
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _DAY_MS = 86_400_000
 
 RAW_EVENTS = Table(
-    "raw_events",
+    table_names.RAW_EVENTS,
     "One record of Kafka as it was read, whatever is in it",
     (
         Column("topic", "string", "Kafka topic"),

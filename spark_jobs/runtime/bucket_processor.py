@@ -35,6 +35,7 @@ from spark_jobs.runtime.state_log import StateLog
 from spark_jobs.runtime.state_step import StateStep
 from spark_jobs.runtime.stream_job import Output
 from spark_jobs.runtime.upgrade import Upgrade
+from stateward.contract.table_names import DEAD_LETTERS
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import (
@@ -212,7 +213,7 @@ def _passed_through(lane: str, rows: Iterator[Row], outcome: Outcome) -> Iterato
     for row in rows:
         if lane == LANE_DEAD:
             outcome.dead += row["records"]
-            yield _OutputRow("dead_letters", row["records"], row["payload"])
+            yield _OutputRow(DEAD_LETTERS, row["records"], row["payload"])
         elif lane == LANE_TIMES:
             counted = b'{"records": %d, "times": %b}' % (row["records"], row["payload"])
             yield _OutputRow(KIND_COUNTS, 1, counted)

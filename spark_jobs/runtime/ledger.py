@@ -21,6 +21,7 @@ from spark_jobs.runtime.kept_table import KeptTable
 from spark_jobs.runtime.rows import COUNT_NAMES, OUTCOME_NAMES
 from spark_jobs.runtime.table_commits import TableWrite
 from spark_jobs.runtime.times import Times, times_from_json
+from stateward.contract.table_names import BATCH_COUNTS
 
 _INSTANT = pa.timestamp("us", tz="UTC")
 _SCHEMA = pa.schema(
@@ -87,7 +88,7 @@ class Ledger:
         self._table = KeptTable(uri)
         self._stream = stream
         self._generation = generation
-        self._app_id = app_id(generation, "batch_counts")
+        self._app_id = app_id(generation, BATCH_COUNTS)
         last_batch, totals = recorded(uri, stream, generation, earlier or {})
         self._last_batch = last_batch
         self._history: deque[tuple[int, dict[str, int]]] = deque([(last_batch, totals)], maxlen=_UNPUBLISHED)

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stateward.contract.environment import ENV_JARS
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -84,7 +86,7 @@ def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str
     master = _master()
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(master)
-        if folder := os.environ.get("STATEWARD_JARS"):
+        if folder := os.environ.get(ENV_JARS):
             builder = builder.config("spark.jars", ",".join(map(str, sorted(Path(folder).glob("*.jar")))))
     paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     settings = {

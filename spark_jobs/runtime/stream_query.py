@@ -31,6 +31,7 @@ from spark_jobs.runtime.rounds import new_rounds
 from spark_jobs.runtime.table_repair import repair
 from spark_jobs.runtime.tables import DEAD_LETTERS, LATE_EVENTS, SHARED_TABLES
 from spark_jobs.state.start import note_start
+from stateward.contract.table_names import BATCH_COUNTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -159,7 +160,7 @@ class StreamQuery:
         query_id = self.checkpoint.query_id()
         times = None
         if query_id is not None:
-            counts_uri, earlier = self._config.tables["batch_counts"], self.checkpoint.earlier()
+            counts_uri, earlier = self._config.tables[BATCH_COUNTS], self.checkpoint.earlier()
             times = recorded_times(counts_uri, self._config.stream, query_id, earlier)
         handover.tell(times=times, due=self.alarms.due)
         return handover
@@ -173,7 +174,7 @@ class StreamQuery:
         if self.ledger is None or self._generation != generation:
             self._generation = generation
             self.ledger = Ledger(
-                self._config.tables["batch_counts"],
+                self._config.tables[BATCH_COUNTS],
                 self._config.stream,
                 generation,
                 self.checkpoint.earlier(),

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from stateward.contract import table_names
+
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Schema
     from deltalake.schema import Field
@@ -178,7 +180,7 @@ _RECORD = (
 )
 
 DEAD_LETTERS = Table(
-    "dead_letters",
+    table_names.DEAD_LETTERS,
     "One record that could not be parsed or failed validation",
     (
         _STREAM,
@@ -193,7 +195,7 @@ DEAD_LETTERS = Table(
     ("stream",),
 )
 LATE_EVENTS = Table(
-    "late_events",
+    table_names.LATE_EVENTS,
     "One valid event that came after the watermark had passed it",
     (
         _STREAM,
@@ -209,7 +211,7 @@ LATE_EVENTS = Table(
     ("stream",),
 )
 BATCH_COUNTS = Table(
-    "batch_counts",
+    table_names.BATCH_COUNTS,
     "What one micro-batch did with the records that Kafka delivered",
     (
         _STREAM,

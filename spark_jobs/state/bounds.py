@@ -14,13 +14,12 @@ from deltalake import DeltaTable
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.ledger import recorded
 from spark_jobs.runtime.stream_job import StreamJob
+from stateward.contract.table_names import BATCH_COUNTS
 
 if TYPE_CHECKING:
     from spark_jobs.runtime.any_job import AnyJob
     from spark_jobs.runtime.config import Config
     from spark_jobs.state.retained import Retained
-
-_COUNTS = "batch_counts"
 
 
 @dataclass(frozen=True)
@@ -48,13 +47,13 @@ def bounds_of(job: AnyJob | None, config: Config | None, found: Retained) -> tup
     Returns:
         None of a stream that has no keyed logic, or whose table of counts is not there.
     """
-    if not isinstance(job, StreamJob) or config is None or _COUNTS not in config.tables:
+    if not isinstance(job, StreamJob) or config is None or BATCH_COUNTS not in config.tables:
         return ()
     checkpoint = Checkpoint(found.uri)
     query_id = checkpoint.query_id()
     if query_id is None:
         return ()
-    uri, earlier = config.tables[_COUNTS], checkpoint.earlier()
+    uri, earlier = config.tables[BATCH_COUNTS], checkpoint.earlier()
     if not DeltaTable.is_deltatable(uri):
         # A checkpoint may be looked at where its tables are not.
         return ()

@@ -13,6 +13,7 @@ from spark_jobs.runtime.stream_job import StreamJob
 from spark_jobs.state.advice import Measured
 from spark_jobs.state.context import Context
 from spark_jobs.state.errors import StateError
+from stateward.contract.table_names import BATCH_COUNTS
 
 _COUNTED = ("accepted", "dead", "late", "duplicates")
 _BACK = timedelta(days=7)
@@ -47,7 +48,7 @@ def measured(context: Context) -> Measured:
         partitions=partitions,
         state_bytes=found.size.live_bytes,
         keys=found.size.keys,
-        records_per_s=_busiest(config.tables["batch_counts"], context.stream, context.clock() - _BACK),
+        records_per_s=_busiest(config.tables[BATCH_COUNTS], context.stream, context.clock() - _BACK),
         cores=spark.sparkContext.defaultParallelism,
         buckets=config.state_buckets if isinstance(context.job, StreamJob) else None,
     )

@@ -14,11 +14,11 @@ import yaml
 from include import batch_job
 from include.control.hold import held_by, hold
 from include.control.observe import read_control
-from include.control.processes import MARK_OPERATION
 from include.layout import Layout
 from include.operators import operation_tasks
 from include.settings import Settings
 from include.storage import read_json, write_json
+from stateward.contract.environment import ENV_OPERATION
 from tests.airflow.conftest import ROOT, STREAM, House
 from tests.airflow.test_stream_runs import running
 from tests.waiting import PATIENCE_S, wait_until
@@ -47,7 +47,7 @@ class Jobs:
             control = read_control(self.layout, STREAM)
             assert control is None or control.hold is not None or control.desired == "stopped"
             assert (read_json(self.layout.status_uri(STREAM)) or {}).get("state") != "running"
-        assert variables[MARK_OPERATION] == request["operation"]
+        assert variables[ENV_OPERATION] == request["operation"]
         state = "refused" if verb in self.refusals else "done"
         result = {
             "operation": request["operation"],

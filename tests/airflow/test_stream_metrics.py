@@ -14,8 +14,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from include.plugins.stream_metrics import StreamMetricsPlugin
-from include.settings import METRICS_TOKEN
 from include.web.metrics_app import PREFIX, metrics_app
+from stateward.contract.environment import ENV_METRICS_TOKEN
 from tests.airflow.conftest import ROOT
 from tests.sample_streams import installation, write
 
@@ -36,7 +36,7 @@ def server(
 
     monkeypatch.setenv("STATEWARD_HOME", str(tmp_path))
     monkeypatch.setenv("STATEWARD_STREAMS", str(tmp_path / "streams"))
-    monkeypatch.setenv(METRICS_TOKEN, TOKEN)
+    monkeypatch.setenv(ENV_METRICS_TOKEN, TOKEN)
     write(installation(tmp_path, datetime.now(UTC)), "failed")
     create_app(apps="core")  # Makes the auth manager, which checks the tokens.
     user = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="reader", role="viewer"))
@@ -114,9 +114,9 @@ def test_without_a_token_in_the_settings_none_is_right(
     server: tuple[Any, str], monkeypatch: pytest.MonkeyPatch, setting: str | None
 ) -> None:
     client, user = server
-    monkeypatch.delenv(METRICS_TOKEN)
+    monkeypatch.delenv(ENV_METRICS_TOKEN)
     if setting is not None:
-        monkeypatch.setenv(METRICS_TOKEN, setting)
+        monkeypatch.setenv(ENV_METRICS_TOKEN, setting)
     for token in (TOKEN, "", "None"):
         assert client.get(PREFIX, headers=bearer(token)).status_code == 401
     assert client.get(PREFIX, headers=bearer(user)).status_code == 200

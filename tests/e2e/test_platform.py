@@ -17,10 +17,10 @@ from typing import Any
 import psutil
 import pytest
 
-from include.platform.processes import DRIVER_VARIABLE, HOME_VARIABLE, MANAGED_VARIABLE, PART_VARIABLE
 from include.platform.secrets import passwords_file
 from include.platform.supervisor import socket_path
 from include.platform.topics import ensure_topic, partition_count
+from stateward.contract.environment import ENV_DRIVER_STREAM, ENV_HOME, ENV_MANAGED, ENV_PART
 from tests.e2e.buttons import press
 from tests.e2e.installation import STATEWARD, Installation
 from tests.waiting import PATIENCE_S, wait_until
@@ -43,7 +43,7 @@ pathlib.Path(sys.argv[1]).write_text("drained")
 
 def start_marked(note: Path, home: Path, **marks: str) -> subprocess.Popen[bytes]:
     """Start a stand-in process that carries the marks of the installation at `home`."""
-    environ = {**os.environ, HOME_VARIABLE: str(home), MANAGED_VARIABLE: "1", **marks}
+    environ = {**os.environ, ENV_HOME: str(home), ENV_MANAGED: "1", **marks}
     process = subprocess.Popen([sys.executable, "-c", DRIVER, str(note)], env=environ, start_new_session=True)
     wait_until(note.exists, PATIENCE_S, "the stand-in runs")
     return process
@@ -53,7 +53,7 @@ def start_marked(note: Path, home: Path, **marks: str) -> subprocess.Popen[bytes
 def driver(platform: Installation, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """A stand-in for a stream's driver, as a task of the scheduler would have started it."""
     note = tmp_path / "driver"
-    marks = {DRIVER_VARIABLE: "some_stream", PART_VARIABLE: "scheduler"}
+    marks = {ENV_DRIVER_STREAM: "some_stream", ENV_PART: "scheduler"}
     process = start_marked(note, platform.settings.home, **marks)
     yield process, note
     process.kill()
@@ -76,7 +76,7 @@ def test_two_ups_at_once_leave_one_platform(platform: Installation) -> None:
 
 def test_status_finds_the_platform_by_its_home_alone(platform: Installation) -> None:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("STATEWARD_")}
-    environ[HOME_VARIABLE] = str(platform.settings.home)
+    environ[ENV_HOME] = str(platform.settings.home)
     found: dict[str, dict[str, Any]] = {}
 
     def all_are_ready() -> bool:

@@ -12,11 +12,11 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_jobs.quality.expectations import Outcome
-from spark_jobs.quality.masking import SECRET_VARIABLE
 from spark_jobs.quality.records import Records, Validation
 from spark_jobs.quality.suite import load_suite
 from spark_jobs.quality.validate import validate
 from spark_jobs.user_sessions.declaration import SESSIONS
+from stateward.contract.environment import ENV_MASK_SECRET
 from tests.spark.written_batches import Written
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def session(number: int, **changes: Any) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def of_one_installation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without its secret each validation masks in a way of its own, and none can be compared with another."""
-    monkeypatch.setenv(SECRET_VARIABLE, "a secret of a test")
+    monkeypatch.setenv(ENV_MASK_SECRET, "a secret of a test")
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from include.control.processes import MARK_STREAM
 from include.traffic.generate import Plan, Traffic
 from include.traffic.profiles import profile_named
 from include.traffic.records import DEAD, values_of
 from spark_jobs.truth.expected import Sent
 from spark_jobs.truth.keyed_truth import KeyedTruth
 from spark_jobs.user_sessions.declaration import JOB
+from stateward.contract.environment import ENV_DRIVER_STREAM
 from tests.soak.chaos import wrong_clock
 from tests.soak.chaos.feed import ADDED, GARBAGE_PARTITION, PARTITIONS, partition_of
 from tests.soak.chaos.neighbours import BURST, HOUR, MAX_AHEAD, YEAR, ahead, garbage
@@ -69,7 +69,7 @@ def test_one_launch_of_one_stream_has_another_clock(tmp_path: Path, seconds: int
 
         def launch(stream: str) -> list[float]:
             command = f'. "${wrong_clock.VARIABLE}/spark-env.sh"; {look}'
-            environment = {**os.environ, MARK_STREAM: stream}
+            environment = {**os.environ, ENV_DRIVER_STREAM: stream}
             done = subprocess.run(
                 ["bash", "-c", command], env=environment, check=True, capture_output=True, text=True
             )
@@ -100,7 +100,7 @@ def test_a_jvm_waits_as_long_as_by_a_right_clock(tmp_path: Path) -> None:
     with wrong_clock.clocks_in(tmp_path / "clocks"):
         wrong_clock.set_clock(tmp_path / "clocks", "a", 600)
         command = f'. "${wrong_clock.VARIABLE}/spark-env.sh"; java {tmp_path}/Wait.java'
-        environment = {**os.environ, MARK_STREAM: "a"}
+        environment = {**os.environ, ENV_DRIVER_STREAM: "a"}
         done = subprocess.run(
             ["bash", "-c", command], env=environment, check=False, capture_output=True, text=True
         )

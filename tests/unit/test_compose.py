@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from include.platform.parts import AIRFLOW_PARTS, KAFKA, SCHEDULER, launch_command
-from include.platform.processes import MANAGED_VARIABLE
-from include.settings import ENV_PREFIX, METRICS_TOKEN, Settings
+from include.settings import Settings
+from stateward.contract.environment import ENV_MANAGED, ENV_METRICS_TOKEN, ENV_PREFIX
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "docker-compose.yaml"
@@ -46,7 +46,7 @@ def test_every_variable_is_one_that_the_code_reads() -> None:
     settings = {f"{ENV_PREFIX}{name}".upper() for name in Settings.model_fields}
     connections = {f"AIRFLOW_CONN_{Settings.model_fields['spark_conn_id'].default}".upper()}
     known = settings | airflow_options() | connections | {"AIRFLOW_HOME"}
-    known |= {MANAGED_VARIABLE, "NO_PROXY", "no_proxy", "SPT_NOENV"}
+    known |= {ENV_MANAGED, "NO_PROXY", "no_proxy", "SPT_NOENV"}
     own = {
         "postgres": {"POSTGRES_USER", "POSTGRES_DB", "POSTGRES_PASSWORD"},
         "init": {"AIRFLOW_ADMIN_PASSWORD"},
@@ -158,9 +158,9 @@ def test_no_secret_is_in_the_file_and_each_has_to_be_given() -> None:
 
 
 def test_the_token_of_the_metrics_is_the_api_servers_alone_and_may_be_left_out() -> None:
-    having = {name for name, service in SERVICES.items() if METRICS_TOKEN in service["environment"]}
+    having = {name for name, service in SERVICES.items() if ENV_METRICS_TOKEN in service["environment"]}
     assert having == {"api-server"}
-    assert SERVICES["api-server"]["environment"][METRICS_TOKEN] == "${METRICS_TOKEN:-}"
+    assert SERVICES["api-server"]["environment"][ENV_METRICS_TOKEN] == "${METRICS_TOKEN:-}"
     assert "#METRICS_TOKEN=\n" in (ROOT / ".env.example").read_text()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from include.platform.processes import DRIVER_VARIABLE, HOME_VARIABLE, MANAGED_VARIABLE, PART_VARIABLE
+from stateward.contract.environment import ENV_DRIVER_STREAM, ENV_HOME, ENV_MANAGED, ENV_PART
 from tests.waiting import PATIENCE_S, wait_until
 
 MAIN = (
@@ -29,7 +29,7 @@ signal.signal(signal.SIGTERM, end)
 DRIVER = NOTES_ITS_END + "pathlib.Path(sys.argv[1]).touch(); signal.pause()"
 STARTS_A_DRIVER = f"""
 import os, subprocess, sys
-marks = {{**os.environ, "{DRIVER_VARIABLE}": "s"}}
+marks = {{**os.environ, "{ENV_DRIVER_STREAM}": "s"}}
 command = [sys.executable, "-c", sys.argv[3], sys.argv[1], "driver"]
 subprocess.Popen(command, env=marks, start_new_session=True)
 """
@@ -48,7 +48,7 @@ def container(tmp_path: Path) -> Iterator[Callable[..., Started]]:
 
     def start(scheduler: str = SCHEDULER, stop_wait_s: float = 60) -> Started:
         ends = tmp_path / "ends"
-        marks = {HOME_VARIABLE: str(tmp_path), MANAGED_VARIABLE: "1", PART_VARIABLE: "scheduler"}
+        marks = {ENV_HOME: str(tmp_path), ENV_MANAGED: "1", ENV_PART: "scheduler"}
         part = [sys.executable, "-c", scheduler, str(ends), "scheduler", DRIVER]
         command = [sys.executable, "-c", MAIN, str(stop_wait_s), *part]
         main.append(subprocess.Popen(command, env={**os.environ, **marks}))

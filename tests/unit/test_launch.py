@@ -15,6 +15,7 @@ from include.control.driver_process import DriverCommand
 from include.layout import Layout
 from include.settings import Settings
 from include.spec import load_spec
+from stateward.contract.environment import ENV_DRIVER_STREAM
 from tests.waiting import PATIENCE_S, wait_until
 
 STREAM = "user_sessions"
@@ -50,7 +51,7 @@ def test_a_driver_inherits_nothing_of_airflow(settings: Settings) -> None:
     assert environment["JAVA_HOME"] == "/java"
     assert environment["PYSPARK_PYTHON"] == sys.executable
     assert environment["STATEWARD_HOME"] == str(settings.home)
-    assert environment[processes.MARK_STREAM] == STREAM
+    assert environment[ENV_DRIVER_STREAM] == STREAM
     assert (Path(environment["SPARK_HOME"]) / "bin" / "spark-submit").is_file()
 
 

@@ -23,6 +23,7 @@ from include.layout import Layout
 from include.storage import write_json
 from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.identity import host_identity as host_identity_of_the_data_plane
+from stateward.contract.environment import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM
 from tests.waiting import PATIENCE_S, wait_until
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
@@ -37,8 +38,8 @@ def layout(tmp_path: Path) -> Layout:
 def child(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process with the marks of a driver of the stream `s`, run `r1`."""
     marks = {
-        processes.MARK_STREAM: "s",
-        processes.MARK_RUN_ID: "r1",
+        ENV_DRIVER_STREAM: "s",
+        ENV_DRIVER_RUN_ID: "r1",
         "STATEWARD_HOME": str(tmp_path),
     }
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env=marks)

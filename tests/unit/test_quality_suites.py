@@ -10,9 +10,10 @@ from typing import get_args
 import pytest
 import yaml
 
-from include.spec import SHARED_TABLES, StreamSpec, load_specs
+from include.spec import StreamSpec, load_specs
 from spark_jobs.quality.failing_rows import failing_rows_query
 from spark_jobs.quality.suite import SuiteError, load_suite
+from stateward.contract.table_names import SHARED_TABLES
 
 SUITES = Path(__file__).resolve().parents[2] / "include" / "quality"
 ENTRY = {

@@ -9,8 +9,9 @@ from pydantic import ValidationError
 
 from include.control.launch import resolved_configuration
 from include.layout import Layout
-from include.settings import CHECKOUT, METRICS_TOKEN, Settings
+from include.settings import CHECKOUT, Settings
 from include.spec import load_spec
+from stateward.contract.environment import ENV_METRICS_TOKEN
 
 
 @pytest.fixture(autouse=True)
@@ -92,13 +93,13 @@ def test_the_environment_of_a_child_gives_the_same_settings(monkeypatch: pytest.
 def test_the_token_of_the_metrics_is_in_no_childs_settings_and_an_empty_one_is_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv(METRICS_TOKEN, "s3cret")
+    monkeypatch.setenv(ENV_METRICS_TOKEN, "s3cret")
     settings = Settings()
     assert settings.metrics_token is not None
     assert settings.metrics_token.get_secret_value() == "s3cret"
-    assert METRICS_TOKEN not in settings.environment()
+    assert ENV_METRICS_TOKEN not in settings.environment()
     assert "s3cret" not in f"{settings!r} {settings.environment()}"
-    monkeypatch.setenv(METRICS_TOKEN, "")
+    monkeypatch.setenv(ENV_METRICS_TOKEN, "")
     assert Settings().metrics_token is None
 
 

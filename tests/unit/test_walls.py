@@ -97,6 +97,8 @@ PURE = (
     "spark_jobs/*/amounts.py",
     "spark_jobs/*/patterns.py",
     "stateward/contract/exit_codes.py",
+    "stateward/contract/environment.py",
+    "stateward/contract/table_names.py",
 )
 
 

@@ -13,11 +13,12 @@ import psutil
 import yaml
 
 from include.layout import Layout
-from include.platform.processes import HOME_VARIABLE, Owned, find_owned
+from include.platform.processes import Owned, find_owned
 from include.platform.supervisor import PartState, Supervisor
 from include.settings import CHECKOUT
 from include.spec import StreamSpec, load_specs
 from include.storage import CorruptDocumentError, read_json
+from stateward.contract.environment import ENV_HOME
 from tests.e2e.installation import Installation
 from tests.e2e.live_stream import LiveStream
 from tests.soak.chaos.disk import Disk, disk_at
@@ -135,7 +136,7 @@ class House:
         with contextlib.suppress(psutil.Error, OSError):
             command = " ".join(process.cmdline())
             home = str(self.home)
-            marked = process.environ().get(HOME_VARIABLE) == home or f"{home}/" in command
+            marked = process.environ().get(ENV_HOME) == home or f"{home}/" in command
             if marked and process.status() != psutil.STATUS_ZOMBIE:
                 return f"{process.pid}: {command[:200]}"
         return None

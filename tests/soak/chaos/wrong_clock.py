@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from include.control.processes import MARK_STREAM
+from stateward.contract.environment import ENV_DRIVER_STREAM
 
 VARIABLE = "SPARK_CONF_DIR"
 _LIBRARIES = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib/faketime/libfaketimeMT.so.1")
@@ -30,8 +30,8 @@ def library() -> Path | None:
 def script(preload: Path) -> str:
     """What ``spark-env.sh`` has."""
     return (
-        f'clock="${VARIABLE}/${MARK_STREAM}"\n'
-        f'if [ -n "${MARK_STREAM}" ] && [ -f "$clock" ]; then\n'
+        f'clock="${VARIABLE}/${ENV_DRIVER_STREAM}"\n'
+        f'if [ -n "${ENV_DRIVER_STREAM}" ] && [ -f "$clock" ]; then\n'
         '  export FAKETIME="$(cat "$clock")" FAKETIME_DONT_FAKE_MONOTONIC=1\n'
         # Otherwise a wait for a time by that clock, as nearly all in a JVM, ends at once.
         "  export FAKETIME_FORCE_MONOTONIC_FIX=0\n"
