@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.runtime import durable
+from stateward.contract import durable
 
 Survives = Callable[[Path], bool]
 

@@ -23,8 +23,8 @@ from include.control.observe import supervisor_uri
 from include.control.status import Control, Hold, Launch
 from include.layout import Layout
 from include.settings import Settings
-from include.storage import write_json
 from spark_jobs.runtime.history import line_of
+from stateward.contract.storage import write_json
 
 HOST = "worker-1/4f6c9a52-8d1e-4f8e-9d6e-0f2a51c7b3aa/pid:[4026531836]"
 DISK = (

@@ -24,7 +24,7 @@ from typing import Any
 import psutil
 
 from include.control.processes import host_identity
-from include.storage import read_json, write_json
+from stateward.contract.storage import read_json, write_json
 
 HOME = Path(os.environ["STATEWARD_HOME"])
 TICK_S = 0.1

@@ -17,9 +17,9 @@ from include.platform.mask_secret import mask_secret
 from include.platform.running import running_settings
 from include.settings import Settings
 from include.spec import load_spec
-from include.storage import read_json, write_json
 from stateward.contract.environment import ENV_MASK_SECRET
 from stateward.contract.exit_codes import CommandExit
+from stateward.contract.storage import read_json, write_json
 
 
 def run(

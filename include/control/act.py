@@ -36,7 +36,7 @@ from include.control.wish import Wish, declare, first, wanted
 from include.layout import Layout
 from include.settings import Settings
 from include.spec import StreamSpec
-from include.storage import write_json
+from stateward.contract.storage import write_json
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from include.control.documents import control_document
 from include.control.observe import read_control
 from include.control.status import Control, Hold
 from include.layout import Layout
-from include.storage import write_json
+from stateward.contract.storage import write_json
 
 
 def hold(layout: Layout, stream: str, by: str, why: str, now: datetime) -> Hold | None:

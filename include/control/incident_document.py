@@ -13,7 +13,7 @@ from include.control.act import locked
 from include.control.incident import Memory, Message
 from include.control.outbox import Outbox
 from include.layout import Layout
-from include.storage import CorruptDocumentError, read_json, write_json
+from stateward.contract.storage import CorruptDocumentError, read_json, write_json
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,6 @@ from include.layout import Layout
 from include.local_files import local_files_conf
 from include.settings import Settings
 from include.spec import SpecError, StreamSpec, load_spec
-from include.storage import write_json
 from stateward.contract.environment import (
     ENV_DRIVER_RUN_ID,
     ENV_DRIVER_STREAM,
@@ -31,6 +30,7 @@ from stateward.contract.environment import (
     ENV_MASK_SECRET,
     ENV_METRICS_TOKEN,
 )
+from stateward.contract.storage import write_json
 
 # A driver's records are handled in Python and C; what is left to the JVM does not pay for a parallel
 # collector's threads. The optimising compiler it does pay for: it costs a fifth of the rate in the first

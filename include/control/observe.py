@@ -19,7 +19,7 @@ from include.control.thresholds import Thresholds
 from include.layout import Layout
 from include.spec import StreamSpec
 from include.spec_health import Health
-from include.storage import CorruptDocumentError, read_json
+from stateward.contract.storage import CorruptDocumentError, read_json
 
 Document = TypeVar("Document")
 

@@ -24,7 +24,7 @@ import stateward
 from include.layout import Layout
 from include.settings import Settings
 from include.spec import StreamSpec, spec_of
-from include.storage import replace_file
+from stateward.contract.durable import replace_file
 
 KEPT_RELEASES = 5
 """Earlier releases of each stream that stay."""

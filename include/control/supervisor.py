@@ -10,7 +10,7 @@ from include.control.documents import format_time
 from include.control.observe import read_supervisor, supervisor_uri
 from include.control.status import Supervisor
 from include.layout import Layout
-from include.storage import write_json
+from stateward.contract.storage import write_json
 
 STALE_AFTER = timedelta(seconds=30)
 """Age of a heartbeat after which another DAG run may take over."""

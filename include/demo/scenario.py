@@ -16,7 +16,7 @@ from include.platform.secrets import ADMIN, Secrets
 from include.platform.startup import READY, Report
 from include.settings import CHECKOUT, Settings
 from include.spec import StreamSpec, load_spec
-from include.storage import read_json
+from stateward.contract.storage import read_json
 
 STREAM = "user_sessions"
 EVENTS = CHECKOUT / "data" / "web_events.jsonl.gz"

@@ -13,7 +13,7 @@ from upath import UPath
 
 from include.layout import Layout
 from include.maintenance.retention import Need
-from include.storage import CorruptDocumentError, read_json
+from stateward.contract.storage import CorruptDocumentError, read_json
 from stateward.contract.table_names import QUALITY_VALIDATIONS
 
 _STAMP = "%Y%m%dT%H%M%SZ"

@@ -20,8 +20,8 @@ from include.platform.jars import JarsMissingError
 from include.platform.mask_secret import mask_secret
 from include.settings import Settings
 from include.spec import SpecError, StreamSpec, load_spec
-from include.storage import read_json, write_json
 from stateward.contract.environment import ENV_MASK_SECRET
+from stateward.contract.storage import read_json, write_json
 from stateward.contract.table_names import LATE_EVENTS, RAW_EVENTS
 
 if TYPE_CHECKING:

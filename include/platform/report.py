@@ -19,7 +19,7 @@ from include.platform.supervisor import Supervisor
 from include.settings import Settings
 from include.spec import StreamSpec, load_specs
 from include.spec_health import Health
-from include.storage import CorruptDocumentError, read_json
+from stateward.contract.storage import CorruptDocumentError, read_json
 
 COUNTERS = ("delivered", "accepted", "dead", "late", "duplicates")
 BOUNDS = ("held_full", "folded_early", "below_floor", "ids_full", "ids_forgotten")

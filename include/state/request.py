@@ -19,7 +19,7 @@ from include.layout import Layout
 from include.settings import Settings
 from include.spec import StreamSpec, load_spec
 from include.state.verbs import Verb, arguments_of
-from include.storage import read_json, write_json
+from stateward.contract.storage import read_json, write_json
 from stateward.contract.table_names import RAW_EVENTS
 
 VERSION = 1

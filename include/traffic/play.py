@@ -17,7 +17,6 @@ from include.replay.records import MAX_AHEAD
 from include.replay.tick import tick_after
 from include.settings import Settings
 from include.spec import StreamSpec
-from include.storage import write_json
 from include.traffic.generate import Plan, Traffic
 from include.traffic.readers import (
     problem_of,
@@ -30,6 +29,7 @@ from include.traffic.records import Slice, to_ms
 from include.traffic.tally import Tally
 from include.traffic.target import KafkaTarget
 from include.traffic.truth import TruthProcess
+from stateward.contract.storage import write_json
 
 EXPECTED, MANIFEST = "expected", "manifest.json"
 _RUN_ID = "traffic"

@@ -17,11 +17,11 @@ from include.layout import Layout
 from include.settings import Settings
 from include.spec import StreamSpec, load_specs
 from include.spec_problems import Problem
-from include.storage import CorruptDocumentError, read_json
 from include.web.access import MayRead, any_dag, dags_of_operation, stream_dag
 from include.web.link import Link
 from include.web.stream_history import Sample, samples_of
 from include.web.stream_view import Documents
+from stateward.contract.storage import CorruptDocumentError, read_json
 
 _LOG = logging.getLogger(__name__)
 

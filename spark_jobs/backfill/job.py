@@ -19,9 +19,9 @@ if __name__ == "__main__":
 
 from spark_jobs.backfill.record import write_record
 from spark_jobs.backfill.request import BackfillError, job_of, load_request
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.batch_steps import READY, begin_log, say, tell
 from spark_jobs.runtime.config import ConfigError
+from stateward.contract import storage
 from stateward.contract.exit_codes import JobExit
 
 _SHUFFLE_PARTITIONS = 8

@@ -9,10 +9,10 @@ from typing import Any
 
 from spark_jobs.backfill.reach import Span
 from spark_jobs.backfill.record import Record
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.config import Config, parse_config
 from spark_jobs.runtime.native_job import NativeJob
 from spark_jobs.runtime.stream_job import StreamJob
+from stateward.contract import storage
 
 VERSION = 1
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_jobs.runtime import generations, storage
+from spark_jobs.runtime import generations
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.offsets import Offsets
+from stateward.contract import storage
 
 
 class BatchOffsets:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote
 
-from spark_jobs.runtime import storage
+from stateward.contract import storage
 
 MOST_COMMITS = 10_000
 """Of a longer range only the newest commits are read, and its rows are those of the whole table."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.checkpoint import Checkpoint
+from stateward.contract import storage
 
 ATTEMPTS = "stateward/attempts.json"
 """File in which a checkpoint keeps its `Attempts`."""

@@ -10,9 +10,9 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.offsets import Offsets
 from spark_jobs.runtime.plan import Plan, from_json, offset_json, plan_from_json
+from stateward.contract import storage
 
 # Beside what Spark keeps, so that it goes with every copy.
 _EARLIER = "stateward/earlier.json"

@@ -11,8 +11,8 @@ import json
 import logging
 from pathlib import Path
 
-from spark_jobs.runtime import durable
 from spark_jobs.state.hadoop_checksums import HadoopChecksum
+from stateward.contract import durable
 
 _LOG = logging.getLogger(__name__)
 

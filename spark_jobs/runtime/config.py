@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.admission import Limits
 from spark_jobs.runtime.validation import Bounds
+from stateward.contract import storage
 
 CONFIG_VERSION = 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from spark_jobs.runtime import storage
+from stateward.contract import storage
 
 _LOG = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 
-from spark_jobs.runtime import storage
-from spark_jobs.runtime.durable import sync_disks
+from stateward.contract import storage
+from stateward.contract.durable import sync_disks
 
 
 def create_or_open(

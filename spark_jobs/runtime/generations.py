@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from spark_jobs.runtime import storage
-from spark_jobs.runtime.durable import sync_disks
 from spark_jobs.runtime.status import iso
+from stateward.contract import storage
+from stateward.contract.durable import sync_disks
 
 POINTER = "current.json"
 UNFINISHED = "_unfinished.json"

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from spark_jobs.runtime.alarms import NO_ALARMS, DueTimes
-from spark_jobs.runtime.durable import replace_file
 from spark_jobs.runtime.times import Times, times_from_json
+from stateward.contract.durable import replace_file
 
 
 class Told(NamedTuple):
@@ -64,7 +64,7 @@ class Handover:
             )
             told = self.told
             document = {"times": told.times.to_json(), "due": list(told.due), "asked_ms": told.asked_ms}
-            replace_file(str(self.file), json.dumps(document).encode(), durable=False)
+            replace_file(self.file, json.dumps(document).encode(), durable=False)
 
 
 def new_handover(folder: Path) -> Handover:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from spark_jobs.runtime import storage
+from stateward.contract import storage
 
 KEPT = timedelta(hours=24)
 EVERY = timedelta(seconds=60)

@@ -19,9 +19,9 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from spark_jobs.runtime import lease_history
 from spark_jobs.runtime.delta_tables import create_or_open, has_commit
-from spark_jobs.runtime.durable import sync_disks
 from spark_jobs.runtime.identity import ProcessIdentity, host_identity
 from spark_jobs.runtime.table_repair import repair
+from stateward.contract.durable import sync_disks
 
 Clock = Callable[[], datetime]
 

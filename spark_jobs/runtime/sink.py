@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from spark_jobs.runtime.commits import app_id
-from spark_jobs.runtime.durable import sync_disks
 from spark_jobs.runtime.ledger import BatchCounts, Ledger
 from spark_jobs.runtime.rows import COUNT_NAMES, KIND_COUNTS, SchemaError, decode_rows, row_schema
 from spark_jobs.runtime.table_commits import TableWrite
 from spark_jobs.runtime.tables import Table, arrow_schema
 from spark_jobs.runtime.times import Times, times_from_json, together
+from stateward.contract.durable import sync_disks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -20,8 +20,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.runtime import durable
 from spark_jobs.runtime.commits import is_epoch
+from stateward.contract import durable
 
 _LOG = logging.getLogger(__name__)
 _COMMIT = re.compile(r"\d{20}\.json")

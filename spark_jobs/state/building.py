@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from spark_jobs.runtime import generations, storage
+from spark_jobs.runtime import generations
 from spark_jobs.runtime.generations import UNFINISHED
 from spark_jobs.runtime.lease import utc_now
 from spark_jobs.state.copying import remove, size_of
+from stateward.contract import storage
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.broker import Broker
 from spark_jobs.state.answer import Answer, Listing
 from spark_jobs.state.clearing import clear
@@ -28,6 +27,7 @@ from spark_jobs.state.shelf import Savepoint
 from spark_jobs.state.skip_call import skip_call
 from spark_jobs.state.split_call import split_call
 from spark_jobs.state.verify import verify
+from stateward.contract import storage
 
 _SHOWN_PROBLEMS = 5
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.generations import POINTER, Generation, folder_of, is_beside
 from spark_jobs.state import copying
 from spark_jobs.state.steps import READY, Report
+from stateward.contract import storage
 
 _STAMP = "%Y%m%dT%H%M%SZ"
 _GENERATION = re.compile(r"g(\d{4,})")

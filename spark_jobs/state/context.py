@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.fence import CheckLease
 from spark_jobs.runtime.generations import Generation
 from spark_jobs.state.errors import StateError
@@ -20,6 +19,7 @@ from spark_jobs.state.request import Request
 from spark_jobs.state.setting_changes import changed_settings
 from spark_jobs.state.shelf import Shelf
 from spark_jobs.state.steps import Report
+from stateward.contract import storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

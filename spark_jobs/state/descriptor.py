@@ -12,7 +12,6 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.landing_job import LandingJob
 from spark_jobs.runtime.native_job import NativeJob
 from spark_jobs.runtime.session import STREAM_CONF
@@ -21,6 +20,7 @@ from spark_jobs.state.function_text import function_text
 from spark_jobs.state.plan_operators import plan_operators
 from spark_jobs.state.shape import event_shape, merged, state_shape
 from spark_jobs.state.spark_files import found_by_spark
+from stateward.contract import storage
 
 if TYPE_CHECKING:
     from spark_jobs.runtime.any_job import AnyJob

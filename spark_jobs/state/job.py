@@ -24,7 +24,7 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.runtime import generations, storage
+from spark_jobs.runtime import generations
 from spark_jobs.runtime.batch_steps import begin_log, say, tell
 from spark_jobs.runtime.broker import BrokerAwayError
 from spark_jobs.runtime.config import ConfigError
@@ -43,6 +43,7 @@ from spark_jobs.state.leased import lease_of, leased, unleased
 from spark_jobs.state.page import render
 from spark_jobs.state.request import Request, load_request
 from spark_jobs.state.shelf import Shelf
+from stateward.contract import storage
 from stateward.contract.exit_codes import JobExit
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.status import iso
+from stateward.contract import storage
 
 _VERSION = 1
 

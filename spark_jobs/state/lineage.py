@@ -15,11 +15,11 @@ from io import BytesIO
 
 import fsspec
 
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.state.copying import paths_in
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.spark_files import operator_metadata, operator_numbers
+from stateward.contract import storage
 
 _VERSION = re.compile(r"(\d+)(?:_(.+))?\.(changelog|delta|zip|snapshot)")
 _WHOLE = (".zip", ".snapshot")

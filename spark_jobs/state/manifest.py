@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from spark_jobs.runtime import storage
-from spark_jobs.runtime.durable import sync_disks
 from spark_jobs.runtime.offsets import Offsets
 from spark_jobs.runtime.plan import from_json, offset_json
 from spark_jobs.state.copying import CopiedFile
+from stateward.contract import storage
+from stateward.contract.durable import sync_disks
 
 NAME = "manifest.json"
 CHECKPOINT = "checkpoint"

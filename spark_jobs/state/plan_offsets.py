@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.offsets import Offsets
 from spark_jobs.runtime.plan import is_plan, offset_json, plan_from_json
 from spark_jobs.state import copying
+from stateward.contract import storage
 
 
 def place_of(last_batch: int) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from spark_jobs.runtime import storage
 from spark_jobs.state import copying
 from spark_jobs.state.manifest import NAME
 from spark_jobs.state.shelf import Savepoint, Shelf
 from spark_jobs.state.steps import READY, Report
+from stateward.contract import storage
 
 # A savepoint without a manifest may be in the making.
 _LONGEST_MAKING = timedelta(days=1)

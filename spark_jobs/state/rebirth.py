@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 
-from spark_jobs.runtime import generations, storage
+from spark_jobs.runtime import generations
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.lease import utc_now
 from spark_jobs.state import copying
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.manifest import Manifest
+from stateward.contract import storage
 
 
 def build(manifest: Manifest, copy_uri: str, target_uri: str, *, query_id: str) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.generations import UNFINISHED
 from spark_jobs.state.building import Step, Steps, unfinished
 from spark_jobs.state.checksums import Placement, StateDigests, survey
@@ -18,6 +17,7 @@ from spark_jobs.state.soundness import ROCKSDB, Sound, examine
 from spark_jobs.state.steps import Report
 from spark_jobs.state.stores import format_of, in_words
 from spark_jobs.state.variables import is_movable, variables
+from stateward.contract import storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

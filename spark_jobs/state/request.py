@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.config import Config, parse_config
 from spark_jobs.runtime.keyed import masked_key
 from spark_jobs.state.errors import StateError
+from stateward.contract import storage
 
 VERSION = 1
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 import fsspec
 
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.checkpoint import Checkpoint, PlannedBatch, consumed
 from spark_jobs.state.checkpoint_interval import BatchTime
 from spark_jobs.state.errors import StateError
+from stateward.contract import storage
 
 # A commit's file is younger than the next batch's plan by no more than this; else the files are copies,
 # whose times say when they were copied.

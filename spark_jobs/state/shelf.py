@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from spark_jobs.runtime import storage
 from spark_jobs.state import copying, manifest
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.manifest import CHECKPOINT, Manifest, ManifestError
+from stateward.contract import storage
 
 _STAMP = "%Y%m%dT%H%M%SZ"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import fsspec
 
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.plan import from_json
+from stateward.contract import storage
 
 _STORE = "spark.sql.streaming.stateStore"
 _TWS = "transformWithState"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from spark_jobs.runtime import storage
 from spark_jobs.state import copying
+from stateward.contract import storage
 
 _WATERMARK, _NEXT_WATERMARK = "batchWatermarkMs", "nextBatchWatermarkMs"
 _OF_THE_PLAN = (_WATERMARK, "batchTimestampMs")

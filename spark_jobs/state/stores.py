@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.failure import explain
 from spark_jobs.runtime.session import start_coordinator
 from spark_jobs.runtime.state_log import HEAD_NAME, LOG_NAME
 from spark_jobs.state.errors import StateError
+from stateward.contract import storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,9 +9,9 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from spark_jobs.runtime.commits import overtaking
-from spark_jobs.runtime.durable import sync_disks
 from spark_jobs.runtime.fence import CheckLease, epoch_in, take_over
 from spark_jobs.state.manifest import TableAt
+from stateward.contract.durable import sync_disks
 
 # Other streams go on writing to the tables they share with this one.
 _MOST_TRIES = 20

@@ -13,7 +13,7 @@ from include.control.incident_document import read_incidents
 from include.control.observe import read_supervisor
 from include.layout import Layout
 from include.settings import Settings
-from include.storage import read_json
+from stateward.contract.storage import read_json
 from tests.airflow.conftest import STREAM, House, results
 from tests.waiting import PATIENCE_S, wait_until
 

@@ -24,7 +24,7 @@ from include.notifications.dispatcher import Dispatcher
 from include.operators import deploy_stream, telling
 from include.operators.deploy_stream import DeployStreamOperator
 from include.settings import Settings
-from include.storage import write_json
+from stateward.contract.storage import write_json
 
 pytestmark = pytest.mark.airflow
 

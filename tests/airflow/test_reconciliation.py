@@ -20,7 +20,7 @@ from include.backfill.request import why_not_replayable
 from include.layout import Layout
 from include.operators.reconcile_stream import ReconcileStreamOperator
 from include.spec import load_specs
-from include.storage import read_json, write_json
+from stateward.contract.storage import read_json, write_json
 from tests.airflow.conftest import ROOT, STREAM
 
 pytestmark = pytest.mark.airflow

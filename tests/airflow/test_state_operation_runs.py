@@ -17,8 +17,8 @@ from include.control.observe import read_control
 from include.layout import Layout
 from include.operators import operation_tasks
 from include.settings import Settings
-from include.storage import read_json, write_json
 from stateward.contract.environment import ENV_OPERATION
+from stateward.contract.storage import read_json, write_json
 from tests.airflow.conftest import ROOT, STREAM, House
 from tests.airflow.test_stream_runs import running
 from tests.waiting import PATIENCE_S, wait_until

@@ -16,7 +16,7 @@ from include.control.observe import read_control, read_supervisor
 from include.layout import Layout
 from include.settings import Settings
 from include.spec import load_spec
-from include.storage import read_json
+from stateward.contract.storage import read_json
 from tests.airflow.conftest import STREAM, House, results
 from tests.waiting import PATIENCE_S, wait_until
 

@@ -27,8 +27,8 @@ from include.control.supervisor import claim
 from include.control.thresholds import Thresholds
 from include.layout import Layout
 from include.spec import load_spec
-from include.storage import write_json
 from include.triggers.stream_progress import StreamProgressTrigger, Watch
+from stateward.contract.storage import write_json
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.airflow

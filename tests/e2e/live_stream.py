@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from include.demo.airflow_api import AirflowApi
 from include.layout import Layout
-from include.storage import read_json
+from stateward.contract.storage import read_json
 from tests.e2e.installation import STATEWARD, Installation
 from tests.waiting import PATIENCE_S, wait_until
 

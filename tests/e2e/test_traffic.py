@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from include.replay.records import TICK_KEY
-from include.storage import write_json
 from include.traffic.generate import Plan, Traffic
 from include.traffic.profiles import PROFILES
 from include.traffic.records import values_of
+from stateward.contract.storage import write_json
 from tests.e2e.installation import STATEWARD
 from tests.e2e.test_replay import read_all
 from tests.kafka_broker import RunningBroker

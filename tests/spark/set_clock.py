@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spark_jobs.runtime.broker import Broker
 from spark_jobs.runtime.broker_clock import BrokerClock
-from spark_jobs.runtime.durable import replace_file
+from stateward.contract.durable import replace_file
 
 
 @dataclass
@@ -19,7 +19,7 @@ class SetClock(BrokerClock):
 
     def set(self, now: datetime) -> None:
         # In one step: the other process may read at any moment.
-        replace_file(self.file, str(int(now.timestamp() * 1000)).encode(), durable=False)
+        replace_file(Path(self.file), str(int(now.timestamp() * 1000)).encode(), durable=False)
 
     def now_ms(self, broker: Broker) -> int:
         return int(Path(self.file).read_text())

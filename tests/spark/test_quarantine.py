@@ -28,10 +28,10 @@ from spark_jobs.quality.table_log import read_commits
 from spark_jobs.quality.valid_rows import as_counted, valid_rows
 from spark_jobs.quality.valid_view import ValidViewError, register_valid
 from spark_jobs.raw_events.declaration import RAW_EVENTS
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.config import parse_config
 from spark_jobs.runtime.tables import arrow_schema
 from spark_jobs.user_sessions.declaration import JOB, SESSIONS
+from stateward.contract import storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

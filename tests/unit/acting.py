@@ -23,7 +23,7 @@ from include.layout import Layout
 from include.settings import CHECKOUT, Settings
 from include.spec import StreamSpec
 from include.spec_health import Health, Restart
-from include.storage import write_json
+from stateward.contract.storage import write_json
 from tests.waiting import PATIENCE_S
 from tests.wishing import wish
 

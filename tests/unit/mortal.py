@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.runtime import storage
 from spark_jobs.state import restore as restore_module
+from stateward.contract import storage
 from tests.unit.installed_stream import Installed
 
 

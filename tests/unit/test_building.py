@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.generations import UNFINISHED
 from spark_jobs.state.building import Steps, unfinished
+from stateward.contract import storage
 
 
 @pytest.fixture(params=["file", "memory"])

@@ -19,7 +19,7 @@ from include.layout import Layout
 from include.platform.report import as_document, stream_reports
 from include.settings import CHECKOUT, Settings
 from include.spec_health import Health
-from include.storage import write_json
+from stateward.contract.storage import write_json
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 DEFAULTS = measure_limits(Health())

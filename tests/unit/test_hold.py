@@ -34,7 +34,7 @@ from include.layout import Layout
 from include.platform.report import stream_reports
 from include.settings import Settings
 from include.spec import load_spec
-from include.storage import write_json
+from stateward.contract.storage import write_json
 from tests.wishing import wish
 
 NOW = datetime(2026, 11, 22, 2, 45, tzinfo=UTC)

@@ -16,7 +16,7 @@ from include.control.status import Control
 from include.layout import Layout
 from include.settings import CHECKOUT, Settings
 from include.spec import SpecError
-from include.storage import write_json
+from stateward.contract.storage import write_json
 
 STREAM = "user_sessions"
 CONTROL = Control(STREAM, "running", "one", datetime(2026, 1, 31, 12, 0, tzinfo=UTC), "a person", "")

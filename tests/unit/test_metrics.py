@@ -19,8 +19,8 @@ from include.layout import Layout
 from include.metrics import catalogue
 from include.metrics.exposition import exposition, families
 from include.platform.report import BOUNDS
-from include.storage import read_json, write_json
 from include.web.stream_documents import read_streams
+from stateward.contract.storage import read_json, write_json
 from tests.sample_streams import MINUTE, Sample, Written, installation
 
 NOW = datetime(2026, 2, 3, 14, 30, tzinfo=UTC)

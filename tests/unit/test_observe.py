@@ -20,10 +20,10 @@ from include.control.observe import StallClock, locate, observe, read_control, r
 from include.control.status import Control, Hold, Launch, Status
 from include.control.supervisor import STALE_AFTER, claim, release, renew
 from include.layout import Layout
-from include.storage import write_json
 from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.identity import host_identity as host_identity_of_the_data_plane
 from stateward.contract.environment import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM
+from stateward.contract.storage import write_json
 from tests.waiting import PATIENCE_S, wait_until
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)

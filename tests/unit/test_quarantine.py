@@ -17,8 +17,8 @@ from spark_jobs.quality.held import held
 from spark_jobs.quality.origin import Origins
 from spark_jobs.quality.plain_row_hash import hasher_of, row_hash
 from spark_jobs.quality.valid_rows import NotValidError, require_valid
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.validation import EVENT_TIME, Bounds, Field
+from stateward.contract import storage
 
 SUITES = Path(__file__).resolve().parents[2] / "include" / "quality"
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

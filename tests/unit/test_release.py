@@ -27,7 +27,7 @@ from include.control.release import (
 from include.layout import Layout
 from include.settings import CHECKOUT, Settings
 from include.spec import StreamSpec, load_spec
-from include.storage import read_json
+from stateward.contract.storage import read_json
 
 STREAM = "user_sessions"
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)

@@ -17,7 +17,6 @@ from include.spec import load_spec
 from include.state.request import prepare
 from include.state.verbs import verb_of
 from spark_jobs.raw_events.declaration import JOB as RAW_EVENTS
-from spark_jobs.runtime import storage
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.ledger import Ledger
 from spark_jobs.runtime.plan import plan_from_json
@@ -28,6 +27,7 @@ from spark_jobs.state.errors import StateError
 from spark_jobs.state.journal import Journal
 from spark_jobs.state.request import load_request
 from spark_jobs.state.skip_call import skip
+from stateward.contract import storage
 from tests.unit.installed_stream import ALERTS, NOW, STREAM, TICKS, Installed, Stage, quiet
 from tests.unit.mortal import Death
 

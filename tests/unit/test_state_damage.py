@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.runtime import storage
 from spark_jobs.state import copying, job
 from spark_jobs.state.copying import (
     CopiedFile,
@@ -24,6 +23,7 @@ from spark_jobs.state.copying import (
 from spark_jobs.state.errors import StateError
 from spark_jobs.state.hadoop_checksums import HadoopChecksum
 from spark_jobs.state.shelf import stamp
+from stateward.contract import storage
 from tests.small_disk import small_disk
 from tests.unit.installed_stream import NOW, STREAM, Installed, Stage
 

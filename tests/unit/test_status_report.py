@@ -21,7 +21,7 @@ from include.control.status import Control, Hold, Override
 from include.layout import Layout
 from include.platform.report import StreamReport, as_document, part_reports, stream_reports
 from include.settings import Settings
-from include.storage import write_json
+from stateward.contract.storage import write_json
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from include.storage import CorruptDocumentError, read_json, write_json
+from stateward.contract.storage import CorruptDocumentError, read_json, write_json, write_passing
+from tests.power_loss import Disk
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -37,3 +38,15 @@ def test_what_is_no_json_object_is_named(tmp_path: Path, content: bytes) -> None
     (tmp_path / "doc.json").write_bytes(content)
     with pytest.raises(CorruptDocumentError, match=r"doc\.json"):
         read_json(f"file://{tmp_path}/doc.json")
+
+
+def test_a_document_in_a_new_folder_survives_a_power_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(tmp_path)
+    with monkeypatch.context() as patch:
+        disk.record(patch)
+        write_json(f"file://{tmp_path}/a/b/doc.json", {"a": 1})
+        write_passing(f"file://{tmp_path}/a/b/status.json", "{}")
+    disk.look("the power is lost")
+    assert disk.last[0].files == {Path("a/b/doc.json"): b'{"a":1}'}

@@ -25,11 +25,11 @@ from include.control.decide import (
 from include.control.status import Control, Status
 from include.control.status import Launch as Started
 from include.layout import Layout
-from include.storage import read_json, write_json
 from include.web.condition import NEVER_STARTED, Condition, condition
 from include.web.stream_documents import read_streams
 from include.web.stream_view import StreamView, in_order, stream_view
 from include.web.streams_page import content_policy, render
+from stateward.contract.storage import read_json, write_json
 from tests.html_of_pages import require_allowed, require_whole, text
 from tests.sample_streams import MINUTE, Written, installation, write
 from tests.sample_streams import Sample as Line

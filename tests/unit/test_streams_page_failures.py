@@ -14,11 +14,11 @@ from include.control.observe import read_control
 from include.control.status import Control
 from include.control.status import Launch as Started
 from include.layout import Layout
-from include.storage import write_json
 from include.web.incidents import incidents
 from include.web.stream_documents import read_streams
 from include.web.stream_history import Sample
 from include.web.stream_view import StreamView, stream_view
+from stateward.contract.storage import write_json
 from tests.sample_streams import DISK, MINUTE, Written, installation, write
 
 NOW = datetime(2026, 2, 3, 14, 30, tzinfo=UTC)

@@ -12,10 +12,10 @@ from include.control.documents import control_document
 from include.control.observe import read_control
 from include.control.status import Control, Override
 from include.layout import Layout
-from include.storage import write_json
 from include.web.stream_documents import read_streams
 from include.web.stream_view import StreamView, stream_view
 from include.web.streams_page import render
+from stateward.contract.storage import write_json
 from tests.sample_streams import Written, installation, write
 
 NOW = datetime(2026, 2, 3, 14, 30, tzinfo=UTC)

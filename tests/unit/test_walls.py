@@ -16,7 +16,6 @@ WALLS: dict[str, tuple[str, ...]] = {
     "include": ("pyspark", "spark_jobs"),
     "include/settings.py": ("airflow",),
     "include/layout.py": ("airflow",),
-    "include/storage.py": ("airflow",),
     "include/spec.py": ("airflow",),
     "include/control": ("airflow",),
     "include/platform": ("airflow", "pyspark"),

@@ -17,8 +17,8 @@ from include.platform.processes import Owned, find_owned
 from include.platform.supervisor import PartState, Supervisor
 from include.settings import CHECKOUT
 from include.spec import StreamSpec, load_specs
-from include.storage import CorruptDocumentError, read_json
 from stateward.contract.environment import ENV_HOME
+from stateward.contract.storage import CorruptDocumentError, read_json
 from tests.e2e.installation import Installation
 from tests.e2e.live_stream import LiveStream
 from tests.soak.chaos.disk import Disk, disk_at

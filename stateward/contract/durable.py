@@ -10,15 +10,16 @@ import ctypes
 import os
 import uuid
 from collections.abc import Iterable
+from itertools import takewhile
 from pathlib import Path
-
-import fsspec
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def local_path(uri: str) -> str | None:
     """The path of a URI on a local disk; None on any other storage."""
+    import fsspec
+
     filesystem, path = fsspec.core.url_to_fs(uri)
     return str(path).rstrip("/") if "file" in filesystem.protocol else None
 
@@ -52,7 +53,7 @@ def sync_disk(path: str) -> None:
         os.close(handle)
 
 
-def replace_file(path: str, content: bytes, *, durable: bool = True) -> None:
+def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Replace a file, whose folder is made: a reader finds the old one or the new one whole.
 
     Args:
@@ -63,24 +64,23 @@ def replace_file(path: str, content: bytes, *, durable: bool = True) -> None:
     Raises:
         OSError: It cannot be written; the old one is as it was.
     """
-    file, temporary = Path(path), Path(f"{path}.{uuid.uuid4().hex}.tmp")
-    is_known = file.parent.is_dir()
-    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+    missing = list(takewhile(lambda folder: not folder.is_dir(), path.parents))
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with temporary.open("xb") as written:
             written.write(content)
             written.flush()
             if durable:
                 os.fsync(written.fileno())
-        temporary.replace(file)
-        if durable and is_known:
-            _sync_names(file.parent)
-        elif durable:
-            sync_disk(str(file.parent))  # the names of the folders above it are new as well
-    except OSError:
+        temporary.replace(path)
+    except BaseException:
         # A status is tried again every second: on a full disk the halves would fill what is left.
         temporary.unlink(missing_ok=True)
         raise
+    if durable:
+        for folder in (path.parent, *(made.parent for made in missing)):
+            _sync_names(folder)
 
 
 def _sync_names(folder: Path) -> None:
