@@ -23,7 +23,7 @@ from typing import Any
 
 import psutil
 
-from include.control.processes import host_identity
+from stateward.contract.process_identity import host_identity
 from stateward.contract.storage import read_json, write_json
 
 HOME = Path(os.environ["STATEWARD_HOME"])

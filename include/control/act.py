@@ -36,6 +36,7 @@ from include.control.wish import Wish, declare, first, wanted
 from include.layout import Layout
 from include.settings import Settings
 from include.spec import StreamSpec
+from stateward.contract.process_identity import host_identity, started_at
 from stateward.contract.storage import write_json
 
 log = logging.getLogger(__name__)
@@ -179,7 +180,7 @@ class Controller:
             log.error("stream %s: processes %s cannot be killed", self.spec.stream, [p.pid for p in left])
         run_id = control.run_id if control.launch_pending else new_run_id(now)
         ready = self.launcher.prepare(run_id, now, control.release)
-        launch = Launch(run_id=run_id, at=now, host=processes.host_identity(), log=str(ready.log))
+        launch = Launch(run_id=run_id, at=now, host=host_identity(), log=str(ready.log))
         restarts = (*control.restarts, now) if action.after_failure else control.restarts
         recent = tuple(at for at in restarts if now - at <= self.limits.window)
         intended = replace(
@@ -194,7 +195,7 @@ class Controller:
         )
         self._write(intended)
         pid = self.launcher.start(run_id, ready.log)
-        started = replace(launch, pid=pid, pid_started=processes.started_at(pid))
+        started = replace(launch, pid=pid, pid_started=started_at(pid))
         self._write(replace(intended, launch=started))
         log.info(
             "stream %s: driver %s of release %s started as process %d, log %s",

@@ -19,6 +19,7 @@ from include.control.thresholds import Thresholds
 from include.layout import Layout
 from include.spec import StreamSpec
 from include.spec_health import Health
+from stateward.contract.process_identity import host_identity, is_alive
 from stateward.contract.storage import CorruptDocumentError, read_json
 
 Document = TypeVar("Document")
@@ -135,13 +136,13 @@ def end_of(log: Path) -> str:
 
 def locate(layout: Layout, stream: str, launch: Launch) -> Presence:
     """Tell where the process of a launch is, as far as this host can see."""
-    if launch.host != processes.host_identity():
+    if launch.host != host_identity():
         return Presence.ELSEWHERE
     if launch.pid is None:
         # Whoever decided to launch did not live to write down the process id.
         family = processes.marked(layout.home, stream, launch.run_id)
         return Presence.ALIVE if family else Presence.GONE
-    return Presence.ALIVE if processes.is_alive(launch.pid, launch.pid_started) else Presence.GONE
+    return Presence.ALIVE if is_alive(launch.pid, launch.pid_started) else Presence.GONE
 
 
 @dataclass

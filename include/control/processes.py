@@ -1,15 +1,12 @@
-"""Driver processes on this host: whose they are, whether they live, and their end.
+"""Driver processes on this host: whose they are, and their end.
 
-A process id means something only on one boot of one host in one process namespace, and is used
-again later. So it is never looked at without the host identity and the start time beside it, and
-what a driver leaves behind is found by the marks in its environment.
+What a driver leaves behind is found by the marks in its environment; whether one process lives, by its
+identity (`stateward.contract.process_identity`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import socket
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,49 +14,6 @@ from pathlib import Path
 import psutil
 
 from stateward.contract.environment import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM, ENV_HOME, ENV_OPERATION
-
-_START_TOLERANCE_S = 2.0
-# A start above this is in seconds since 1970, as earlier releases noted it: no machine is up for 30 years.
-_SINCE_1970_S = 1e9
-
-
-@functools.cache
-def host_identity() -> str:
-    """Return `<hostname>/<boot id>/<pid namespace>`; `spark_jobs.runtime` computes the same."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        boot = f"boot-{int(psutil.boot_time())}"
-    try:
-        namespace = str(Path("/proc/self/ns/pid").readlink())
-    except OSError:
-        namespace = "pid"
-    return f"{socket.gethostname()}/{boot}/{namespace}"
-
-
-def started_at(pid: int) -> float | None:
-    """Return when a process started, in seconds since the machine did, or None when it does not live."""
-    try:
-        process = psutil.Process(pid)
-        # A container's first process does not always collect its dead.
-        return None if process.status() == psutil.STATUS_ZOMBIE else _since_boot(process)
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return None
-
-
-def is_alive(pid: int, started: float | None) -> bool:
-    """Tell whether the process that had this id when it started at `started` still lives."""
-    found = started_at(pid)
-    if found is None:
-        return False
-    if started is not None and started > _SINCE_1970_S:
-        found += psutil.boot_time()
-    return started is None or abs(found - started) <= _START_TOLERANCE_S
-
-
-def _since_boot(process: psutil.Process) -> float:
-    # Both move alike when the clock is set: the kernel counts from its start, and derives the time of that.
-    return process.create_time() - psutil.boot_time()
 
 
 def marked(home: Path, stream: str, run_id: str | None = None) -> list[psutil.Process]:

@@ -18,7 +18,6 @@ from spark_jobs.runtime.config import Config
 from spark_jobs.runtime.ending import Ending
 from spark_jobs.runtime.failure import explain, is_transient
 from spark_jobs.runtime.history import History, history_uri
-from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.lease import Lease, utc_now
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
 from spark_jobs.runtime.memory import MemoryGauge
@@ -31,6 +30,7 @@ from spark_jobs.runtime.stream_query import StreamQuery, session_conf
 from spark_jobs.state.replan import take_back_plan
 from spark_jobs.state.start import require_start
 from stateward.contract.exit_codes import DriverExit
+from stateward.contract.process_identity import driver_process
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

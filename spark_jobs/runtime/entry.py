@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from spark_jobs.runtime.config import Config, ConfigError, load_config
 from spark_jobs.runtime.driver import Driver
 from spark_jobs.runtime.fence import newest_epoch
-from spark_jobs.runtime.identity import ProcessIdentity, driver_process
 from spark_jobs.runtime.landing_job import LandingJob
 from spark_jobs.runtime.lease import Lease, LeaseHeldError, utc_now
 from spark_jobs.runtime.refusal import record_bad_configuration, record_refusal
 from spark_jobs.runtime.status import StatusFile
 from stateward.contract.exit_codes import DriverExit
+from stateward.contract.process_identity import ProcessIdentity, driver_process
 
 if TYPE_CHECKING:
     from spark_jobs.runtime.any_job import AnyJob

@@ -13,15 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from spark_jobs.runtime import lease_history
 from spark_jobs.runtime.delta_tables import create_or_open, has_commit
-from spark_jobs.runtime.identity import ProcessIdentity, host_identity
 from spark_jobs.runtime.table_repair import repair
 from stateward.contract.durable import sync_disks
+from stateward.contract.process_identity import ProcessIdentity, host_identity
 
 Clock = Callable[[], datetime]
 
@@ -255,7 +256,7 @@ class Lease:
 def _commit(uri: str, table: DeltaTable, record: LeaseRecord) -> None:
     row = {
         **record.__dict__,
-        "holder": json.dumps(record.holder.__dict__, sort_keys=True),
+        "holder": json.dumps(msgspec.structs.asdict(record.holder), sort_keys=True),
     }
     write_deltalake(
         table,

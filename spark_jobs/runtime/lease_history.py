@@ -12,6 +12,7 @@ import logging
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 import pyarrow as pa
 from deltalake import write_deltalake
 
@@ -55,7 +56,7 @@ def note(lease_uri: str, event: Event, record: LeaseRecord, at: datetime) -> Non
         "stream": record.stream,
         "epoch": record.epoch,
         "run_id": record.run_id,
-        "holder": json.dumps(record.holder.__dict__, sort_keys=True),
+        "holder": json.dumps(msgspec.structs.asdict(record.holder), sort_keys=True),
     }
     try:
         table = create_or_open(history_uri(lease_uri), _SCHEMA, name=f"holders of {record.stream}")

@@ -7,10 +7,10 @@ import os
 from datetime import UTC, datetime, timedelta
 
 from spark_jobs.runtime.cause import LEASE, Cause
-from spark_jobs.runtime.identity import ProcessIdentity
 from spark_jobs.runtime.lease import LeaseHeldError, utc_now
 from spark_jobs.runtime.status import StatusFile
 from stateward.contract import storage
+from stateward.contract.process_identity import ProcessIdentity
 
 _FRESH = timedelta(seconds=10)
 _LOG = logging.getLogger("stateward.driver")

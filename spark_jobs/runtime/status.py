@@ -9,8 +9,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from spark_jobs.runtime.identity import ProcessIdentity
 from stateward.contract import storage
+from stateward.contract.process_identity import ProcessIdentity
 
 STATUS_VERSION = 1
 HEARTBEAT_S = 1.0

@@ -30,7 +30,6 @@ from spark_jobs.runtime.broker import BrokerAwayError
 from spark_jobs.runtime.config import ConfigError
 from spark_jobs.runtime.fence import CheckLease
 from spark_jobs.runtime.generations import PendingOperationError, PointerError
-from spark_jobs.runtime.identity import host_identity
 from spark_jobs.runtime.lease import LeaseHeldError, utc_now
 from spark_jobs.runtime.native_job import NativeJob
 from spark_jobs.runtime.status import iso
@@ -45,6 +44,7 @@ from spark_jobs.state.request import Request, load_request
 from spark_jobs.state.shelf import Shelf
 from stateward.contract import storage
 from stateward.contract.exit_codes import JobExit
+from stateward.contract.process_identity import host_identity
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from spark_jobs.runtime.config import Config
 from spark_jobs.runtime.fence import CheckLease, newest_epoch, take_over
-from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.lease import Lease, utc_now
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
+from stateward.contract.process_identity import driver_process
 
 
 def lease_of(config: Config, operation: str) -> Lease:

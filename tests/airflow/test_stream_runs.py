@@ -16,6 +16,7 @@ from include.control.observe import read_control, read_supervisor
 from include.layout import Layout
 from include.settings import Settings
 from include.spec import load_spec
+from stateward.contract.process_identity import started_at
 from stateward.contract.storage import read_json
 from tests.airflow.conftest import STREAM, House, results
 from tests.waiting import PATIENCE_S, wait_until
@@ -58,7 +59,7 @@ def test_two_triggers_at_once_leave_one_driver_and_one_supervisor(house: House) 
     assert "supervises stream user_sessions" in output
     other = second if ended is first else first
     assert other.poll() is None
-    assert processes.started_at(pid) is not None
+    assert started_at(pid) is not None
 
     # A crash: the trigger sees it, and the task starts the driver again.
     os.kill(pid, signal.SIGKILL)
@@ -79,10 +80,10 @@ def test_a_killed_supervisor_leaves_the_driver_and_the_next_run_restarts_it(hous
     wait_until(lambda: read_supervisor(layout_of(house), STREAM), PATIENCE_S, "nobody supervises")
     first.kill()
     first.communicate()
-    assert processes.started_at(pid) is not None
+    assert started_at(pid) is not None
     restart = house.trigger("restart")
     assert running(house, starts=2) != pid
-    assert processes.started_at(pid) is None
+    assert started_at(pid) is None
     # The dead supervisor's heartbeat is still fresh; it is taken over once it is stale.
     layout = layout_of(house)
     dead = read_supervisor(layout, STREAM)
@@ -142,11 +143,11 @@ def test_a_suspended_stream_stays_at_rest_until_it_is_resumed(house: House) -> N
     pid = running(house, starts=1)
     # A reason is asked for, before anything happens.
     assert house.run_here("suspend")["deploy"] == "failed"
-    assert processes.started_at(pid) is not None
+    assert started_at(pid) is not None
 
     at_rest = {"deploy": "success", "supervise": "skipped"}
     assert house.run_here("suspend", reason="payments are being migrated") == at_rest
-    assert processes.started_at(pid) is None
+    assert started_at(pid) is None
     control = read_control(layout_of(house), STREAM)
     assert control is not None
     assert control.override is not None
@@ -173,7 +174,7 @@ def test_what_the_yaml_declares_anew_is_brought_about_by_the_supervisor(house: H
     pid = running(house, starts=1)
     wait_until(lambda: read_supervisor(layout_of(house), STREAM), PATIENCE_S, "nobody supervises")
     edit(house, desired="suspended")
-    wait_until(lambda: processes.started_at(pid) is None, PATIENCE_S, "the driver goes on")
+    wait_until(lambda: started_at(pid) is None, PATIENCE_S, "the driver goes on")
     control = read_control(layout_of(house), STREAM)
     assert control is not None
     assert (control.desired, control.declared, control.override) == ("suspended", "suspended", None)
@@ -197,7 +198,7 @@ def test_a_broken_yaml_lets_a_driver_crash_and_come_back_and_be_stopped(
     # A restart would be with what is there now: it says so, and leaves the driver alone.
     assert house.run_here("restart") == {"deploy": "failed", "supervise": "upstream_failed"}
     assert "trigger_interval" in capfd.readouterr().out
-    assert processes.started_at(again) is not None
+    assert started_at(again) is not None
     assert house.run_here("stop") == {"deploy": "success", "supervise": "skipped"}
     assert results(watched)[0] == {"deploy": "success", "supervise": "success"}
 

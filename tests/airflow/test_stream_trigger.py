@@ -15,7 +15,6 @@ from airflow.sdk.module_loading import import_string
 from airflow.serialization.encoders import encode_trigger
 from airflow.serialization.serialized_objects import BaseSerialization
 
-from include.control import processes
 from include.control.documents import control_document
 from include.control.incident import Incident, Memory, Message
 from include.control.incident_document import Carried, carried_from_json, change_incidents
@@ -28,6 +27,7 @@ from include.control.thresholds import Thresholds
 from include.layout import Layout
 from include.spec import load_spec
 from include.triggers.stream_progress import StreamProgressTrigger, Watch
+from stateward.contract.process_identity import host_identity, started_at
 from stateward.contract.storage import write_json
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -65,9 +65,7 @@ def driver(layout: Layout) -> Iterator[psutil.Popen]:
     """A live process that the documents call the stream's driver."""
     now = datetime.now(UTC)
     process = psutil.Popen(["sleep", "60"])
-    launched = Launch(
-        "r1", now, processes.host_identity(), "/l", process.pid, processes.started_at(process.pid)
-    )
+    launched = Launch("r1", now, host_identity(), "/l", process.pid, started_at(process.pid))
     write_json(
         layout.control_uri(STREAM),
         control_document(Control(STREAM, "running", "r1", now, "me", "why", launched)),

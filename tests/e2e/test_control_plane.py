@@ -20,6 +20,7 @@ from include.control.settle import REACHED, settle
 from include.control.status import Status
 from include.settings import Settings
 from include.spec import load_spec
+from stateward.contract.process_identity import started_at
 from tests.kafka_broker import RunningBroker
 from tests.waiting import PATIENCE_S, wait_until
 from tests.wishing import wish
@@ -82,7 +83,7 @@ def test_a_driver_is_launched_killed_launched_again_and_drained(controller: Cont
 
     assert first.pid is not None
     psutil.Process(first.pid).kill()
-    wait_until(lambda: processes.started_at(first.pid or 0) is None, PATIENCE_S, "SIGKILL ends the driver")
+    wait_until(lambda: started_at(first.pid or 0) is None, PATIENCE_S, "SIGKILL ends the driver")
     reach(controller, Healthy)
     again = read_control(controller.layout, STREAM)
     assert again is not None

@@ -11,13 +11,13 @@ from spark_jobs.runtime.broker import Broker
 from spark_jobs.runtime.broker_clock import BrokerClock
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.config import parse_config
-from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.lease import Lease, utc_now
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
 from spark_jobs.runtime.native_query import NATIVE_CONF
 from spark_jobs.runtime.progress import Progress
 from spark_jobs.runtime.session import STREAM_CONF
 from spark_jobs.runtime.stream_query import StreamQuery, session_conf
+from stateward.contract.process_identity import driver_process
 from tests.spark.launches import Launch
 
 if TYPE_CHECKING:

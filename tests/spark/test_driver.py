@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from spark_jobs.runtime.checkpoint import Checkpoint
-from spark_jobs.runtime.identity import ProcessIdentity
 from spark_jobs.runtime.lease import Lease, LeaseHeldError
+from stateward.contract.process_identity import ProcessIdentity
 from tests.kafka_broker import RunningBroker
 from tests.spark.launches import Launch, real_events
 from tests.waiting import PATIENCE_S, wait_until

@@ -23,6 +23,7 @@ from include.control.observe import read_status
 from include.control.settle import NOTHING_DUE, settle
 from include.settings import Settings
 from include.spec import load_spec
+from stateward.contract.process_identity import started_at
 from tests.unit.acting import STREAM, StandInLauncher, control_of, driver_of, pause, quick, reach, run, starts
 from tests.waiting import PATIENCE_S, wait_until
 from tests.wishing import wish
@@ -111,7 +112,7 @@ def test_stopping_drains_and_stays_stopped(make: Callable[..., Controller]) -> N
     driver = run(controller)
     controller.request(wish("stop", "someone"))
     assert "someone" in reach(controller, Done).reason
-    assert processes.started_at(driver.pid) is None
+    assert started_at(driver.pid) is None
     status = read_status(controller.layout, STREAM)
     assert status is not None
     assert status.state == "stopped"
@@ -132,7 +133,7 @@ def test_a_driver_that_does_not_drain_is_killed(make: Callable[..., Controller])
     )
     kills = [action.how for action in seen if isinstance(action, Kill)]
     assert (kills[0], kills[-1]) == ("terminate", "kill")
-    assert processes.started_at(driver.pid) is None
+    assert started_at(driver.pid) is None
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -140,7 +141,7 @@ def test_a_driver_that_ends_is_started_again(make: Callable[..., Controller], nu
     controller = make()
     driver = run(controller)
     driver.send_signal(number)
-    wait_until(lambda: processes.started_at(driver.pid) is None, PATIENCE_S, "the driver does not end")
+    wait_until(lambda: started_at(driver.pid) is None, PATIENCE_S, "the driver does not end")
     reach(controller, Healthy)
     assert driver_of(controller) != driver
     assert len(starts(controller)) == 2
@@ -153,7 +154,7 @@ def test_a_driver_that_hangs_is_killed_and_started_again(make: Callable[..., Con
     driver = run(controller)
     driver.suspend()
     wait_until(lambda: isinstance(controller.reconcile(), Kill), PATIENCE_S, "the silence is not noticed")
-    assert processes.started_at(driver.pid) is None
+    assert started_at(driver.pid) is None
     reach(controller, Healthy)
     assert "crash: the driver hangs: its status (running) is" in control_of(controller).reason
 
@@ -209,7 +210,7 @@ def test_a_crash_brings_in_nothing_new_and_a_restart_what_is_deployed(
     assert isinstance(deployed, StandInLauncher)
     deployed.deployed = "code2-yaml1"
     driver.kill()
-    wait_until(lambda: processes.started_at(driver.pid) is None, PATIENCE_S, "the driver does not end")
+    wait_until(lambda: started_at(driver.pid) is None, PATIENCE_S, "the driver does not end")
     reach(controller, Healthy)
     assert (len(starts(controller)), control_of(controller).release) == (2, "code1-yaml1")
     controller.request(wish("restart", "another run"))
@@ -226,9 +227,9 @@ def test_what_a_killed_driver_leaves_behind_is_ended_before_the_next_start(
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
     orphan = driver_process.start(DriverCommand(sleep, environment), controller.settings.home / "log")
     driver.kill()
-    wait_until(lambda: processes.started_at(driver.pid) is None, PATIENCE_S, "the driver does not end")
+    wait_until(lambda: started_at(driver.pid) is None, PATIENCE_S, "the driver does not end")
     reach(controller, Healthy)
-    assert processes.started_at(orphan) is None
+    assert started_at(orphan) is None
 
 
 def test_a_start_whose_process_id_was_lost_is_found_and_not_repeated(

@@ -16,13 +16,13 @@ from spark_jobs.runtime.checkpoint import Checkpoint, consumed
 from spark_jobs.runtime.config import ConfigError, load_config, parse_config
 from spark_jobs.runtime.control import reason_to_leave
 from spark_jobs.runtime.failure import explain, is_transient
-from spark_jobs.runtime.identity import ProcessIdentity
 from spark_jobs.runtime.lease import LeaseHeldError, LeaseRecord
 from spark_jobs.runtime.ledger import BatchCounts, Ledger, recorded
 from spark_jobs.runtime.refusal import record_refusal
 from spark_jobs.runtime.rows import BOUND_NAMES, COUNT_NAMES
 from spark_jobs.runtime.status import StatusFile
 from spark_jobs.runtime.tables import BATCH_COUNTS
+from stateward.contract.process_identity import ProcessIdentity
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PROCESS = ProcessIdentity("h/b/n", 7, 1.5)

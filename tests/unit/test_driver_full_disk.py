@@ -15,12 +15,12 @@ import pytest
 from spark_jobs.device_lifecycle.declaration import JOB
 from spark_jobs.runtime import driver as drivers
 from spark_jobs.runtime.checkpoint import Checkpoint
-from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.lease import Lease
 from spark_jobs.runtime.ledger import Ledger
 from spark_jobs.runtime.retries import Retries
 from spark_jobs.runtime.status import StatusFile
 from spark_jobs.runtime.tables import BATCH_COUNTS
+from stateward.contract.process_identity import driver_process
 from tests.small_disk import small_disk
 from tests.unit.test_descriptor import config_of
 

@@ -156,7 +156,7 @@ def test_a_writer_that_is_stopped_right_before_the_commit_is_refused(tmp_path: P
 
 
 def lease_of(installed: Installed, run_id: str) -> Lease:
-    from spark_jobs.runtime.identity import ProcessIdentity
+    from stateward.contract.process_identity import ProcessIdentity
 
     return Lease(
         installed.config.lease.uri,

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from spark_jobs.runtime import lease as lease_module
-from spark_jobs.runtime.identity import ProcessIdentity, host_identity
 from spark_jobs.runtime.lease import Lease, LeaseHeldError, LeaseLostError
+from stateward.contract.process_identity import ProcessIdentity, host_identity
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ELSEWHERE = ProcessIdentity("other/boot/pid:[1]", 7, 1.0)

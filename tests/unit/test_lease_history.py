@@ -9,9 +9,9 @@ from pathlib import Path
 from include.control.lease_history import Holding, holdings, read_holdings
 from include.layout import Layout
 from include.settings import Settings
-from spark_jobs.runtime.identity import ProcessIdentity
 from spark_jobs.runtime.lease import Lease
 from spark_jobs.runtime.lease_history import history_uri
+from stateward.contract.process_identity import ProcessIdentity
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 STREAM = "user_sessions"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.runtime.cause import DISK_FULL, cause_of
-from spark_jobs.runtime.identity import ProcessIdentity
 from spark_jobs.runtime.lease import Lease, LeaseLostError
 from spark_jobs.runtime.lease_keeper import LeaseKeeper
+from stateward.contract.process_identity import ProcessIdentity
 from tests.small_disk import small_disk
 from tests.waiting import PATIENCE_S, wait_until
 

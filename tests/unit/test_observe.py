@@ -20,9 +20,8 @@ from include.control.observe import StallClock, locate, observe, read_control, r
 from include.control.status import Control, Hold, Launch, Status
 from include.control.supervisor import STALE_AFTER, claim, release, renew
 from include.layout import Layout
-from spark_jobs.runtime.identity import driver_process
-from spark_jobs.runtime.identity import host_identity as host_identity_of_the_data_plane
 from stateward.contract.environment import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM
+from stateward.contract.process_identity import ProcessIdentity, driver_process, host_identity, started_at
 from stateward.contract.storage import write_json
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -52,15 +51,11 @@ def launch_of(process: subprocess.Popen[bytes]) -> Launch:
     return Launch(
         run_id="r1",
         at=NOW,
-        host=processes.host_identity(),
+        host=host_identity(),
         log="/l",
         pid=process.pid,
-        pid_started=processes.started_at(process.pid),
+        pid_started=started_at(process.pid),
     )
-
-
-def test_both_rooms_name_this_host_alike() -> None:
-    assert processes.host_identity() == host_identity_of_the_data_plane()
 
 
 def test_a_process_is_alive_until_it_is_killed(layout: Layout, child: subprocess.Popen[bytes]) -> None:
@@ -77,8 +72,11 @@ def test_a_process_id_that_is_used_again_is_not_the_driver(
 ) -> None:
     launch = launch_of(child)
     assert launch.pid_started is not None
-    reused = replace(launch, pid_started=launch.pid_started - 3600)
-    assert locate(layout, "s", reused) is Presence.GONE
+    for seconds, there in ((-3600, False), (-1.5, True), (1.5, True), (3, False)):
+        started = launch.pid_started + seconds
+        found = locate(layout, "s", replace(launch, pid_started=started))
+        assert found is (Presence.ALIVE if there else Presence.GONE)
+        assert ProcessIdentity(launch.host, child.pid, started).is_gone(launch.host) is not there
 
 
 @pytest.fixture
@@ -102,7 +100,7 @@ def test_a_clock_that_jumps_makes_no_process_another_one(
     seconds: float,
 ) -> None:
     launch = launch_of(child)
-    holder, host = driver_process(), host_identity_of_the_data_plane()
+    holder, host = driver_process(), host_identity()
     clock_that_jumps(seconds)
     assert locate(layout, "s", launch) is Presence.ALIVE
     assert holder.is_gone(host) is False

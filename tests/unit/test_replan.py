@@ -14,11 +14,11 @@ from spark_jobs.runtime.attempts import records_of_next
 from spark_jobs.runtime.checkpoint import Checkpoint
 from spark_jobs.runtime.commits import app_id
 from spark_jobs.runtime.driver import Driver
-from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.lease import Lease, utc_now
 from spark_jobs.runtime.status import StatusFile
 from spark_jobs.state.replan import take_back_plan
 from spark_jobs.user_sessions.declaration import JOB
+from stateward.contract.process_identity import driver_process
 from tests.unit.test_descriptor import config_of
 from tests.unit.test_state_lineage import State
 

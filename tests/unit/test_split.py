@@ -13,7 +13,6 @@ import pytest
 from spark_jobs.device_lifecycle.declaration import JOB
 from spark_jobs.runtime import generations
 from spark_jobs.runtime.generations import Generation, Pending
-from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.key_filter import KeyFilter
 from spark_jobs.runtime.key_step import KeyStep
 from spark_jobs.runtime.lease import Lease, utc_now
@@ -23,6 +22,7 @@ from spark_jobs.state.context import Context
 from spark_jobs.state.descriptor import Descriptor, describe, write_descriptor
 from spark_jobs.state.journal import Journal
 from spark_jobs.state.split_findings import split_findings
+from stateward.contract.process_identity import driver_process
 from tests.unit.installed_stream import NOW, STREAM, Installed, Stage, two_batches_and_one_after_a_savepoint
 from tests.unit.test_descriptor import config_of
 from tests.unit.test_state_operations import operation, perform

@@ -11,11 +11,11 @@ import pytest
 
 from spark_jobs.device_lifecycle.declaration import JOB
 from spark_jobs.runtime import driver as drivers
-from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.lease import Lease
 from spark_jobs.runtime.status import StatusFile
 from spark_jobs.state.start import note_start
 from stateward.contract.exit_codes import DriverExit
+from stateward.contract.process_identity import driver_process
 from tests.unit.test_descriptor import checksums, config_of, planned
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

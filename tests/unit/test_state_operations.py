@@ -19,13 +19,13 @@ from include.state.request import Operation, prepare
 from include.state.verbs import VERBS, VerbError, arguments_of, verb_of
 from spark_jobs.runtime import generations
 from spark_jobs.runtime.generations import Pending
-from spark_jobs.runtime.identity import driver_process
 from spark_jobs.runtime.lease import Lease, utc_now
 from spark_jobs.state import calls, job
 from spark_jobs.state.calls import CALLS
 from spark_jobs.state.clearing import old_generations
 from spark_jobs.state.page import render
 from spark_jobs.state.shelf import stamp
+from stateward.contract.process_identity import driver_process
 from tests.unit.installed_stream import (
     NOW,
     STREAM,

@@ -14,9 +14,9 @@ from include.web import stream_history
 from include.web.stream_history import Sample, samples_of
 from spark_jobs.runtime.control import reason_of_launch
 from spark_jobs.runtime.history import History, history_uri
-from spark_jobs.runtime.identity import ProcessIdentity
 from spark_jobs.runtime.lease import LeaseLostError
 from spark_jobs.runtime.status import StatusFile
+from stateward.contract.process_identity import ProcessIdentity
 from tests.waiting import PATIENCE_S, wait_until
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

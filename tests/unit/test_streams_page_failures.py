@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from include.control import processes
 from include.control.documents import control_document
 from include.control.observe import read_control
 from include.control.status import Control
@@ -18,6 +17,7 @@ from include.web.incidents import incidents
 from include.web.stream_documents import read_streams
 from include.web.stream_history import Sample
 from include.web.stream_view import StreamView, stream_view
+from stateward.contract.process_identity import host_identity
 from stateward.contract.storage import write_json
 from tests.sample_streams import DISK, MINUTE, Written, installation, write
 
@@ -63,7 +63,7 @@ def test_one_whose_driver_never_came_to_say_why_says_it_by_the_end_of_its_log(
     layout, log = Layout.of(written.settings), tmp_path / "driver.log"
     control = read_control(layout, "payment_auth_join")
     assert control is not None
-    launch = Started("c6", NOW - MINUTE, processes.host_identity(), str(log), 2**22 + 1, 1.0)
+    launch = Started("c6", NOW - MINUTE, host_identity(), str(log), 2**22 + 1, 1.0)
     write_json(
         layout.control_uri("payment_auth_join"),
         control_document(replace(control, run_id="c6", launch=launch)),

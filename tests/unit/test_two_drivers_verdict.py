@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from include.control.lease_history import Holding
-from spark_jobs.runtime.identity import ProcessIdentity
 from spark_jobs.runtime.lease import LeaseHeldError, LeaseRecord
+from stateward.contract.process_identity import ProcessIdentity
 from tests.soak.two_drivers.verdict import Named, named_in, wrong_commits
 
 START = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
