@@ -9,13 +9,16 @@ from typing import Any
 
 from spark_jobs.runtime import storage
 from spark_jobs.runtime.admission import Limits
+from spark_jobs.runtime.conditions import Condition, ConditionError
 from spark_jobs.runtime.validation import Bounds
 
 CONFIG_VERSION = 1
 
 
-class ConfigError(ValueError):
+class ConfigError(ConditionError, ValueError):
     """The configuration document is missing, incomplete or not supported."""
+
+    condition = Condition.CONFIGURATION_INVALID
 
 
 @dataclass(frozen=True)

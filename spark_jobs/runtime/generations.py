@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from spark_jobs.runtime import storage
+from spark_jobs.runtime.conditions import Condition, ConditionError
 from spark_jobs.runtime.durable import sync_disks
 from spark_jobs.runtime.status import iso
 
@@ -23,12 +24,16 @@ _VERSION = 1
 _FOLDER = re.compile(r"g\d{4,}")
 
 
-class PointerError(ValueError):
+class PointerError(ConditionError, ValueError):
     """The document that names the generation that counts is gone, or says nothing."""
 
+    condition = Condition.GENERATION_UNKNOWN
 
-class PendingOperationError(RuntimeError):
+
+class PendingOperationError(ConditionError, RuntimeError):
     """An operation has begun to change the stream's tables and has not ended: nothing may run on them."""
+
+    condition = Condition.OPERATION_PENDING
 
 
 @dataclass(frozen=True)

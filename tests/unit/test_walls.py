@@ -67,6 +67,7 @@ PURE = (
     "include/web/stream_view.py",
     "spark_jobs/runtime/admission.py",
     "spark_jobs/runtime/cause.py",
+    "spark_jobs/runtime/conditions.py",
     "spark_jobs/runtime/lag.py",
     "spark_jobs/runtime/operator_measures.py",
     "spark_jobs/runtime/retries.py",
