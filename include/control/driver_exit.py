@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from dataclasses import dataclass
 
@@ -12,8 +11,6 @@ from include.control.status import ENDED, Control, Status
 ENDED_HERE = "ended: "
 """How the reason begins in the document of a driver that the control plane itself has killed."""
 
-# What `detach` adds.
-_ENDED = re.compile(r"^stateward: process (\d+) (?:was killed by (SIG\w+)|exited with (\d+))$", re.MULTILINE)
 _SIGNALLED = 128
 
 
@@ -36,19 +33,6 @@ class Exit:
             return signal.Signals((self.code or 0) - _SIGNALLED).name
         except ValueError:
             return None
-
-
-def exit_of(log: str, pid: int | None) -> Exit | None:
-    """Return how the process `pid` ended; None while it lives, and where nobody has noted it.
-
-    Args:
-        log: The end of the driver's log.
-        pid: Its process.
-    """
-    for found, by, code in reversed(_ENDED.findall(log)):
-        if int(found) == pid:
-            return Exit(signal=by or None, code=int(code) if code else None)
-    return None
 
 
 def cause_of_end(control: Control, status: Status | None, found: Exit | None, last_words: str) -> str:
