@@ -42,6 +42,7 @@ PURE = (
     "include/control/incident.py",
     "include/control/incident_words.py",
     "include/control/driver_exit.py",
+    "include/control/failure.py",
     "include/control/last_words.py",
     "include/control/likely_cause.py",
     "include/control/outbox.py",
