@@ -19,10 +19,12 @@ from typing import Any
 import yaml
 
 from include.control.documents import control_document, format_time
+from include.control.failure import Failure, failure_to_json
 from include.control.observe import supervisor_uri
 from include.control.status import Control, Hold, Launch
 from include.layout import Layout
 from include.settings import Settings
+from spark_jobs.runtime.control import LaunchReason
 from spark_jobs.runtime.history import line_of
 from stateward.contract.storage import write_json
 
@@ -32,6 +34,8 @@ DISK = (
     " files for provider RocksDBStateStoreProvider: No space left on device (in StreamingQueryException: Job"
     " aborted due to stage failure)"
 )
+FULL = Failure("reported", f"driver failed: {DISK}")
+KILLED = Failure("gone", "driver process gone (last reported running, batch 2127)")
 MINUTE = timedelta(minutes=1)
 
 
@@ -43,6 +47,7 @@ class Sample:
     run_id: str
     state: str = "running"
     launched: str = ""
+    failure: Failure | None = None
     message: str = ""
     lag: int = 0
     per_minute: int = 60_000
@@ -64,6 +69,7 @@ class Written:
         *,
         restarts: tuple[datetime, ...] = (),
         reason: str = "asked to run",
+        failure: Failure | None = None,
         hold: Hold | None = None,
         health: dict[str, Any] | None = None,
         supervised: bool = True,
@@ -75,17 +81,17 @@ class Written:
         for number, sample in enumerate(samples):
             delivered += sample.per_minute
             document = _status(stream, sample, number, delivered)
-            lines.append(line_of(document, sample.at, sample.launched))
+            lines.append(line_of(document, sample.at, _reason(sample)))
         write_json(layout.status_uri(stream), document)
         Path(layout.history_uri(stream).removeprefix("file://")).write_text("\n".join(lines))
-        launch = Launch(last.run_id, last.at - 5 * MINUTE, HOST, "driver.log", 4242, 1.0)
+        launch = Launch(last.run_id, last.at - 5 * MINUTE, HOST, "driver.log", 4242, 1.0, failure)
         control = Control(
             stream,
             "running",
             "next" if hold else last.run_id,
             samples[0].at,
             f"dag run manual__{samples[0].at:%Y-%m-%dT%H:%M:%S}+00:00",
-            reason,
+            failure.reason_of_launch if failure else reason,
             launch,
             restarts,
             hold=hold,
@@ -139,13 +145,14 @@ def write(written: Written, what: str) -> None:
         written.reports("fraud_watch", "fraud_alerts")
     if what == "failed":
         samples = list(_failing(now))
-        restarts = tuple(
-            sample.at - timedelta(seconds=9) for sample in samples if sample.launched.startswith("crash")
-        )
-        written.stream(
-            "payment_auth_join", samples, restarts=restarts, reason=f"crash: driver failed: {DISK}"
-        )
+        restarts = tuple(sample.at - timedelta(seconds=9) for sample in samples if sample.failure)
+        written.stream("payment_auth_join", samples, restarts=restarts, failure=FULL)
         written.reports("payment_auth_join", "payment_authentications")
+
+
+def _reason(sample: Sample) -> LaunchReason:
+    failure = sample.failure
+    return LaunchReason(failure.reason_of_launch if failure else sample.launched, failure_to_json(failure))
 
 
 def _busy(now: datetime, seed: int, minutes: int = 360, run_id: str = "a") -> Iterator[Sample]:
@@ -217,9 +224,7 @@ def _failing(now: datetime) -> Iterator[Sample]:
         yield Sample(
             sample.at,
             "a" if minute > 205 else "b",
-            launched="crash: driver process gone (last reported running, batch 2127)"
-            if minute == 200
-            else "",
+            failure=KILLED if minute == 200 else None,
             lag=sample.lag,
             per_minute=sample.per_minute,
             delay=sample.delay,
@@ -228,8 +233,7 @@ def _failing(now: datetime) -> Iterator[Sample]:
     for number, seconds in enumerate((0, 40, 95, 190, 330, 490)):
         at = now - 12 * MINUTE + timedelta(seconds=seconds)
         if number:
-            launched = f"crash: driver failed: {DISK}"
-            yield Sample(at, f"c{number}", launched=launched, lag=40_000 * number, state_bytes=690_000_000)
+            yield Sample(at, f"c{number}", failure=FULL, lag=40_000 * number, state_bytes=690_000_000)
         yield Sample(
             at + timedelta(seconds=20),
             f"c{number}" if number else "b",

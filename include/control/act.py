@@ -28,7 +28,7 @@ from include.control.decide import (
 )
 from include.control.decide import Launch as LaunchAction
 from include.control.documents import control_document
-from include.control.driver_exit import ENDED_HERE
+from include.control.failure import reason_of_end
 from include.control.observe import end_of, observe, read_control, thresholds_of
 from include.control.status import Control, Launch
 from include.control.thresholds import Thresholds
@@ -170,7 +170,8 @@ class Controller:
 
     def _kill(self, action: Kill, seen: Observed, control: Control, launch: Launch) -> None:
         log.warning("stream %s: %s (%s)", self.spec.stream, action.how, action.reason)
-        self._write(replace(control, reason=f"{ENDED_HERE}{action.reason}"))
+        ended = replace(launch, end_reason=action.reason)
+        self._write(replace(control, reason=reason_of_end(action.reason), launch=ended))
         self._end(action, seen, launch)
 
     def _launch(self, action: LaunchAction, control: Control, now: datetime) -> None:
@@ -180,7 +181,13 @@ class Controller:
             log.error("stream %s: processes %s cannot be killed", self.spec.stream, [p.pid for p in left])
         run_id = control.run_id if control.launch_pending else new_run_id(now)
         ready = self.launcher.prepare(run_id, now, control.release)
-        launch = Launch(run_id=run_id, at=now, host=host_identity(), log=str(ready.log))
+        launch = Launch(
+            run_id=run_id,
+            at=now,
+            host=host_identity(),
+            log=str(ready.log),
+            failure=action.failure,
+        )
         restarts = (*control.restarts, now) if action.after_failure else control.restarts
         recent = tuple(at for at in restarts if now - at <= self.limits.window)
         intended = replace(

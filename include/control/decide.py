@@ -21,13 +21,11 @@ from enum import Enum
 from typing import Literal
 
 from include.control.cause import remedy
-from include.control.driver_exit import Exit, cause_of_end
+from include.control.driver_exit import Exit, failure_of_end
+from include.control.failure import Failure
 from include.control.health import Finding, judge_health
 from include.control.status import ENDED, LEAVING, Control, Status
 from include.control.thresholds import Thresholds
-
-CRASH = "crash: "
-"""How the reason of a launch after a failure begins, by which it is told in the documents."""
 
 
 class Presence(Enum):
@@ -88,9 +86,13 @@ class Healthy(Action):
 
 @dataclass(frozen=True)
 class Wait(Action):
-    """Nothing to do before something changes, or `until` has come."""
+    """Nothing to do before something changes, or `until` has come.
+
+    `failure`: after which a driver is to be started then.
+    """
 
     until: datetime | None = None
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True)
@@ -110,9 +112,14 @@ class Drain(Action):
 
 @dataclass(frozen=True)
 class Launch(Action):
-    """Start a driver. `after_failure` says whether this counts as a restart."""
+    """Start a driver. `failure`: why the one before it failed; None if this is no restart."""
 
-    after_failure: bool = False
+    failure: Failure | None = None
+
+    @property
+    def after_failure(self) -> bool:
+        """Whether this counts as a restart."""
+        return self.failure is not None
 
 
 @dataclass(frozen=True)
@@ -136,7 +143,9 @@ class Done(Action):
 
 @dataclass(frozen=True)
 class GiveUp(Action):
-    """Too many failures, or one that no restart cures: a person has to look."""
+    """Too many failures, or one that no restart cures: a person has to look. `failure`: the last one."""
+
+    failure: Failure | None = None
 
 
 def decide(limits: Thresholds, seen: Observed, now: datetime) -> Action:
@@ -210,18 +219,19 @@ def _relaunch(limits: Thresholds, seen: Observed, control: Control, now: datetim
     ):
         # It was asked to leave from outside, as `stateward down` does, and had lasted until then.
         return Launch("the driver was drained from outside while it should run")
-    cause = cause_of_end(control, status, seen.exit, seen.last_words)
+    failure = failure_of_end(control, status, seen.exit, seen.last_words)
+    cause = failure.cause
     if status is not None and status.lasting_cause is not None:
-        return GiveUp(f"{cause.rstrip('.')}. {remedy(control.stream, status.lasting_cause)}")
+        said = f"{cause.rstrip('.')}. {remedy(control.stream, status.lasting_cause)}"
+        return GiveUp(said, failure)
     recent = [at for at in control.restarts if now - at <= limits.window]
     if len(recent) >= limits.max_attempts:
-        return GiveUp(
-            f"{cause}; restarted {len(recent)} times within {_seconds(limits.window)} without lasting success"
-        )
+        often = f"restarted {len(recent)} times within {_seconds(limits.window)} without lasting success"
+        return GiveUp(f"{cause}; {often}", failure)
     due = _next_attempt(limits, recent)
     if due is not None and now < due:
-        return Wait(f"{cause}; next attempt in {_seconds(due - now)}", until=due)
-    return Launch(f"{CRASH}{cause}", after_failure=True)
+        return Wait(f"{cause}; next attempt in {_seconds(due - now)}", until=due, failure=failure)
+    return Launch(failure.reason_of_launch, failure)
 
 
 def _next_attempt(limits: Thresholds, recent: list[datetime]) -> datetime | None:

@@ -12,10 +12,15 @@ the marks in it the processes of a driver are found, to be drained or killed.
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
+
+_ENDED = "process_ended"
+# For people and the last release, whose drivers' logs end with it.
+_SENTENCE = re.compile(r"stateward: process (\d+) (?:was killed by (SIG\w+)|exited with (\d+))")
 
 
 def main(log: str, command: list[str]) -> int:
@@ -56,7 +61,7 @@ def _start_and_wait(log: str, command: list[str], environment: dict[str, str], a
         os.close(answer)
         _let_go_of_the_caller()
         code = process.wait()
-        output.write(f"\nstateward: process {process.pid} {_ended(code)}\n".encode())
+        output.write(_note(process.pid, code).encode())
         output.flush()
     os._exit(0)
 
@@ -69,9 +74,41 @@ def _let_go_of_the_caller() -> None:
         os.dup2(nothing, stream)
 
 
-def _ended(code: int) -> str:
-    # Read by `driver_exit`.
-    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
+def _note(pid: int, code: int) -> str:
+    """Say how a process ended: in a sentence, then as a line of JSON, which `end_noted` reads."""
+    by, exited = (signal.Signals(-code).name, None) if code < 0 else (None, code)
+    said = f"was killed by {by}" if by else f"exited with {exited}"
+    line = json.dumps({"stateward": _ENDED, "pid": pid, "signal": by, "code": exited})
+    return f"\nstateward: process {pid} {said}\n{line}\n"
+
+
+def end_noted(log: str, pid: int | None) -> tuple[str | None, int | None] | None:
+    """Return how the process `pid` ended; None while it lives, and where its end was not noted.
+
+    Args:
+        log: The end of the log that its output goes to.
+        pid: The process.
+
+    Returns:
+        The name of the signal that killed it, or its exit code.
+    """
+    for line in reversed(log.splitlines()):
+        found = _read(line)
+        if found is not None and found[0] == pid:
+            return found[1:]
+    return None
+
+
+def _read(line: str) -> tuple[int, str | None, int | None] | None:
+    if said := _SENTENCE.fullmatch(line):
+        return int(said[1]), said[2], int(said[3]) if said[3] else None
+    if _ENDED not in line:
+        return None
+    try:
+        found = json.loads(line)
+        return (found["pid"], found["signal"], found["code"]) if found["stateward"] == _ENDED else None
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, cast, get_args
 
 from include.control.cause import Cause
+from include.control.failure import end_reason_of, failure_of, failure_to_json
 from include.control.status import (
     DESIRED,
     Control,
@@ -67,7 +68,7 @@ def control_from(document: Mapping[str, Any]) -> Control:
     Raises:
         DocumentError: A field is missing or is not what it should be.
     """
-    launch = document.get("launch")
+    launch, reason = document.get("launch"), str(document.get("reason", ""))
     try:
         return Control(
             stream=str(document["stream"]),
@@ -75,8 +76,8 @@ def control_from(document: Mapping[str, Any]) -> Control:
             run_id=str(document["run_id"]),
             requested_at=parse_time(document["requested_at"]),
             requested_by=str(document.get("requested_by", "")),
-            reason=str(document.get("reason", "")),
-            launch=None if launch is None else _launch_from(launch),
+            reason=reason,
+            launch=None if launch is None else _launch_from(launch, reason),
             restarts=tuple(parse_time(item) for item in document.get("restarts", ())),
             failures=int(document.get("failures", 0)),
             failures_since=_time_or_none(document.get("failures_since")),
@@ -109,6 +110,8 @@ def control_document(control: Control) -> dict[str, Any]:
             "host": launch.host,
             "at": format_time(launch.at),
             "log": launch.log,
+            "failure": failure_to_json(launch.failure),
+            "end_reason": launch.end_reason,
         },
         "restarts": [format_time(at) for at in control.restarts],
         "failures": control.failures,
@@ -133,7 +136,7 @@ def _override_from(document: Mapping[str, Any] | None) -> Override | None:
     return Override(desired, str(document["author"]), str(document["reason"]), parse_time(document["at"]))
 
 
-def _launch_from(document: Mapping[str, Any]) -> Launch:
+def _launch_from(document: Mapping[str, Any], reason: str) -> Launch:
     return Launch(
         run_id=str(document["run_id"]),
         at=parse_time(document["at"]),
@@ -141,6 +144,8 @@ def _launch_from(document: Mapping[str, Any]) -> Launch:
         log=str(document["log"]),
         pid=document.get("pid"),
         pid_started=document.get("pid_started"),
+        failure=failure_of(document, reason),
+        end_reason=end_reason_of(document, reason),
     )
 
 

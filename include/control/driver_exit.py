@@ -1,19 +1,13 @@
-"""How a driver's process ended, and the sentence that says so. Pure."""
+"""How a driver's process ended, and the failure that this is. Pure."""
 
 from __future__ import annotations
 
-import re
 import signal
 from dataclasses import dataclass
 
-from include.control.incident_words import GONE, SILENT
+from include.control.failure import GONE, SILENT, Failure, FailureKind
 from include.control.status import ENDED, Control, Status
 
-ENDED_HERE = "ended: "
-"""How the reason begins in the document of a driver that the control plane itself has killed."""
-
-# What `detach` adds.
-_ENDED = re.compile(r"^stateward: process (\d+) (?:was killed by (SIG\w+)|exited with (\d+))$", re.MULTILINE)
 _SIGNALLED = 128
 
 
@@ -38,20 +32,7 @@ class Exit:
             return None
 
 
-def exit_of(log: str, pid: int | None) -> Exit | None:
-    """Return how the process `pid` ended; None while it lives, and where nobody has noted it.
-
-    Args:
-        log: The end of the driver's log.
-        pid: Its process.
-    """
-    for found, by, code in reversed(_ENDED.findall(log)):
-        if int(found) == pid:
-            return Exit(signal=by or None, code=int(code) if code else None)
-    return None
-
-
-def cause_of_end(control: Control, status: Status | None, found: Exit | None, last_words: str) -> str:
+def failure_of_end(control: Control, status: Status | None, found: Exit | None, last_words: str) -> Failure:
     """Say why a driver is gone.
 
     Args:
@@ -60,28 +41,30 @@ def cause_of_end(control: Control, status: Status | None, found: Exit | None, la
         found: How its process ended.
         last_words: The last error in its log, if it has said nothing itself.
     """
-    if control.reason.startswith(ENDED_HERE):
-        return control.reason.removeprefix(ENDED_HERE)
-    killed = _killed(found, control, status)
+    if control.launch is not None and control.launch.end_reason:
+        return Failure("ended", control.launch.end_reason)
+    by, killed = _killed(found, control, status)
     if status is None:
         said = "; ".join(filter(None, (killed, last_words)))
-        return f"{SILENT}: {said}" if said else SILENT
+        kind: FailureKind = "killed" if by else "not_started" if last_words else "gone"
+        return Failure(kind, f"{SILENT}: {said}" if said else SILENT, by)
     if status.state in ENDED and not killed:
-        return f"driver {status.state}: {status.message or 'no message'}"
+        return Failure("reported", f"driver {status.state}: {status.message or 'no message'}")
     said = f": {status.message.rstrip('.')}" if status.state in ENDED and status.message else ""
     last = f"last reported {status.state}{said}, batch {status.batch_id}"
-    return f"{GONE}: {killed} ({last})" if killed else f"{GONE} ({last})"
+    cause = f"{GONE}: {killed} ({last})" if killed else f"{GONE} ({last})"
+    return Failure("killed" if by else "gone", cause, by)
 
 
-def _killed(found: Exit | None, control: Control, status: Status | None) -> str:
-    """Say which process of the driver was killed, and by which signal; empty if none was."""
+def _killed(found: Exit | None, control: Control, status: Status | None) -> tuple[str | None, str]:
+    """Return the signal that killed a process of the driver, and in words which one; None if none was."""
     if found is None:
-        return ""
+        return None, ""
     if found.signal is not None:
         pid = control.launch.pid if control.launch else None
-        return f"its JVM (process {pid}) was killed by {found.signal}"
-    if found.signal_of_python is not None:
+        return found.signal, f"its JVM (process {pid}) was killed by {found.signal}"
+    if by := found.signal_of_python:
         pid = status.python_pid if status else None
         which = f"process {pid}" if pid else "a child of the JVM"
-        return f"its Python ({which}) was killed by {found.signal_of_python}"
-    return ""
+        return by, f"its Python ({which}) was killed by {by}"
+    return None, ""

@@ -19,7 +19,6 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from include.control.decide import (
-    CRASH,
     Action,
     Done,
     GiveUp,
@@ -31,6 +30,7 @@ from include.control.decide import (
     Suspended,
     Wait,
 )
+from include.control.failure import Failure
 from include.control.health import Finding, Level
 from include.control.incident_words import Words, sentence, words_of_driver, words_of_finding
 
@@ -161,11 +161,11 @@ def _driver(memory: Memory, look: Look, resolve_after: timedelta) -> _Turn:
     control = look.seen.control
     count = control.failures if control else 0
     restarts = max(0, count - memory.failures) if memory.failures is not None else 0
-    cause = _trouble(look, restarts)
-    if cause is None:
+    failure = _trouble(look, restarts)
+    if failure is None:
         return _well_or_not(known, look, resolve_after, well=known is not None and _progresses(known, look))
     gave_up = isinstance(look.action, GiveUp)
-    words = words_of_driver(look.stream, cause, hung=isinstance(look.action, Kill), gave_up=gave_up)
+    words = words_of_driver(look.stream, failure, gave_up=gave_up)
     if known is None:
         made = replace(_new("driver", look, words), restarts=restarts, gave_up=gave_up)
         return _Turn(made, (Message("opened", look.now, made),))
@@ -181,25 +181,26 @@ def _driver(memory: Memory, look: Look, resolve_after: timedelta) -> _Turn:
     return _Turn(now, (Message("escalated", look.now, now),) if worse else ())
 
 
-def _trouble(look: Look, restarts: int) -> str | None:
-    """What is wrong with the driver, in a sentence; None when nothing is."""
+def _trouble(look: Look, restarts: int) -> Failure | None:
+    """What is wrong with the driver; None when nothing is."""
     action, control = look.action, look.seen.control
     if isinstance(action, Queued):
         action = action.launch
     if isinstance(action, GiveUp):
-        return action.reason
+        # The reason says why no other one is started, too.
+        return replace(action.failure or _UNKNOWN, cause=action.reason)
     # A driver that is late to leave is killed too, and that is what was asked for.
     asked = control is None or control.desired != "running" or control.launch_pending
     if isinstance(action, Kill) and not asked:
-        return action.reason
-    if isinstance(action, Launch) and action.after_failure:
-        return action.reason.removeprefix(CRASH)
-    if isinstance(action, Wait) and action.until is not None:
-        return action.reason.partition("; next attempt")[0]
+        return Failure("hung", action.reason)
+    if isinstance(action, Launch | Wait) and action.failure is not None:
+        return action.failure
     if restarts and control is not None:
-        known = control.reason.startswith(CRASH)
-        return control.reason.removeprefix(CRASH) if known else "the driver had failed, and was started again"
+        return control.last_failure or _UNKNOWN
     return None
+
+
+_UNKNOWN = Failure("reported", "the driver had failed, and was started again")
 
 
 def _progresses(incident: Incident, look: Look) -> bool:

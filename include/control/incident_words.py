@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from include.control.failure import Failure, FailureKind
 from include.control.health import Finding
-
-GONE = "driver process gone"
-"""How the cause begins of a driver that has not said itself why it ended."""
-
-SILENT = f"{GONE} before it reported anything"
-"""How the cause begins of a driver that has written no status."""
 
 
 @dataclass(frozen=True)
@@ -30,29 +25,28 @@ class Words:
     next_step: str
 
 
-def words_of_driver(stream: str, cause: str, hung: bool, gave_up: bool) -> Words:
+def words_of_driver(stream: str, failure: Failure, gave_up: bool) -> Words:
     """Say what is wrong with a driver.
 
     Args:
         stream: The stream's name.
-        cause: What was found.
-        hung: Whether it is ended because it hangs or stands still.
+        failure: What was found.
         gave_up: Whether it is not started again.
     """
     if gave_up:
         return Words(
             f"{stream}: the driver keeps failing, and is not started again",
-            sentence(cause),
-            _behind(cause, hung=False),
+            sentence(failure.cause),
+            _behind(failure),
             f"Look at the end of the driver's log (`stateward logs {stream}`), mend the cause"
             f" (docs/runbook.md), then trigger stream_{stream} with the action run.",
         )
     return Words(
         f"{stream}: the driver hung, and is started again"
-        if hung
+        if failure.kind == "hung"
         else f"{stream}: the driver failed, and is started again",
-        sentence(cause),
-        _behind(cause, hung),
+        sentence(failure.cause),
+        _behind(failure),
         f"Nothing at once: the supervisor starts it again. If it goes on, `stateward logs {stream}` shows the"
         " end of the driver's log, and docs/runbook.md says what to do.",
     )
@@ -69,21 +63,22 @@ def words_of_finding(stream: str, finding: Finding) -> Words:
     )
 
 
-def _behind(cause: str, hung: bool) -> str:
-    if hung:
-        return "A batch hangs, or Spark cannot start; the end of the driver's log shows where."
-    if "killed by SIGKILL" in cause:
-        return (
-            "The kernel for lack of memory (`journalctl -k` says so, in a container `docker inspect`), or a"
-            " person."
-        )
-    if "killed by SIG" in cause:
+def _behind(failure: Failure) -> str:
+    if failure.kind == "killed" and failure.signal != "SIGKILL":
         return "It crashed: a defect of the JVM or of a native library. The end of its log names the dump."
-    if f"{SILENT}: " in cause:
-        return "Its process could not begin: an option of Java, the memory that it asks for, or its code."
-    if GONE in cause:
-        return "It was killed, most often for lack of memory, or crashed; the end of its log may say more."
-    return "The error is at the end of the driver's log."
+    return _BEHIND[failure.kind]
+
+
+_BEHIND: dict[FailureKind, str] = {
+    "hung": "A batch hangs, or Spark cannot start; the end of the driver's log shows where.",
+    "killed": "The kernel for lack of memory (`journalctl -k` says so, in a container `docker inspect`), or a"
+    " person.",
+    "not_started": "Its process could not begin: an option of Java, the memory that it asks for, or its"
+    " code.",
+    "gone": "It was killed, most often for lack of memory, or crashed; the end of its log may say more.",
+    "reported": "The error is at the end of the driver's log.",
+    "ended": "The error is at the end of the driver's log.",
+}
 
 
 def sentence(text: str) -> str:

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from include.control import driver_process, processes
+from include.control import detach, driver_process, processes
 from include.control.decide import Observed, Presence
 from include.control.documents import DocumentError, control_from, status_from, supervisor_from
-from include.control.driver_exit import exit_of
+from include.control.driver_exit import Exit
 from include.control.health import Limit
 from include.control.last_words import last_words
 from include.control.status import LEAVING, Control, Launch, Status, Supervisor
@@ -120,7 +120,8 @@ def observe(layout: Layout, stream: str, stalled_since: datetime | None = None) 
         return seen
     # Only the log speaks for one whose JVM refuses its options, or whose code cannot be imported.
     said = last_words(end) if seen.own_status is None else ""
-    return replace(seen, last_words=said, exit=exit_of(end, launch.pid))
+    noted = detach.end_noted(end, launch.pid)
+    return replace(seen, last_words=said, exit=Exit(*noted) if noted else None)
 
 
 def end_of(log: Path) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal, get_args
 
 from include.control.cause import Cause
+from include.control.failure import Failure
 
 Desired = Literal["running", "suspended", "stopped"]
 DriverState = Literal["starting", "running", "waiting", "draining", "stopped", "refused", "failed"]
@@ -23,7 +24,18 @@ LEAVING: frozenset[DriverState] = ENDED | {"draining"}
 
 @dataclass(frozen=True)
 class Launch:
-    """One start of a driver. `pid` is None from the decision to launch until the process is there."""
+    """One start of a driver.
+
+    Attributes:
+        run_id: Names it.
+        at: When it was decided.
+        host: The identity of the host that it is on.
+        log: Its log file.
+        pid: None from the decision to launch until the process is there.
+        pid_started: Seconds since boot.
+        failure: Why the driver before it failed; None of a launch that was asked for.
+        end_reason: Why the control plane has ended it; empty while it has not.
+    """
 
     run_id: str
     at: datetime
@@ -31,6 +43,8 @@ class Launch:
     log: str
     pid: int | None = None
     pid_started: float | None = None
+    failure: Failure | None = None
+    end_reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,6 +116,17 @@ class Control:
     def launch_pending(self) -> bool:
         """Whether `run_id` has not been launched yet: a first start, or a restart that was asked for."""
         return self.launch is None or self.launch.run_id != self.run_id
+
+    @property
+    def last_failure(self) -> Failure | None:
+        """The failure after which the newest driver was launched; None if that was asked for."""
+        return self.launch.failure if self.launch else None
+
+    @property
+    def is_reason_of_failure(self) -> bool:
+        """Whether `reason` is that of a launch after a failure: the request was made before it."""
+        launch = self.launch
+        return launch is not None and launch.failure is not None and self.requested_at <= launch.at
 
 
 @dataclass(frozen=True)

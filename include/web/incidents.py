@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import groupby, pairwise
 from typing import Literal
 
-from include.control.decide import CRASH
+from include.control.failure import Failure
 from include.control.status import Control
 from include.web.stream_history import Sample
 
@@ -81,20 +81,20 @@ def _waits(known: Sequence[Sample]) -> Iterator[Incident]:
 
 
 def _ends(runs: Sequence[Sequence[Sample]]) -> Iterator[Incident]:
-    if runs and runs[0][0].launched.startswith(CRASH):
-        yield _crash(runs[0][0])
+    if runs and (failure := runs[0][0].failure):
+        yield _crash(runs[0][0].at, failure)
     for run, after in pairwise([*runs, []]):
         last = run[-1]
         if kind := _ENDED_BADLY.get(last.state):
             yield Incident(last.at, kind, last.message, after[0].at if after else None)
-        elif after and after[0].launched.startswith(CRASH):
-            yield _crash(after[0])
+        elif after and (failure := after[0].failure):
+            yield _crash(after[0].at, failure)
         elif after:
             yield Incident(after[0].at, "restarted", after[0].launched, after[0].at)
 
 
-def _crash(first: Sample) -> Incident:
-    return Incident(first.at, "crashed", first.launched.removeprefix(CRASH), first.at)
+def _crash(at: datetime, failure: Failure) -> Incident:
+    return Incident(at, "crashed", failure.cause, at)
 
 
 def _silent_restarts(runs: Sequence[Sequence[Sample]], control: Control | None) -> Iterator[Incident]:
@@ -104,6 +104,5 @@ def _silent_restarts(runs: Sequence[Sequence[Sample]], control: Control | None) 
     for at, until in pairwise([*restarts, None]):
         if at is None or any(at <= begin and (until is None or begin < until) for begin in begins):
             continue
-        reason = control.reason if control and until is None else ""
-        cause = reason.removeprefix(CRASH) if reason.startswith(CRASH) else ""
-        yield Incident(at, "crashed", cause)
+        failure = control.last_failure if control and until is None else None
+        yield Incident(at, "crashed", failure.cause if failure else "")

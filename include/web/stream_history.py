@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from include.control.documents import DocumentError, delivered_of, parse_time
+from include.control.failure import Failure, failure_of
 from include.web.charts import Series
 
 _SHORTEST = timedelta(seconds=10)
@@ -18,12 +19,16 @@ _LONGEST = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class Sample:
-    """One line. What the driver did not know yet is None; `launched` is in a driver's first line only."""
+    """One line. What the driver did not know yet is None.
+
+    `launched` and `failure`, why it was launched and after which failure, are in a driver's first line only.
+    """
 
     at: datetime
     run_id: str
     state: str
     launched: str = ""
+    failure: Failure | None = None
     message: str = ""
     batch_id: int | None = None
     batch_duration_ms: int | None = None
@@ -108,18 +113,19 @@ def _sample_of_line(line: str) -> Sample | None:
 
 def _sample(document: Mapping[str, Any]) -> Sample | None:
     try:
-        watermark = document.get("watermark")
+        watermark, launched = document.get("watermark"), str(document.get("launched") or "")
         return Sample(
             at=parse_time(document["at"]),
             run_id=str(document["run_id"]),
             state=str(document["state"]),
-            launched=str(document.get("launched") or ""),
+            launched=launched,
+            failure=failure_of(document, launched),
             message=str(document.get("message") or ""),
             watermark=None if watermark is None else parse_time(watermark),
             delivered=_whole(delivered_of(document)),
             **{name: _whole(document.get(name)) for name in _WHOLE},
         )
-    except (KeyError, DocumentError):
+    except (KeyError, TypeError, AttributeError, DocumentError):
         return None
 
 

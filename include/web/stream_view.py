@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from include.control.decide import CRASH, Action, Observed, decide
+from include.control.decide import Action, Observed, decide
 from include.control.documents import delivered_of
 from include.control.status import Status, Supervisor
 from include.control.thresholds import Thresholds
@@ -152,9 +152,8 @@ def _wish(seen: Observed | None, now: datetime) -> str:
         at = figures.moment(control.override.at, now)
         return f"asked at {at} by {control.override.author}, over its YAML's {control.declared}{why}"
     by = f" by {control.requested_by}" if control.requested_by else ""
-    # After a crash it is the reason of the last launch, which is among the incidents.
-    is_wish = control.reason and not control.reason.startswith(CRASH)
-    reason = f": {control.reason}" if is_wish else ""
+    # After a failure it is the reason of the last launch, which is among the incidents.
+    reason = f": {control.reason}" if control.reason and not control.is_reason_of_failure else ""
     return f"asked at {figures.moment(control.requested_at, now)}{by}{reason}"
 
 

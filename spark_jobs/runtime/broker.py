@@ -27,6 +27,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from spark_jobs.runtime.conditions import Condition, ConditionError
 from spark_jobs.runtime.kafka_client import VARIABLE, KafkaClientError, client_settings
 
 _TIMEOUT_S = 5.0
@@ -39,12 +40,16 @@ _TICK_RETENTION_MS = 24 * 3600 * 1000
 _STAMPED = ("message.timestamp.type", "LogAppendTime")
 
 
-class BrokerAwayError(RuntimeError):
+class BrokerAwayError(ConditionError, RuntimeError):
     """Kafka did not answer; trying again later may help."""
 
+    condition = Condition.BROKER_AWAY
 
-class TopicMissingError(RuntimeError):
+
+class TopicMissingError(ConditionError, RuntimeError):
     """A topic does not exist and may not be created."""
+
+    condition = Condition.TOPIC_MISSING
 
 
 class Broker:

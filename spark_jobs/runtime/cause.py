@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from spark_jobs.runtime.conditions import Condition, conditions_in
+
 
 @dataclass(frozen=True)
 class Cause:
@@ -34,47 +36,58 @@ OTHER = Cause("other", lasting=False)
 DISK_FULL = Cause("disk_full", lasting=False)
 LEASE = Cause("lease", lasting=False)
 
-# Errors of our own by their full names, as a traceback of Python has them in the text of a Spark error; those
-# of Spark by their conditions.
-_LASTING = (
-    (r"spark_jobs\.runtime\.offsets\.DataLossError:", "data_loss"),
-    (r"spark_jobs\.state\.start\.StateRefusedError:", "state"),
-    (r"spark_jobs\.runtime\.(?:state_step\.MissingStepError|upgrade\.UpgradeError):", "state"),
+# What lasts, the most telling first: where several errors came together, the first that is found counts.
+# Our own errors by their conditions, those of Spark and of the Delta writer by what their texts say.
+_STATE = Cause("state", lasting=True)
+_CONFIGURATION = Cause("configuration", lasting=True)
+_LASTING: tuple[tuple[Condition | re.Pattern[str], Cause], ...] = (
+    (Condition.DATA_LOSS, Cause("data_loss", lasting=True)),
+    (Condition.STATE_REFUSED, _STATE),
+    (Condition.STATE_STEP_MISSING, _STATE),
+    (Condition.STATE_STEP_FAILED, _STATE),
     (
-        r"\[STATE_STORE_(?:INVALID_(?:CONFIG_AFTER_RESTART|VALUE_SCHEMA_EVOLUTION|VARIABLE_TYPE_CHANGE)"
-        r"|(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|COLUMN_FAMILY_SCHEMA_INCOMPATIBLE"
-        r"|(?:KEY|VALUE)_ROW_FORMAT_VALIDATION_FAILURE|VALUE_SCHEMA_EVOLUTION_THRESHOLD_EXCEEDED"
-        r"|STATE_SCHEMA_FILES_THRESHOLD_EXCEEDED|CHECKPOINT_LOCATION_NOT_EMPTY)\]",
-        "state",
+        re.compile(
+            r"\[STATE_STORE_(?:INVALID_(?:CONFIG_AFTER_RESTART|VALUE_SCHEMA_EVOLUTION|VARIABLE_TYPE_CHANGE)"
+            r"|(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|COLUMN_FAMILY_SCHEMA_INCOMPATIBLE"
+            r"|(?:KEY|VALUE)_ROW_FORMAT_VALIDATION_FAILURE|VALUE_SCHEMA_EVOLUTION_THRESHOLD_EXCEEDED"
+            r"|STATE_SCHEMA_FILES_THRESHOLD_EXCEEDED|CHECKPOINT_LOCATION_NOT_EMPTY)\]"
+            r"|\[STREAMING_STATEFUL_OPERATOR_(?:NOT_MATCH_IN_STATE_METADATA|MISSING_STATE_DIRECTORY)\]"
+            r"|\[STREAMING_(?:CHECKPOINT_MISSING_METADATA_FILE|UNFINISHED_REPARTITION_DETECTED)\]"
+        ),
+        _STATE,
     ),
-    (r"\[STREAMING_STATEFUL_OPERATOR_(?:NOT_MATCH_IN_STATE_METADATA|MISSING_STATE_DIRECTORY)\]", "state"),
-    (r"\[STREAMING_(?:CHECKPOINT_MISSING_METADATA_FILE|UNFINISHED_REPARTITION_DETECTED)\]", "state"),
-    (r"spark_jobs\.runtime\.generations\.PointerError:", "state"),
-    (r"spark_jobs\.runtime\.generations\.PendingOperationError:", "operation"),
-    (r"spark_jobs\.runtime\.broker\.TopicMissingError:", "topic"),
+    (Condition.GENERATION_UNKNOWN, _STATE),
+    (Condition.OPERATION_PENDING, Cause("operation", lasting=True)),
+    (Condition.TOPIC_MISSING, Cause("topic", lasting=True)),
+    (Condition.CONFIGURATION_INVALID, _CONFIGURATION),
+    (Condition.KAFKA_CLIENT_INVALID, _CONFIGURATION),
+    (Condition.COPY_FOLDER_UNSAFE, _CONFIGURATION),
     (
-        r"spark_jobs\.runtime\.(?:config\.ConfigError|kafka_client\.KafkaClientError"
-        r"|copy_folders\.CopyFolderError):",
-        "configuration",
+        re.compile(r"\[(?:INVALID_CONF_VALUE|INVALID_SPARK_CONFIG|CANNOT_MODIFY_STATIC_CONFIG)[.\]]"),
+        _CONFIGURATION,
     ),
-    (r"\[(?:INVALID_CONF_VALUE|INVALID_SPARK_CONFIG|CANNOT_MODIFY_STATIC_CONFIG)[.\]]", "configuration"),
-    (r"spark_jobs\.runtime\.rows\.SchemaError:|_internal\.SchemaMismatchError:", "schema"),
+    (Condition.ROWS_INVALID, Cause("schema", lasting=True)),
+    (re.compile(r"_internal\.SchemaMismatchError:"), Cause("schema", lasting=True)),
 )
-_KINDS = tuple((re.compile(pattern), Cause(kind, lasting=True)) for pattern, kind in _LASTING)
 # Of the operating system, the JVM, RocksDB and the Delta writer, all in these words.
 _FULL = re.compile(r"No space left on device|Disk quota exceeded")
-_LEASE = re.compile(r"spark_jobs\.runtime\.lease\.Lease(?:Held|Lost)Error:")
+_LEASE = {Condition.LEASE_HELD, Condition.LEASE_LOST}
 
 
 def cause_of(error: BaseException) -> Cause:
     """The cause of a failure, as far as it is known."""
-    text = full_text(error)
-    for pattern, cause in _KINDS:
-        if pattern.search(text):
+    text, conditions = full_text(error), conditions_of(error)
+    for sign, cause in _LASTING:
+        if sign in conditions if isinstance(sign, Condition) else sign.search(text):
             return cause
     if _FULL.search(text):
         return DISK_FULL
-    return LEASE if _LEASE.search(text) else OTHER
+    return LEASE if conditions & _LEASE else OTHER
+
+
+def conditions_of(error: BaseException) -> set[Condition]:
+    """The conditions of our own errors that an error is, comes from, or tells of."""
+    return conditions_in(full_text(error), _chain(error))
 
 
 def full_text(error: BaseException) -> str:
@@ -83,6 +96,14 @@ def full_text(error: BaseException) -> str:
 
 
 def _texts(error: BaseException) -> Iterator[str]:
+    for one in _chain(error):
+        yield f"{type(one).__module__}.{type(one).__qualname__}: {one}"
+        # Where PySpark keeps what came with an error of the JVM.
+        yield str(getattr(one, "_stackTrace", None) or "")
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An error and its causes, those in the JVM included."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:
@@ -90,8 +111,6 @@ def _texts(error: BaseException) -> Iterator[str]:
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        yield f"{type(one).__module__}.{type(one).__qualname__}: {one}"
-        # Where PySpark keeps what came with an error of the JVM.
-        yield str(getattr(one, "_stackTrace", None) or "")
+        yield one
         inner = getattr(one, "_cause", None)
         waiting += [inner if isinstance(inner, BaseException) else None, one.__cause__]

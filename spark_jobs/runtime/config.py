@@ -8,14 +8,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from spark_jobs.runtime.admission import Limits
+from spark_jobs.runtime.conditions import Condition, ConditionError
 from spark_jobs.runtime.validation import Bounds
 from stateward.contract import storage
 
 CONFIG_VERSION = 1
 
 
-class ConfigError(ValueError):
+class ConfigError(ConditionError, ValueError):
     """The configuration document is missing, incomplete or not supported."""
+
+    condition = Condition.CONFIGURATION_INVALID
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from stateward.contract import storage
@@ -32,15 +34,33 @@ def reason_to_leave(uri: str, run_id: str) -> str | None:
     return None
 
 
-def reason_of_launch(uri: str, run_id: str) -> str:
-    """Why this launch was started, as the control plane has written it; empty when it does not say.
+@dataclass(frozen=True)
+class LaunchReason:
+    """Why a launch was started, as the control plane has written it.
+
+    Attributes:
+        sentence: In words; empty when it does not say.
+        failure: Why the driver before it failed, as in the control document; None if this was no restart, and
+            from a control plane of the last release.
+    """
+
+    sentence: str = ""
+    failure: Mapping[str, Any] | None = None
+
+
+def reason_of_launch(uri: str, run_id: str) -> LaunchReason:
+    """Why this launch was started.
 
     Args:
         uri: The control document.
         run_id: This launch.
     """
     document = _read(uri) or {}
-    return str(document.get("reason") or "") if document.get("run_id") == run_id else ""
+    if document.get("run_id") != run_id:
+        return LaunchReason()
+    launch = document.get("launch")
+    failure = launch.get("failure") if isinstance(launch, dict) else None
+    return LaunchReason(str(document.get("reason") or ""), failure if isinstance(failure, dict) else None)
 
 
 def _read(uri: str) -> dict[str, Any] | None:

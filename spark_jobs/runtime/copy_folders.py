@@ -15,6 +15,7 @@ import stat
 from pathlib import Path
 
 from spark_jobs.runtime import generations
+from spark_jobs.runtime.conditions import Condition, ConditionError
 
 MARK = "stateward-copy.json"
 """File in a copy that says of which checkpoint it is."""
@@ -26,8 +27,10 @@ _OTHERS_BITS = 0o077
 _OTHERS_WRITE = 0o022
 
 
-class CopyFolderError(RuntimeError):
+class CopyFolderError(ConditionError, RuntimeError):
     """A folder for copies belongs to another user, who could read or exchange what is in it."""
+
+    condition = Condition.COPY_FOLDER_UNSAFE
 
 
 def copy_folder(root: str, checkpoint_uri: str) -> Path:

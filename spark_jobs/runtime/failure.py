@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from spark_jobs.runtime.cause import DISK_FULL, cause_of, full_text
+from spark_jobs.runtime.cause import DISK_FULL, cause_of, conditions_of, full_text
+from spark_jobs.runtime.conditions import Condition, is_marker
 
 _LONGEST = 2000
 _FRAMES = ("at ", "File ", "...", "===", "^^^", "~~~")
@@ -14,9 +15,8 @@ _CAUSE = re.compile(r"[\w.$]+(?:Exception|Error): \S.*")
 _WRAPPING = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
 _PLAN = re.compile(r"^=== Streaming Query ===$.*", re.MULTILINE | re.DOTALL)
 _STATE = re.compile(r"\s*SQLSTATE: \w+")
-_TRANSIENT = (
-    "spark_jobs.runtime.kafka_reader.ReadError",
-    "spark_jobs.runtime.broker.BrokerAwayError",
+_TRANSIENT = {Condition.READ_FAILED, Condition.BROKER_AWAY}
+_TRANSIENT_WORDS = (
     # A Python worker was killed: the batch runs again from its checkpoint.
     "Python worker exited unexpectedly",
     "java.io.IOException: Stream closed",
@@ -30,8 +30,10 @@ def is_transient(error: BaseException) -> bool:
     cause = cause_of(error)
     if cause.lasting or cause == DISK_FULL:
         return not cause.lasting
+    if conditions_of(error) & _TRANSIENT:
+        return True
     text = full_text(error)
-    return any(mark in text for mark in _TRANSIENT)
+    return any(words in text for words in _TRANSIENT_WORDS)
 
 
 def explain(error: BaseException) -> str:
@@ -51,5 +53,5 @@ def _said(text: str) -> Iterator[str]:
     for line in text.splitlines():
         said = _STATE.sub("", line).strip()
         is_code, below_frame = below_frame and line[:1].isspace(), said.startswith("File ")
-        if said and not is_code and not said.startswith(_FRAMES):
+        if said and not is_code and not said.startswith(_FRAMES) and not is_marker(said):
             yield said

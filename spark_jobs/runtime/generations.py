@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from spark_jobs.runtime.conditions import Condition, ConditionError
 from spark_jobs.runtime.status import iso
 from stateward.contract import storage
 from stateward.contract.durable import sync_disks
@@ -23,12 +24,16 @@ _VERSION = 1
 _FOLDER = re.compile(r"g\d{4,}")
 
 
-class PointerError(ValueError):
+class PointerError(ConditionError, ValueError):
     """The document that names the generation that counts is gone, or says nothing."""
 
+    condition = Condition.GENERATION_UNKNOWN
 
-class PendingOperationError(RuntimeError):
+
+class PendingOperationError(ConditionError, RuntimeError):
     """An operation has begun to change the stream's tables and has not ended: nothing may run on them."""
+
+    condition = Condition.OPERATION_PENDING
 
 
 @dataclass(frozen=True)

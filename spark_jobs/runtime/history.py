@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from spark_jobs.runtime.control import LaunchReason
 from stateward.contract import storage
 
 KEPT = timedelta(hours=24)
@@ -46,7 +47,7 @@ class History:
         may_write: Raises when this driver is no longer the one that may write.
     """
 
-    def __init__(self, uri: str, *, reason: str, may_write: Callable[[], object]) -> None:
+    def __init__(self, uri: str, *, reason: LaunchReason, may_write: Callable[[], object]) -> None:
         self._uri = uri
         self._reason = reason
         self._may_write = may_write
@@ -78,7 +79,7 @@ class History:
         return now < at or now - at >= (EVERY if state == before else _CHANGES_APART)
 
     def _add(self, status: Mapping[str, Any], now: datetime) -> None:
-        self._new.append((now, line_of(status, now, self._reason if self._last is None else "")))
+        self._new.append((now, line_of(status, now, self._reason if self._last is None else None)))
         # Also after a failure the next attempt is made in a minute, not in a second.
         self._last = (now, str(status["state"]))
         try:
@@ -98,7 +99,7 @@ def history_uri(status_uri: str) -> str:
     return f"{status_uri.removesuffix('.json')}.history.jsonl"
 
 
-def line_of(status: Mapping[str, Any], now: datetime, reason: str = "") -> str:
+def line_of(status: Mapping[str, Any], now: datetime, reason: LaunchReason | None = None) -> str:
     """The line of one status.
 
     Args:
@@ -107,11 +108,13 @@ def line_of(status: Mapping[str, Any], now: datetime, reason: str = "") -> str:
         reason: Why the driver was launched, if this is its first line.
     """
     at = now.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    sentence, failure = (reason.sentence, reason.failure) if reason else ("", None)
     told = {
         "at": at,
         "run_id": status["run_id"],
         "state": status["state"],
-        "launched": reason[:_LONGEST_MESSAGE],
+        "launched": sentence[:_LONGEST_MESSAGE],
+        "failure": failure and {**failure, "cause": str(failure.get("cause"))[:_LONGEST_MESSAGE]},
         "message": str(status.get("message") or "")[:_LONGEST_MESSAGE],
         **{name: status.get(name) for name in _MEASURES},
     }

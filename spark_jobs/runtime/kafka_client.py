@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from spark_jobs.runtime.conditions import Condition, ConditionError
+
 VARIABLE = "STATEWARD_KAFKA_CLIENT"
 # The client reports every failed connection attempt; the driver reports the broker's absence once, as its
 # state.
@@ -35,8 +37,10 @@ _MAY_BE_SET = (
 )
 
 
-class KafkaClientError(ValueError):
+class KafkaClientError(ConditionError, ValueError):
     """The operator's file cannot be read, or has what does not belong there."""
+
+    condition = Condition.KAFKA_CLIENT_INVALID
 
 
 def client_settings(bootstrap: str, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:

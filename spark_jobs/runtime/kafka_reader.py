@@ -11,6 +11,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from spark_jobs.runtime.conditions import Condition, ConditionError
 from spark_jobs.runtime.kafka_client import client_settings
 from spark_jobs.runtime.offsets import DataLossError, Range
 
@@ -35,8 +36,10 @@ _SETTINGS: dict[str, Any] = {
 _consumers: dict[str, Consumer] = {}
 
 
-class ReadError(RuntimeError):
+class ReadError(ConditionError, RuntimeError):
     """Kafka did not deliver a range; the batch can run again."""
+
+    condition = Condition.READ_FAILED
 
 
 def read(bootstrap: str, wanted: Sequence[Range]) -> Iterator[list[Message]]:

@@ -19,6 +19,7 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, wr
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from spark_jobs.runtime import lease_history
+from spark_jobs.runtime.conditions import Condition, ConditionError
 from spark_jobs.runtime.delta_tables import create_or_open, has_commit
 from spark_jobs.runtime.table_repair import repair
 from stateward.contract.durable import sync_disks
@@ -51,8 +52,10 @@ _TABLE_CONFIGURATION = {
 _COMMITS_BETWEEN_CLEAN_UPS = 400
 
 
-class LeaseHeldError(RuntimeError):
+class LeaseHeldError(ConditionError, RuntimeError):
     """Another driver holds the lease."""
+
+    condition = Condition.LEASE_HELD
 
     def __init__(self, record: LeaseRecord) -> None:
         self.record = record
@@ -64,8 +67,10 @@ class LeaseHeldError(RuntimeError):
         )
 
 
-class LeaseLostError(RuntimeError):
+class LeaseLostError(ConditionError, RuntimeError):
     """This driver no longer holds the lease and must not write."""
+
+    condition = Condition.LEASE_LOST
 
 
 @dataclass(frozen=True)

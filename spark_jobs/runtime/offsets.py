@@ -7,11 +7,15 @@ whatever scanned the topic.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from spark_jobs.runtime.conditions import Condition, ConditionError
+
 Offsets = dict[str, dict[int, int]]
 
 
-class DataLossError(RuntimeError):
+class DataLossError(ConditionError, RuntimeError):
     """The topic no longer holds what is to be read next."""
+
+    condition = Condition.DATA_LOSS
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.runtime.conditions import Condition, ConditionError
 from spark_jobs.runtime.tables import Table, arrow_schema
 
 KIND_COUNTS = "counts"
@@ -33,8 +34,10 @@ FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 
 
-class SchemaError(ValueError):
+class SchemaError(ConditionError, ValueError):
     """Rows are not those of the table they are for: the stream's code is wrong."""
+
+    condition = Condition.ROWS_INVALID
 
 
 @lru_cache

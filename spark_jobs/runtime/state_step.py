@@ -9,6 +9,8 @@ hold states of its version.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from spark_jobs.runtime.conditions import Condition, ConditionError
+
 PlainState = dict[str, Any]
 PlainEvent = list[Any]
 
@@ -29,8 +31,10 @@ class StateStep(NamedTuple):
     event: Callable[[str, PlainEvent], PlainEvent] | None = None
 
 
-class MissingStepError(RuntimeError):
+class MissingStepError(ConditionError, RuntimeError):
     """States of an older version cannot be brought to the present one."""
+
+    condition = Condition.STATE_STEP_MISSING
 
 
 def missing(declared: Iterable[int], of: int, to: int) -> list[int]:

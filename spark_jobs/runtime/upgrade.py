@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from spark_jobs.runtime.codec import KeptCodec
+from spark_jobs.runtime.conditions import Condition, ConditionError
 from spark_jobs.runtime.keyed import masked_key, without_key
 from spark_jobs.runtime.state_step import StateStep, chain
 
@@ -16,8 +17,10 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-class UpgradeError(RuntimeError):
+class UpgradeError(ConditionError, RuntimeError):
     """An old state does not become one of the present version."""
+
+    condition = Condition.STATE_STEP_FAILED
 
 
 class Upgrade:

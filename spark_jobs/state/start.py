@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_jobs.runtime.conditions import Condition, ConditionError
 from spark_jobs.state.descriptor import describe, found_descriptor, joined, write_descriptor
 from spark_jobs.state.findings import Verdict
 from spark_jobs.state.verdict import judge
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
     from spark_jobs.runtime.config import Config
 
 
-class StateRefusedError(RuntimeError):
+class StateRefusedError(ConditionError, RuntimeError):
     """The checkpoint's state is not for this code; the text says why, and the ways out."""
+
+    condition = Condition.STATE_REFUSED
 
     def __init__(self, stream: str, verdict: Verdict) -> None:
         refused = [str(one) for one in verdict.findings if one.level == verdict.level]

@@ -88,6 +88,8 @@ def test_a_driver_is_launched_killed_launched_again_and_drained(controller: Cont
     again = read_control(controller.layout, STREAM)
     assert again is not None
     assert f"its JVM (process {first.pid}) was killed by SIGKILL" in again.reason
+    assert again.last_failure is not None
+    assert (again.last_failure.kind, again.last_failure.signal) == ("killed", "SIGKILL")
     second = status_of(controller)
     assert second.run_id != first.run_id
     assert held(controller).epoch == epoch + 1

@@ -20,6 +20,7 @@ from include.control.decide import (
     Suspended,
     Wait,
 )
+from include.control.failure import Failure
 from include.control.health import Finding
 from include.control.incident import Look, Memory, Message, next_incidents
 from include.control.status import Control, Status
@@ -30,6 +31,9 @@ NEW = Memory()
 
 SLOW = Finding("warn", "lag", 2000, 1000, "2,000 records behind (limit 1,000)", "a backlog")
 BAD = Finding("critical", "lag", 9000, 5000, "9,000 records behind (limit 5,000)", "a backlog")
+
+GONE = Failure("gone", "driver process gone")
+BOOM = Failure("reported", "driver failed: boom")
 
 # What is seen at a moment: what `decide` says, how many failures are on record, and what the driver says.
 Sight = tuple[Action, int, Status | None]
@@ -58,11 +62,11 @@ def starts(failures: int = 0) -> Sight:
 
 
 def gone(failures: int = 0) -> Sight:
-    return Launch("crash: driver process gone", after_failure=True), failures, None
+    return Launch("crash: driver process gone", GONE), failures, None
 
 
 def later(failures: int) -> Sight:
-    return Wait("driver failed: boom; next attempt in 4 s", until=T0), failures, None
+    return Wait("driver failed: boom; next attempt in 4 s", until=T0, failure=BOOM), failures, None
 
 
 def hangs(failures: int = 0) -> Sight:
@@ -70,7 +74,7 @@ def hangs(failures: int = 0) -> Sight:
 
 
 def given_up(failures: int = 0) -> Sight:
-    return GiveUp("driver failed: boom; restarted 3 times"), failures, None
+    return GiveUp("driver failed: boom; restarted 3 times", BOOM), failures, None
 
 
 def held(failures: int = 0) -> Sight:
@@ -99,7 +103,7 @@ def look(at: datetime, sight: Sight) -> Look:
 def launch_of(status: Status):  # type: ignore[no-untyped-def]
     from include.control.status import Launch as Launched
 
-    return Launched(run_id=status.run_id, at=T0, host="h", log="/l")
+    return Launched(run_id=status.run_id, at=T0, host="h", log="/l", failure=GONE)
 
 
 def play(sights: Sequence[tuple[float, Sight]], memory: Memory = NEW) -> tuple[Memory, list[Message]]:

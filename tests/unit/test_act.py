@@ -19,6 +19,7 @@ from include.control import driver_process, launch, processes
 from include.control.act import Controller, locked, log_tail
 from include.control.decide import Done, GiveUp, Healthy, Kill
 from include.control.driver_process import DriverCommand
+from include.control.failure import Failure
 from include.control.observe import read_status
 from include.control.settle import NOTHING_DUE, settle
 from include.settings import Settings
@@ -146,7 +147,11 @@ def test_a_driver_that_ends_is_started_again(make: Callable[..., Controller], nu
     assert driver_of(controller) != driver
     assert len(starts(controller)) == 2
     if number == signal.SIGKILL:
-        assert f"its JVM (process {driver.pid}) was killed by SIGKILL" in control_of(controller).reason
+        control = control_of(controller)
+        assert f"its JVM (process {driver.pid}) was killed by SIGKILL" in control.reason
+        assert control.last_failure is not None
+        assert (control.last_failure.kind, control.last_failure.signal) == ("killed", "SIGKILL")
+        assert control.reason == f"crash: {control.last_failure.cause}", "as the last release reads it"
 
 
 def test_a_driver_that_hangs_is_killed_and_started_again(make: Callable[..., Controller]) -> None:
@@ -155,8 +160,15 @@ def test_a_driver_that_hangs_is_killed_and_started_again(make: Callable[..., Con
     driver.suspend()
     wait_until(lambda: isinstance(controller.reconcile(), Kill), PATIENCE_S, "the silence is not noticed")
     assert started_at(driver.pid) is None
+    ended = control_of(controller)
+    assert ended.launch is not None
+    assert ended.launch.end_reason.startswith("the driver hangs: its status (running) is")
+    assert ended.reason == f"ended: {ended.launch.end_reason}", "as the last release reads it"
     reach(controller, Healthy)
-    assert "crash: the driver hangs: its status (running) is" in control_of(controller).reason
+    again = control_of(controller)
+    assert again.last_failure == Failure("ended", ended.launch.end_reason)
+    assert again.launch is not None and again.launch.end_reason == ""
+    assert "crash: the driver hangs: its status (running) is" in again.reason
 
 
 def test_a_driver_that_always_fails_is_given_up_and_a_new_wish_starts_afresh(

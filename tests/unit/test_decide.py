@@ -26,7 +26,8 @@ from include.control.decide import (
     Wait,
     decide,
 )
-from include.control.driver_exit import ENDED_HERE, Exit
+from include.control.driver_exit import Exit
+from include.control.failure import Failure, FailureKind
 from include.control.health import Limit
 from include.control.status import Control, DriverState, Hold, Status
 from include.control.status import Launch as Launched
@@ -222,7 +223,10 @@ def test_what_no_restart_cures_is_given_up_with_its_cause_and_the_next_step(
     kind: str, next_step: str
 ) -> None:
     ended = status("refused", message="the state is incompatible.", cause=Cause(kind, lasting=True))
-    assert decide(LIMITS, Observed(control(), ended, GONE), NOW).reason == (
+    action = decide(LIMITS, Observed(control(), ended, GONE), NOW)
+    assert isinstance(action, GiveUp)
+    assert action.failure == Failure("reported", "driver refused: the state is incompatible.")
+    assert action.reason == (
         "driver refused: the state is incompatible. A restart does not cure that: "
         f"{next_step}, then trigger stream_s with the action run."
     )
@@ -345,4 +349,34 @@ def test_a_driver_that_ended_by_itself_has_its_own_words() -> None:
 
 def test_a_driver_that_was_ended_here_is_told_by_the_reason() -> None:
     hung = "the driver hangs: its status (running) is 20 s old"
-    assert found(status(), Exit("SIGKILL"), reason=f"{ENDED_HERE}{hung}") == f"crash: {hung}"
+    ended = replace(launched(300), end_reason=hung)
+    seen = Observed(control(launch=ended), status(), GONE, exit=Exit("SIGKILL"))
+    assert decide(LIMITS, seen, NOW) == Launch(f"crash: {hung}", Failure("ended", hung))
+
+
+@pytest.mark.parametrize(
+    ("status", "exit", "last_words", "kind", "signal"),
+    [
+        (status("failed"), Exit(code=1), "", "reported", None),
+        (status("failed", message="killed by SIGKILL"), Exit(code=1), "", "reported", None),
+        (status("failed"), Exit("SIGKILL"), "", "killed", "SIGKILL"),
+        (status(), Exit("SIGSEGV"), "", "killed", "SIGSEGV"),
+        (status(python_pid=8), Exit(code=137), "", "killed", "SIGKILL"),
+        (status(), Exit(code=1), "", "gone", None),
+        (status(), None, "", "gone", None),
+        (None, None, "", "gone", None),
+        (None, Exit(code=1), "Unrecognized VM option 'X'", "not_started", None),
+        (None, Exit("SIGBUS"), "an error", "killed", "SIGBUS"),
+    ],
+)
+def test_a_failure_has_a_kind_and_the_signal(
+    status: Status | None, exit: Exit | None, last_words: str, kind: FailureKind, signal: str | None
+) -> None:
+    seen = Observed(control(), status, GONE, last_words=last_words, exit=exit)
+    action = decide(LIMITS, seen, NOW)
+    assert isinstance(action, Launch) and action.failure is not None
+    assert (action.failure.kind, action.failure.signal) == (kind, signal)
+    assert action.reason == f"crash: {action.failure.cause}"
+    for restarts, expected in (((ago(1),), Wait), ((ago(3), ago(2), ago(1)), GiveUp)):
+        later = decide(LIMITS, replace(seen, control=control(restarts=restarts)), NOW)
+        assert isinstance(later, expected) and later.failure == action.failure

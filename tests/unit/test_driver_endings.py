@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import traceback
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,6 +56,14 @@ def in_a_worker(error: str) -> Exception:
     return RuntimeError(IN_A_WORKER.format(error=error))
 
 
+def traceback_of(error: Exception) -> str:
+    """As Spark's Python processes and py4j hand it to the JVM."""
+    try:
+        raise error
+    except type(error):
+        return traceback.format_exc()
+
+
 def with_jvm_stack(stack: str) -> Exception:
     """As PySpark hands on what the JVM has thrown."""
     error = RuntimeError(
@@ -80,7 +89,7 @@ def chained(inner: Exception) -> Exception:
         (DataLossError("x"), Cause("data_loss", lasting=True)),
         (MissingStepError("x"), Cause("state", lasting=True)),
         (UpgradeError("x"), Cause("state", lasting=True)),
-        (in_a_worker("spark_jobs.runtime.offsets.DataLossError: gone"), Cause("data_loss", lasting=True)),
+        (in_a_worker(traceback_of(DataLossError("gone"))), Cause("data_loss", lasting=True)),
         (in_a_worker("_internal.SchemaMismatchError: Cannot cast"), Cause("schema", lasting=True)),
         (
             with_jvm_stack("Caused by: x: [STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema"),
@@ -163,18 +172,19 @@ def test_a_partition_made_a_moment_ago_is_asked_again(
 def test_a_full_disk_may_pass_and_lost_records_do_not_whatever_else_failed_with_them() -> None:
     assert is_transient(with_jvm_stack("Caused by: java.io.IOException: No space left on device"))
     assert is_transient(chained(FULL))
-    both = in_a_worker("spark_jobs.runtime.offsets.DataLossError: gone\nPython worker exited unexpectedly")
+    both = in_a_worker(f"{traceback_of(DataLossError('gone'))}\nPython worker exited unexpectedly")
     assert not is_transient(both)
     assert not is_transient(OSError(errno.EACCES, "Permission denied"))
 
 
 def test_the_reason_is_the_errors_own_message_and_neither_code_nor_plan() -> None:
-    said = explain(in_a_worker("spark_jobs.runtime.offsets.DataLossError: topic t: the records are gone"))
+    said = explain(in_a_worker(traceback_of(DataLossError("topic t: the records are gone"))))
     assert said.startswith(
         "spark_jobs.runtime.offsets.DataLossError: topic t: the records are gone (in RuntimeErr"
     )
     assert "ValueError: a column" not in said
     assert "STREAM_FAILED" not in said
+    assert "STATEWARD_DATA_LOSS" not in said
 
 
 def test_a_condition_of_spark_without_a_class_is_said_without_the_plan() -> None:

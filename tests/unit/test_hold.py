@@ -24,6 +24,7 @@ from include.control.decide import (
     Wait,
 )
 from include.control.documents import control_document
+from include.control.failure import Failure
 from include.control.hold import give_free, held_by, hold
 from include.control.launch import SparkLauncher
 from include.control.observe import read_control
@@ -176,7 +177,14 @@ WHOLE = [
     ("starts again after a crash", status(state="starting"), WAITS, AGAIN, 40, "failed"),
     ("takes its time to commit", status(caught_up=False), RUNS, (), 70, "open"),
     ("never committed", status(caught_up=False), RUNS, (), 90, "failed"),
-    ("has crashed", status(state="failed"), Launch("crash: why", after_failure=True), (), 10, "failed"),
+    (
+        "has crashed",
+        status(state="failed"),
+        Launch("crash: why", Failure("reported", "why")),
+        (),
+        10,
+        "failed",
+    ),
     ("hangs", status(last_batch_at=after(7)), Kill("it hangs"), (), 30, "failed"),
     ("runs again after a crash", status(last_batch_at=after(30)), RUNS, AGAIN, 40, "failed"),
     ("had crashed before", status(last_batch_at=after(7)), RUNS, (after(-5),), 60, "back"),

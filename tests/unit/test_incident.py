@@ -23,6 +23,8 @@ from include.control.incident_document import (
 from include.control.outbox import put
 from tests.unit.sights import (
     BAD,
+    BOOM,
+    GONE,
     LEAVES,
     RESOLVE_AFTER,
     SLOW,
@@ -207,6 +209,13 @@ def test_the_words_of_a_crash_loop() -> None:
     assert resolved.incident.ended == "The stream has been well for 300 s: running, batch 4."
     assert {m.incident.id for m in (opened, escalated, resolved)} == {"s-driver-20260131T120002000000"}
     assert escalated.id == "s-driver-20260131T120002000000/escalated"
+
+
+def test_the_cause_is_that_of_the_failure_whatever_else_the_reason_says() -> None:
+    for sights in ([(0, runs()), (2, later(0))], [(0, runs()), (2, gone())], [(0, runs()), (2, runs(1))]):
+        _, (opened,) = play(sights)
+        expected = BOOM if sights[1][1] == later(0) else GONE
+        assert opened.incident.words.cause == f"{expected.cause.capitalize()}."
 
 
 def test_the_words_of_a_measure() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from include.control.incident_words import SILENT, words_of_driver
+from include.control.failure import SILENT, Failure, FailureKind
+from include.control.incident_words import words_of_driver
 from include.control.last_words import last_words
 
 JAVA = """Error occurred during initialization of VM
@@ -49,8 +50,22 @@ def test_the_root_cause_is_said_in_one_line(log: str, expected: str) -> None:
     assert bool(found) == bool(expected)
 
 
-def test_an_alert_takes_a_process_that_could_not_begin_for_no_lack_of_memory() -> None:
-    began = words_of_driver("s", f"{SILENT}: Unrecognized VM option 'X'", hung=False, gave_up=True)
-    assert "could not begin" in began.likely_cause
-    killed = words_of_driver("s", SILENT, hung=False, gave_up=True)
-    assert "lack of memory" in killed.likely_cause
+@pytest.mark.parametrize(
+    ("kind", "signal", "expected"),
+    [
+        ("not_started", None, "could not begin"),
+        ("gone", None, "It was killed, most often for lack of memory"),
+        ("killed", "SIGKILL", "The kernel for lack of memory"),
+        ("killed", "SIGBUS", "It crashed"),
+        ("reported", None, "The error is at the end"),
+        ("ended", None, "The error is at the end"),
+        ("hung", None, "A batch hangs"),
+    ],
+)
+def test_what_is_likely_behind_a_failure_is_said_by_its_kind_and_not_by_its_words(
+    kind: FailureKind, signal: str | None, expected: str
+) -> None:
+    words = "it says: driver process gone, killed by SIGKILL, killed by SIGSEGV"
+    said = words_of_driver("s", Failure(kind, f"{SILENT}: {words}", signal), gave_up=True)
+    assert said.likely_cause.startswith(expected) or expected in said.likely_cause
+    assert words in said.cause

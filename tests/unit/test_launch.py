@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from include.control import driver_process, launch, processes
-from include.control.driver_exit import Exit, exit_of
+from include.control import detach, driver_process, launch, processes
+from include.control.driver_exit import Exit
 from include.control.driver_process import DriverCommand
 from include.layout import Layout
 from include.settings import Settings
@@ -76,6 +77,36 @@ def test_a_driver_works_in_the_folder_of_its_code(settings: Settings, tmp_path: 
     assert (tmp_path / "log").read_text().startswith("of the release")
 
 
+def exit_noted(log: str, pid: int) -> Exit | None:
+    noted = detach.end_noted(log, pid)
+    return Exit(*noted) if noted else None
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("stateward: process 7 was killed by SIGKILL", Exit("SIGKILL")),
+        ("stateward: process 7 exited with 137", Exit(code=137)),
+        ('{"stateward": "process_ended", "pid": 7, "signal": "SIGBUS", "code": null}', Exit("SIGBUS")),
+        ('{"stateward": "process_ended", "pid": 8, "signal": "SIGBUS", "code": null}', None),
+        ('{"stateward": "process_ended", "pid": 7}', None),
+        ('{"stateward": "process_ended", "pid": 7, "sig', None),
+        ("7: process_ended", None),
+        ("it says: stateward: process 7 exited with 1", None),
+    ],
+)
+def test_the_end_of_a_process_is_read_as_this_release_and_the_last_one_note_it(
+    line: str, expected: Exit | None
+) -> None:
+    assert exit_noted(f"INFO starting\n{line}\n", 7) == expected
+
+
+def test_the_last_release_reads_the_end_of_a_process_too() -> None:
+    of_the_last = r"^stateward: process (\d+) (?:was killed by (SIG\w+)|exited with (\d+))$"
+    for code, expected in ((-9, ("7", "SIGKILL", "")), (3, ("7", "", "3"))):
+        assert re.findall(of_the_last, detach._note(7, code), re.MULTILINE) == [expected]
+
+
 @pytest.mark.parametrize(
     ("ends", "expected"),
     [
@@ -100,14 +131,14 @@ def test_the_log_says_how_a_driver_has_ended(
     assert driver.pid == pid, "the process that waits for it is none of the driver's"
     waits = driver.parent()
     assert waits is not None and waits.ppid() != os.getpid()
-    assert exit_of(log.read_text(), pid) is None
+    assert exit_noted(log.read_text(), pid) is None
     gate.write_text("\n")
 
     found = wait_until(
-        lambda: exit_of(log.read_text(), pid), PATIENCE_S, lambda: f"its end: {log.read_text()}"
+        lambda: exit_noted(log.read_text(), pid), PATIENCE_S, lambda: f"its end: {log.read_text()}"
     )
     assert found == expected
-    assert exit_of(log.read_text(), pid + 1) is None
+    assert exit_noted(log.read_text(), pid + 1) is None
     wait_until(lambda: not waits.is_running(), PATIENCE_S, "the process that waits has ended too")
 
 

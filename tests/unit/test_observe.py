@@ -15,6 +15,7 @@ import pytest
 from include.control import processes
 from include.control.decide import Presence
 from include.control.documents import DocumentError, control_document, control_from, status_from
+from include.control.failure import SILENT, Failure
 from include.control.lease import read_lease
 from include.control.observe import StallClock, locate, observe, read_control, read_supervisor
 from include.control.status import Control, Hold, Launch, Status
@@ -159,13 +160,55 @@ def test_an_unreadable_status_counts_as_silence_and_an_unreadable_control_stops_
 
 
 def test_the_control_document_survives_writing_and_reading(layout: Layout) -> None:
-    launch = Launch("r1", NOW, "h", "/l", 7, 1.5)
+    killed = Failure("killed", "driver process gone: its JVM was killed by SIGKILL", "SIGKILL")
+    launch = Launch("r1", NOW, "h", "/l", 7, 1.5, killed, "the driver hangs")
     hold = Hold("state_operations/manual", "repartition", NOW)
     restarts = (NOW, NOW + timedelta(seconds=1))
     full = Control("s", "running", "r1", NOW, "me", "why", launch, restarts, 7, NOW, hold)
-    for control in (full, replace(full, launch=None, restarts=(), hold=None)):
+    asked = replace(full, launch=Launch("r1", NOW, "h", "/l"), reason="crash: and ended: are mere words here")
+    for control in (full, asked, replace(full, launch=None, restarts=(), hold=None)):
         write_json(layout.control_uri("s"), control_document(control))
         assert read_control(layout, "s") == control
+
+
+@pytest.mark.parametrize(
+    ("reason", "failure", "end_reason"),
+    [
+        ("asked to run", None, ""),
+        ("crash: driver failed: why", Failure("reported", "driver failed: why"), ""),
+        ("crash: driver process gone (last)", Failure("gone", "driver process gone (last)"), ""),
+        (f"crash: {SILENT}", Failure("gone", SILENT), ""),
+        (f"crash: {SILENT}: no such option", Failure("not_started", f"{SILENT}: no such option"), ""),
+        (
+            f"crash: {SILENT}: killed by SIGBUS",
+            Failure("killed", f"{SILENT}: killed by SIGBUS", "SIGBUS"),
+            "",
+        ),
+        ("ended: the driver hangs", None, "the driver hangs"),
+    ],
+)
+def test_the_last_release_says_in_the_reason_what_is_a_field_now(
+    reason: str, failure: Failure | None, end_reason: str
+) -> None:
+    document = control_document(
+        Control("s", "running", "r1", NOW, "me", reason, Launch("r1", NOW, "h", "/l"))
+    )
+    of_the_last = {
+        name: value for name, value in document["launch"].items() if name not in ("failure", "end_reason")
+    }
+    launch = control_from({**document, "launch": of_the_last}).launch
+    assert launch is not None
+    assert (launch.failure, launch.end_reason) == (failure, end_reason)
+
+
+def test_a_failure_of_a_kind_that_a_newer_release_knows_is_read() -> None:
+    document = control_document(Control("s", "running", "r1", NOW, "me", "why", Launch("r1", NOW, "h", "/l")))
+    newer = {**document["launch"], "failure": {"kind": "of tomorrow", "cause": "why", "more": 1}}
+    launch = control_from({**document, "launch": newer}).launch
+    assert launch is not None
+    assert launch.failure == Failure("reported", "why")
+    with pytest.raises(DocumentError, match="cause"):
+        control_from({**document, "launch": {**newer, "failure": {"kind": "gone"}}})
 
 
 def test_times_without_a_zone_are_refused() -> None:

@@ -13,6 +13,7 @@ from include.control import processes, start_queue
 from include.control.act import Controller
 from include.control.comeback import Watch, comeback
 from include.control.decide import Action, Healthy, Launch, Observed, Presence, Queued, Wait
+from include.control.failure import Failure
 from include.control.incident import Look, Memory, next_incidents
 from include.control.observe import observe
 from include.settings import Settings
@@ -94,7 +95,10 @@ def test_one_that_does_not_get_on_holds_nobody_up(make: Make, slow: Path) -> Non
     assert start_queue.starting(first.layout, NAMES[1], now + timedelta(seconds=130), DEADLINE) == []
 
 
-@pytest.mark.parametrize("action", [Wait("nothing"), Launch("asked to run"), Launch("x", after_failure=True)])
+BOOM = Failure("reported", "driver failed: boom")
+
+
+@pytest.mark.parametrize("action", [Wait("nothing"), Launch("asked to run"), Launch("x", BOOM)])
 @pytest.mark.parametrize("others", [[], ["a"], ["a", "b"]])
 def test_a_turn_comes_when_fewer_start_than_may(action: Action, others: list[str]) -> None:
     found = start_queue.in_turn(action, others, slots=2)
@@ -105,7 +109,7 @@ def test_a_turn_comes_when_fewer_start_than_may(action: Action, others: list[str
 
 def test_a_failure_is_told_at_once_though_the_next_start_waits(make: Make) -> None:
     control = control_of(make(NAMES[0]))
-    crash = Launch("crash: driver failed: boom", after_failure=True)
+    crash = Launch(BOOM.reason_of_launch, BOOM)
     queued = start_queue.in_turn(crash, ["a"], slots=1)
     seen = Observed(control, None, Presence.GONE)
     _, [message] = next_incidents(Memory((), 0), Look(NAMES[0], queued, seen, NOW), timedelta(minutes=5))

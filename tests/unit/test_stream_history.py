@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from include.control.failure import Failure
 from include.layout import Layout
 from include.web import stream_history
 from include.web.stream_history import Sample, samples_of
-from spark_jobs.runtime.control import reason_of_launch
+from spark_jobs.runtime.control import LaunchReason, reason_of_launch
 from spark_jobs.runtime.history import History, history_uri
 from spark_jobs.runtime.lease import LeaseLostError
 from spark_jobs.runtime.status import StatusFile
@@ -28,7 +29,7 @@ def status(state: str = "running", run_id: str = "r1", **fields: Any) -> dict[st
     return {"stream": "s", "run_id": run_id, "state": state, "message": "", **fields}
 
 
-def history(folder: Path, reason: str = "") -> History:
+def history(folder: Path, reason: LaunchReason = LaunchReason()) -> History:  # noqa: B008
     return History(f"file://{folder}/s.history.jsonl", reason=reason, may_write=lambda: None)
 
 
@@ -44,7 +45,7 @@ def test_both_rooms_put_the_history_beside_the_status(tmp_path: Path) -> None:
 
 
 def test_a_line_a_minute_and_one_when_the_state_changes(tmp_path: Path) -> None:
-    kept = history(tmp_path, reason="asked to run")
+    kept = history(tmp_path, LaunchReason("asked to run"))
     for second in range(0, 150):
         state = "waiting" if 90 <= second < 92 else "running"
         kept.note(status(state, lag_records=second), NOW + second * SECOND)
@@ -68,11 +69,13 @@ def test_the_next_driver_goes_on_with_the_last_day(tmp_path: Path) -> None:
         first.note(status(batch_id=hours), NOW + timedelta(hours=hours))
     with (tmp_path / "s.history.jsonl").open("a") as file:
         file.write('half a line\n{"at": "yesterday"}\n["no object"]\n')
-    history(tmp_path, reason="crash: gone").note(status(run_id="r2"), NOW + timedelta(hours=30))
+    crash = LaunchReason("crash: gone", {"kind": "killed", "cause": "gone", "signal": "SIGKILL"})
+    history(tmp_path, crash).note(status(run_id="r2"), NOW + timedelta(hours=30))
 
     lines = written(tmp_path)
     assert [one.batch_id for one in lines[:-1]] == list(range(7, 30)), "24 hours are kept"
     assert (lines[-1].run_id, lines[-1].launched) == ("r2", "crash: gone")
+    assert lines[-1].failure == Failure("killed", "gone", "SIGKILL")
     assert "half" not in (tmp_path / "s.history.jsonl").read_text()
 
 
@@ -99,7 +102,7 @@ def test_without_the_lease_nothing_is_written(tmp_path: Path) -> None:
     def lost() -> None:
         raise LeaseLostError("another driver has it")
 
-    kept = History(f"file://{tmp_path}/s.history.jsonl", reason="", may_write=lost)
+    kept = History(f"file://{tmp_path}/s.history.jsonl", reason=LaunchReason(), may_write=lost)
     kept.note(status(), NOW)
     kept.end(status("failed"), NOW + MINUTE)
 
@@ -114,7 +117,7 @@ def test_a_storage_that_is_away_is_tried_again_in_a_minute(tmp_path: Path) -> No
         if len(tries) < 2:
             raise OSError("no route to host")
 
-    kept = History(f"file://{tmp_path}/s.history.jsonl", reason="asked to run", may_write=away)
+    kept = History(f"file://{tmp_path}/s.history.jsonl", reason=LaunchReason("asked to run"), may_write=away)
     for second in range(0, 62):
         kept.note(status(), NOW + second * SECOND)
 
@@ -146,17 +149,44 @@ def test_the_heartbeat_gives_the_status_to_whoever_watches(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        ('{"run_id": "r1", "reason": "crash: gone"}', "crash: gone"),
-        ('{"run_id": "r2", "reason": "of another launch"}', ""),
-        ("{half a docum", ""),
-        (None, ""),
+        ('{"run_id": "r1", "reason": "crash: gone"}', LaunchReason("crash: gone")),
+        (
+            '{"run_id": "r1", "reason": "crash: x", "launch": {"failure": {"kind": "gone", "cause": "x"}}}',
+            LaunchReason("crash: x", {"kind": "gone", "cause": "x"}),
+        ),
+        ('{"run_id": "r1", "reason": "why", "launch": {"failure": null}}', LaunchReason("why")),
+        ('{"run_id": "r1", "reason": "why", "launch": "now"}', LaunchReason("why")),
+        ('{"run_id": "r2", "reason": "of another launch"}', LaunchReason()),
+        ("{half a docum", LaunchReason()),
+        (None, LaunchReason()),
     ],
 )
-def test_the_reason_of_a_launch(tmp_path: Path, document: str | None, reason: str) -> None:
+def test_the_reason_of_a_launch(tmp_path: Path, document: str | None, reason: LaunchReason) -> None:
     if document is not None:
         (tmp_path / "c.json").write_text(document)
 
     assert reason_of_launch(f"file://{tmp_path}/c.json", "r1") == reason
+
+
+@pytest.mark.parametrize(
+    ("fields", "failure"),
+    [
+        ({"launched": "crash: driver failed: why"}, Failure("reported", "driver failed: why")),
+        ({"launched": "asked to run"}, None),
+        ({"launched": "crash: x", "failure": {"kind": "gone", "cause": "y"}}, Failure("gone", "y")),
+    ],
+    ids=["of the last release", "asked for", "of this one"],
+)
+def test_the_failure_before_a_launch(fields: dict[str, Any], failure: Failure | None) -> None:
+    line = {"at": "2026-01-31T12:00:00Z", "run_id": "r1", "state": "starting", **fields}
+    [sample] = samples_of(json.dumps(line))
+    assert sample.failure == failure
+
+
+def test_a_line_with_a_failure_that_cannot_be_read_is_left_out() -> None:
+    line = {"at": "2026-01-31T12:00:00Z", "run_id": "r1", "state": "starting"}
+    for failure in ({"kind": "gone"}, "gone", ["gone"]):
+        assert samples_of(json.dumps({**line, "failure": failure})) == ()
 
 
 def test_throughput_is_counted_between_lines() -> None:

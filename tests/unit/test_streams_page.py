@@ -22,6 +22,7 @@ from include.control.decide import (
     Presence,
     Wait,
 )
+from include.control.failure import Failure
 from include.control.status import Control, Status
 from include.control.status import Launch as Started
 from include.layout import Layout
@@ -121,6 +122,7 @@ def test_nothing_in_a_document_is_taken_for_html(written: Written) -> None:
         [
             Line(NOW - 9 * MINUTE, "r1", "running", launched=NASTY),
             Line(NOW - 5 * MINUTE, "r2", "waiting", launched=f"crash: {NASTY}", message=NASTY),
+            Line(NOW - 2 * MINUTE, "r3", "running", failure=Failure("reported", f"again: {NASTY}")),
             Line(NOW, NASTY, "failed", message=NASTY),
         ],
         reason=NASTY,
@@ -218,7 +220,7 @@ CONTROL = Control("s", "running", "r1", NOW, "me", "asked to run")
         (Healthy("runs"), ("running", "good")),
         (GiveUp("five times"), ("failed", "bad")),
         (Kill("it hangs"), ("hanging", "bad")),
-        (Launch("crash: gone", after_failure=True), ("failed", "bad")),
+        (Launch("crash: gone", Failure("gone", "gone")), ("failed", "bad")),
         (Launch("asked to run"), ("starting", "calm")),
         (Wait("next attempt in 5 s", until=NOW), ("failed", "bad")),
         (Held("a repartition"), ("held", "calm")),

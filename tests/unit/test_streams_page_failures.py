@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from include.control.documents import control_document
+from include.control.failure import Failure
 from include.control.observe import read_control
 from include.control.status import Control
 from include.control.status import Launch as Started
@@ -84,18 +85,16 @@ def test_one_whose_driver_never_came_to_say_why_says_it_by_the_end_of_its_log(
 
 def test_launches_whose_drivers_never_wrote_a_line_are_incidents_too() -> None:
     ran = [Sample(NOW - 30 * MINUTE, "r1", "running"), Sample(NOW - 10 * MINUTE, "r1", "running")]
-    control = replace(
-        CONTROL,
-        restarts=(NOW - 8 * MINUTE, NOW - 7 * MINUTE),
-        reason="crash: driver process gone before it reported anything",
-    )
+    silent = Failure("gone", "driver process gone before it reported anything")
+    launch = Started("r3", NOW - 7 * MINUTE, "h", "/l", failure=silent)
+    control = replace(CONTROL, restarts=(NOW - 8 * MINUTE, NOW - 7 * MINUTE), launch=launch)
 
     found = incidents(ran, control)
     assert [(one.kind, one.cause, one.over_at) for one in found] == [
         ("crashed", "driver process gone before it reported anything", None),
         ("crashed", "", None),
     ]
-    back = [*ran, Sample(NOW - 6 * MINUTE, "r3", "starting", launched="crash: gone")]
+    back = [*ran, Sample(NOW - 6 * MINUTE, "r3", "starting", failure=Failure("gone", "gone"))]
     assert [(one.at, one.cause) for one in incidents(back, control)] == [
         (NOW - 6 * MINUTE, "gone"),
         (NOW - 8 * MINUTE, ""),
