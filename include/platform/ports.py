@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
+import random
 import socket
 from collections.abc import Collection, Mapping
+from pathlib import Path
+
+_EPHEMERAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_USUAL_EPHEMERAL_PORT = 32_768
+_LOWEST_PORT = 20_000
 
 
 class PortInUseError(RuntimeError):
@@ -29,14 +34,26 @@ def connect_host(bind_host: str) -> str:
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """Return `count` different ports that were free a moment ago."""
-    with contextlib.ExitStack() as held:
-        ports = []
-        for _ in range(count):
-            probe = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-            probe.bind((host, 0))
-            ports.append(int(probe.getsockname()[1]))
-        return ports
+    """Return `count` different ports that were free a moment ago.
+
+    They lie below the range from which the system takes the local ports of outgoing connections: a server
+    that is restarted must find its port free, whatever has connected to whatever meanwhile.
+    """
+    ports: list[int] = []
+    while len(ports) < count:
+        port = random.randrange(_LOWEST_PORT, _first_ephemeral_port())
+        if port not in ports and is_free(port, host):
+            ports.append(port)
+    return ports
+
+
+def _first_ephemeral_port() -> int:
+    try:
+        first = int(_EPHEMERAL_PORTS.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return _USUAL_EPHEMERAL_PORT
+    # A range that begins at 1024 leaves no room below it.
+    return first if first > _LOWEST_PORT + 1000 else _USUAL_EPHEMERAL_PORT
 
 
 def owner_of(port: int) -> tuple[int, str] | None:

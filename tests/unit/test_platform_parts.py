@@ -145,6 +145,11 @@ def test_free_ports_are_different_and_free() -> None:
     assert all(map(is_free, ports))
 
 
+def test_a_free_port_is_none_that_an_outgoing_connection_may_take() -> None:
+    first, _ = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    assert max(free_ports(50)) < int(first)
+
+
 def test_a_taken_port_is_named_with_its_owner_and_setting() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
