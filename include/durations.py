@@ -3,6 +3,8 @@
 import re
 from datetime import timedelta
 
+from include.unexpected_value import UnexpectedValueError
+
 EXAMPLE = "a duration such as 500ms, 15s, 30m, 24h, 7d or 1h30m"
 PATTERN = r"^([0-9]+(ms|d|h|m|s))+$"
 
@@ -32,12 +34,12 @@ def parse_duration(value: object) -> timedelta:
     if isinstance(value, timedelta):
         return value
     if not is_duration(value):
-        raise ValueError(f"expected {EXAMPLE}")
+        raise UnexpectedValueError(EXAMPLE)
     parts = _PART.findall(str(value))
     try:
         return timedelta(milliseconds=sum(int(number) * _UNIT_MS[unit] for number, unit in parts))
     except OverflowError:
-        raise ValueError(f"expected {EXAMPLE}, at most 999999999d") from None
+        raise UnexpectedValueError(f"{EXAMPLE}, at most 999999999d") from None
 
 
 def to_ms(duration: timedelta) -> int:

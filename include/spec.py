@@ -15,6 +15,7 @@ from include.spec_logic import Logic, logic_model
 from include.spec_problems import Problem, YamlDocument, parse_yaml, problems_of, read_yaml
 from include.spec_reconciliation import Reconciliation
 from include.spec_state import Savepoints, State
+from include.unexpected_value import UnexpectedValueError
 from stateward.contract.table_names import PLATFORM_TABLES, SHARED_TABLES
 
 SHARED = "shared"
@@ -60,9 +61,9 @@ class Source(Part):
         if value is None and topics is None:
             raise PydanticKnownError("missing")
         if value is not None and topics is not None:
-            raise ValueError("expected either topic or topics, not both")
+            raise UnexpectedValueError("either topic or topics, not both")
         if topics is not None and len(set(topics)) != len(topics):
-            raise ValueError("expected each of topics once")
+            raise UnexpectedValueError("each of topics once")
         return value
 
     @property
@@ -103,8 +104,8 @@ class Lease(Part):
     @model_validator(mode="after")
     def _renews_in_time(self) -> Self:
         if self.renew * 3 > self.ttl:
-            raise ValueError(
-                f"expected lease.renew to be at most a third of lease.ttl"
+            raise UnexpectedValueError(
+                f"lease.renew to be at most a third of lease.ttl"
                 f" ({durations.format_duration(self.ttl)}), so that two missed renewals are survived"
             )
         return self
@@ -122,7 +123,7 @@ class Quality(Part):
     @classmethod
     def _cron(cls, value: str | None) -> str | None:
         if value is not None and not is_cron(value):
-            raise ValueError("expected a cron expression of five fields such as 0 3 * * *, or null")
+            raise UnexpectedValueError("a cron expression of five fields such as 0 3 * * *, or null")
         return value
 
 
@@ -163,21 +164,21 @@ class StreamSpec(Part):
     def _own_tables(cls, value: list[str]) -> list[str]:
         taken = sorted(set(value) & {*SHARED_TABLES, *PLATFORM_TABLES})
         if taken or len(set(value)) != len(value):
-            raise ValueError(f"expected distinct names other than the shared tables, of which {taken} are")
+            raise UnexpectedValueError(f"distinct names other than the shared tables, of which {taken} are")
         return value
 
     @model_validator(mode="after")
     def _quality_knows_its_tables(self) -> Self:
         named = self.quality.tables if self.quality else []
         if not set(named) <= set(self.tables) or len(set(named)) != len(named):
-            raise ValueError(f"expected quality.tables to be some of tables {self.tables}, each once")
+            raise UnexpectedValueError(f"quality.tables to be some of tables {self.tables}, each once")
         return self
 
     @model_validator(mode="after")
     def _topics_are_read(self) -> Self:
         if len(self.source.names) > 1 and not self.logic.reads_several_topics:
-            raise ValueError(
-                f"expected source.topic, one topic, for stream {self.stream} would read only the first of"
+            raise UnexpectedValueError(
+                f"source.topic, one topic, for stream {self.stream} would read only the first of"
                 f" source.topics {self.source.topics}; streams of several topics land them as they are"
             )
         return self
@@ -186,13 +187,13 @@ class StreamSpec(Part):
     def _clock_is_one(self) -> Self:
         if self.clock == "processing":
             if self.emission != "watermark":
-                raise ValueError(
-                    "expected no emission with clock: processing, which acts on every event as it arrives;"
+                raise UnexpectedValueError(
+                    "no emission with clock: processing, which acts on every event as it arrives;"
                     " leave `emission` out, or set `clock: event`"
                 )
             if self.source.tick.mode == "record":
-                raise ValueError(
-                    "expected source.tick.mode to be auto or wall_clock with clock: processing,"
+                raise UnexpectedValueError(
+                    "source.tick.mode to be auto or wall_clock with clock: processing,"
                     " whose timers follow the wall clock"
                 )
         return self

@@ -7,13 +7,14 @@ from croniter import croniter  # type: ignore[import-untyped]  # comes with Airf
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from include import durations
+from include.unexpected_value import UnexpectedValueError
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
 
 
 def _positive(value: timedelta) -> timedelta:
     if value <= timedelta(0):
-        raise ValueError("expected a duration above zero")
+        raise UnexpectedValueError("a duration above zero")
     return value
 
 
@@ -23,7 +24,7 @@ def _instant(value: object) -> datetime:
     except ValueError:
         parsed = None
     if parsed is None or parsed.tzinfo is None:
-        raise ValueError("expected a time with its zone such as 2000-01-01T00:00:00Z")
+        raise UnexpectedValueError("a time with its zone such as 2000-01-01T00:00:00Z")
     return parsed.astimezone(UTC)
 
 

@@ -7,6 +7,7 @@ from pydantic import model_validator
 
 from include.durations import format_duration
 from include.spec_fields import Count, Duration, Part, Share
+from include.unexpected_value import UnexpectedValueError
 
 
 def _text(value: timedelta | float) -> str:
@@ -18,8 +19,8 @@ class _Limit(Part):
     def _warns_first(self) -> Self:
         warn, critical = getattr(self, "warn", None), getattr(self, "critical", None)
         if warn is not None and critical is not None and warn > critical:
-            raise ValueError(
-                f"expected warn to be at most critical, found {_text(warn)} and {_text(critical)}"
+            raise UnexpectedValueError(
+                f"warn to be at most critical, found {_text(warn)} and {_text(critical)}"
             )
         return self
 

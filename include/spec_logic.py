@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from include import durations
 from include.spec_fields import Count, Duration, Part
+from include.unexpected_value import UnexpectedValueError
 
 
 class Logic(Part):
@@ -76,8 +77,8 @@ class UserSessionsLogic(Logic):
     @model_validator(mode="after")
     def _gap_is_allowed(self) -> Self:
         if self.gap > self.max_gap:
-            raise ValueError(
-                f"expected logic.gap to be at most logic.max_gap ({durations.format_duration(self.max_gap)})"
+            raise UnexpectedValueError(
+                f"logic.gap to be at most logic.max_gap ({durations.format_duration(self.max_gap)})"
             )
         return self
 
@@ -98,8 +99,8 @@ class FraudWatchLogic(Logic):
     def _safety_comes_last(self) -> Self:
         longest = max(self.idle, self.review)
         if self.safety <= longest:
-            raise ValueError(
-                "expected logic.safety to be longer than logic.idle and logic.review"
+            raise UnexpectedValueError(
+                "logic.safety to be longer than logic.idle and logic.review"
                 f" ({durations.format_duration(longest)}), so that it removes only what they have missed"
             )
         return self
@@ -107,8 +108,8 @@ class FraudWatchLogic(Logic):
     @model_validator(mode="after")
     def _windows_fit(self) -> Self:
         if max(self.velocity_window, self.authentication_window) > self.idle:
-            raise ValueError(
-                "expected logic.velocity_window and logic.authentication_window to be at most logic.idle"
+            raise UnexpectedValueError(
+                "logic.velocity_window and logic.authentication_window to be at most logic.idle"
                 f" ({durations.format_duration(self.idle)}), after which an account is forgotten"
             )
         return self
@@ -148,8 +149,8 @@ class EventWindowsLogic(Logic):
     @model_validator(mode="after")
     def _windows_leave_no_gap(self) -> Self:
         if self.slide > self.size:
-            raise ValueError(
-                f"expected logic.slide to be at most logic.size ({durations.format_duration(self.size)}),"
+            raise UnexpectedValueError(
+                f"logic.slide to be at most logic.size ({durations.format_duration(self.size)}),"
                 " so that no event is between two windows"
             )
         return self
@@ -172,8 +173,8 @@ class UserActivityLogic(Logic):
     @model_validator(mode="after")
     def _count_outlives_a_session(self) -> Self:
         if self.counter_idle <= self.session_timeout:
-            raise ValueError(
-                "expected logic.counter_idle to be longer than logic.session_timeout"
+            raise UnexpectedValueError(
+                "logic.counter_idle to be longer than logic.session_timeout"
                 f" ({durations.format_duration(self.session_timeout)}), so that a session is counted"
                 " before its user is forgotten"
             )

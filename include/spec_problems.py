@@ -10,6 +10,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from include.unexpected_value import UnexpectedValueError
+
 Location = tuple[str | int, ...]
 
 
@@ -156,7 +158,7 @@ def _problem(
         near = difflib.get_close_matches(str(location[-1]), known, n=1)
         expected, found = f"one of {', '.join(known)}", "an unknown field"
         remedy = f"Rename it to `{near[0]}`." if near else "Remove it."
-    elif len(location) == 0 or "expected " in detail["msg"]:
+    elif len(location) == 0 or _unexpected(detail) is not None:
         remedy = "Change the value; include/streams/stream.schema.json lists every field."
     return Problem(document.file, document.line_of(location), field, expected, found, remedy)
 
@@ -183,8 +185,14 @@ def _expected(detail: ErrorDetails) -> str:
     }
     if detail["type"] in simple:
         return simple[detail["type"]]
-    # Validators of our own say "expected ..." themselves; pydantic puts "Value error, " in front.
-    return detail["msg"].removeprefix("Value error, ").removeprefix("expected ")
+    unexpected = _unexpected(detail)
+    return detail["msg"] if unexpected is None else unexpected.expected
+
+
+def _unexpected(detail: ErrorDetails) -> UnexpectedValueError | None:
+    """Return the error of a validator of our own."""
+    error = detail.get("ctx", {}).get("error")
+    return error if isinstance(error, UnexpectedValueError) else None
 
 
 def _found(value: object) -> str:

@@ -3,6 +3,7 @@
 from pydantic import field_validator
 
 from include.spec_fields import Count, Part, is_cron
+from include.unexpected_value import UnexpectedValueError
 
 
 class Reconciliation(Part):
@@ -18,5 +19,5 @@ class Reconciliation(Part):
     @classmethod
     def _cron(cls, value: str | None) -> str | None:
         if value is not None and not is_cron(value):
-            raise ValueError("expected a cron expression of five fields such as 30 5 * * *, or null")
+            raise UnexpectedValueError("a cron expression of five fields such as 30 5 * * *, or null")
         return value

@@ -6,6 +6,7 @@ from typing import Annotated, Self
 from pydantic import Field, field_validator, model_validator
 
 from include.spec_fields import Count, Part, is_cron
+from include.unexpected_value import UnexpectedValueError
 
 
 class StateLimits(Part):
@@ -17,9 +18,8 @@ class StateLimits(Part):
     @model_validator(mode="after")
     def _warns_first(self) -> Self:
         if self.warn_bytes > self.critical_bytes:
-            raise ValueError(
-                f"expected warn_bytes to be at most critical_bytes, found {self.warn_bytes}"
-                f" and {self.critical_bytes}"
+            raise UnexpectedValueError(
+                f"warn_bytes to be at most critical_bytes, found {self.warn_bytes} and {self.critical_bytes}"
             )
         return self
 
@@ -40,7 +40,7 @@ class State(Part):
     @classmethod
     def _absolute(cls, value: str | None) -> str | None:
         if value is not None and not Path(value).is_absolute():
-            raise ValueError("expected an absolute path on the driver's machine, or null")
+            raise UnexpectedValueError("an absolute path on the driver's machine, or null")
         return value
 
 
@@ -59,5 +59,5 @@ class Savepoints(Part):
     @classmethod
     def _cron(cls, value: str) -> str:
         if not is_cron(value):
-            raise ValueError("expected a cron expression of five fields such as 0 4 * * *")
+            raise UnexpectedValueError("a cron expression of five fields such as 0 4 * * *")
         return value

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, ValidationError
 from include import durations
 from include.spec_fields import Count, Duration, Part, Span
 from include.spec_problems import Problem, YamlDocument, problems_of, read_yaml
+from include.unexpected_value import UnexpectedValueError
 
 # A file that is written is in no commit yet, and looks like one that nobody needs.
 _SHORTEST = timedelta(hours=1)
@@ -26,8 +27,8 @@ class PolicyError(ValueError):
 
 def _an_hour(value: timedelta) -> timedelta:
     if value < _SHORTEST:
-        raise ValueError(
-            "expected at least 1h: what is being written or read now must not look like a leftover"
+        raise UnexpectedValueError(
+            "at least 1h: what is being written or read now must not look like a leftover"
         )
     return value
 

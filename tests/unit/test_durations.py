@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from include.durations import format_duration, parse_duration
+from include.unexpected_value import UnexpectedValueError
 
 
 @pytest.mark.parametrize(
@@ -27,3 +28,10 @@ def test_durations_are_read_and_written(text: str, duration: timedelta) -> None:
 def test_what_is_no_duration_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="expected a duration such as"):
         parse_duration(text)
+
+
+def test_what_was_expected_is_a_field_of_the_error() -> None:
+    with pytest.raises(UnexpectedValueError) as refused:
+        parse_duration("5 m")
+    assert str(refused.value) == f"expected {refused.value.expected}"
+    assert refused.value.expected.startswith("a duration such as")

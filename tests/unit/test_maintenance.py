@@ -25,6 +25,7 @@ from spark_jobs.runtime.tables import BATCH_COUNTS
 from spark_jobs.state.manifest import TableAt
 from spark_jobs.state.outputs import tables_at, why_not_back
 from spark_jobs.state.tables_back import take_back
+from stateward.contract.table_names import TABLE_MAINTENANCE
 
 # Nothing is kept for its age, so that tests need not wait for any.
 AT_ONCE = Policy.model_construct(history=timedelta(0), small_files=4)
@@ -271,9 +272,9 @@ def test_each_run_leaves_a_row_and_a_line(visits: Visits, tmp_path: Path) -> Non
     now = datetime.now(UTC)
     done = maintained(Task("visits", visits.uri, AT_ONCE), now)
 
-    record.append(f"file://{tmp_path}/{record.NAME}", done, "maintenance/run 1")
+    record.append(f"file://{tmp_path}/{TABLE_MAINTENANCE}", done, "maintenance/run 1")
 
-    [row] = DeltaTable(f"file://{tmp_path}/{record.NAME}").to_pyarrow_table().to_pylist()
+    [row] = DeltaTable(f"file://{tmp_path}/{TABLE_MAINTENANCE}").to_pyarrow_table().to_pylist()
     assert (row["table"], row["run_id"], row["at"]) == ("visits", "maintenance/run 1", now)
     assert (row["files_before"], row["files_after"], row["small_files_after"]) == (6, 1, 1)
     assert "compaction: 6 files into 1" in row["steps"]
