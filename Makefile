@@ -26,23 +26,24 @@ check: setup ## Lint, types, and the fast tests (under a minute)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n 2 --hypothesis-profile quick tests/unit tests/processors
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -n 2 --hypothesis-profile quick tests/unit tests/streams tests/processors
 
 .PHONY: test
 test: setup ## Run every test, fastest tier first, with real Kafka, Spark and Airflow
-	$(BIN)/python -m pytest -n 2 --durations=10 tests/unit tests/processors
+	$(BIN)/python -m pytest -n 2 --durations=10 tests/unit tests/streams tests/processors
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=30 tests/spark
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=15 tests/airflow
 	$(BIN)/python -m pytest --durations=15 tests/e2e
 
 .PHONY: examples
 examples: setup ## Ten inputs at random for each stream on real Spark, cut and interrupted at random; EXAMPLES=3 for less
-	SPARK_EXAMPLES=$(or $(EXAMPLES),10) $(BIN)/python -m pytest -q --timeout 7200 tests/spark/test_any_cut.py
+	SPARK_EXAMPLES=$(or $(EXAMPLES),10) $(BIN)/python -m pytest -q --timeout 7200 tests/spark/streams/test_any_cut.py
 
 .PHONY: matrix
 matrix: setup ## Move every kind of state up and down, however Spark keeps it, and kill a move at each step
-	FULL=1 STATE_MATRIX=1 $(BIN)/python -m pytest -q -n 2 tests/spark/test_state_matrix.py tests/spark/test_state_repartition_dies.py \
-		tests/spark/test_state_migrate_dies.py
+	FULL=1 STATE_MATRIX=1 $(BIN)/python -m pytest -q -n 2 tests/spark/state/partitions/test_matrix.py tests/spark/state/partitions/test_repartition_dies.py \
+		tests/spark/state/migration/test_migrate_dies.py
 
 .PHONY: full
 full: setup ## Run the Spark and the end-to-end tests with all of their cases, also those that `make test` leaves out
@@ -58,20 +59,20 @@ compose: setup ## Build and run docker-compose.yaml on the Docker engine that is
 
 .PHONY: soak
 soak: setup ## Watch sockets, descriptors and memory under steady batches for SOAK_MINUTES (15)
-	$(BIN)/python -m pytest -s --timeout 7200 tests/soak
+	$(BIN)/python -m pytest -s --timeout 7200 proof/soak
 
 .PHONY: truth
 truth: setup ## Prove every stream on generated traffic, killed over and over; TRUTH="--seeds 1 --kills 3" for less
-	$(BIN)/python -m tests.soak.truth $(TRUTH)
+	$(BIN)/python -m proof.kills $(TRUTH)
 
 .PHONY: chaos
 chaos: setup ## Kill one thing after another under the whole platform for MINUTES (120), by SEED (1); then compare every row
-	$(BIN)/python -m tests.soak.chaos --minutes $(or $(MINUTES),120) --seed $(or $(SEED),1) $(CHAOS)
+	$(BIN)/python -m proof.chaos --minutes $(or $(MINUTES),120) --seed $(or $(SEED),1) $(CHAOS)
 
 .PHONY: bench
 bench: setup ## Measure against Flink, Bytewax and Quix; BENCH="--events 200000 --runs 1" for a quick look
-	$(BIN)/python -m tests.bench.run $(BENCH)
-	$(BIN)/python -m tests.bench.report
+	$(BIN)/python -m benchmarks.run $(BENCH)
+	$(BIN)/python -m benchmarks.report
 
 .PHONY: demo
 demo: setup ## Run 10,000 real events through everything; KEEP=1 leaves it running
@@ -102,11 +103,11 @@ clean: ## Stop everything, then remove the environment, the JARs and all state i
 	fi
 	rm -rf $(VENV) jars var *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-$(STAMPS)/machine: include/platform/java.py
+$(STAMPS)/machine: stateward/platform/jars/java.py
 	@command -v $(PYTHON) >/dev/null || { echo "setup: $(PYTHON) was not found. Install Python 3.11" \
 	  "(Debian 12: apt-get install python3.11 python3.11-venv), or name it: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; v == (3, 11) or sys.exit(f"setup: Python 3.11 is needed, found {v[0]}.{v[1]}")'
-	@$(PYTHON) -m include.platform.java
+	@$(PYTHON) -m stateward.platform.jars.java
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "setup: $(PYTHON) lacks venv;" \
 	  "install it (Debian: apt-get install python3.11-venv)" >&2; exit 1; }
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, CronTriggerTimetable, Param
 
-from include.operators.maintain_table import (
+from stateward.airflow.operators.maintain_table import (
     ListTablesOperator,
     MaintainTableOperator,
     ReportTablesOperator,

@@ -7,12 +7,12 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, AssetWatcher, CronTriggerTimetable, Param
 
-from include.layout import Layout
-from include.operators.validate_table import ValidateTableOperator
-from include.settings import Settings
-from include.spec import SHARED, Quality, StreamSpec, load_specs
-from include.triggers.table_update import TableUpdateTrigger
+from stateward.airflow.operators.validate_table import ValidateTableOperator
+from stateward.airflow.triggers.table_update import TableUpdateTrigger
 from stateward.contract.table_names import QUALITY_VALIDATIONS, SHARED_TABLES
+from stateward.project.layout import Layout
+from stateward.project.settings import Settings
+from stateward.project.spec import SHARED, Quality, StreamSpec, load_specs
 
 
 def params(tables: list[str]) -> dict[str, Param]:

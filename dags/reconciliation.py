@@ -7,11 +7,11 @@ from datetime import timedelta
 from airflow.providers.standard.operators.python import ShortCircuitOperator
 from airflow.sdk import DAG, CronTriggerTimetable, Param
 
-from include.backfill.request import why_not_replayable
-from include.operators.deployed import was_deployed
-from include.operators.reconcile_stream import ReconcileStreamOperator
-from include.settings import Settings
-from include.spec import StreamSpec, load_specs
+from stateward.airflow.operators.deployment_guard import was_deployed
+from stateward.airflow.operators.reconcile_stream import ReconcileStreamOperator
+from stateward.control.jobs.backfill_request import why_not_replayable
+from stateward.project.settings import Settings
+from stateward.project.spec import StreamSpec, load_specs
 
 _DOC = """### Reconciliation of {stream}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from airflow.providers.standard.operators.python import ShortCircuitOperator
 from airflow.sdk import DAG, CronTriggerTimetable
 
-from include.operators.deployed import was_deployed
-from include.operators.operation_tasks import operation_tasks
-from include.operators.state_operation import StateOperationOperator
-from include.settings import Settings
-from include.spec import Savepoints, StreamSpec, load_specs
+from stateward.airflow.dags.operation_tasks import operation_tasks
+from stateward.airflow.operators.deployment_guard import was_deployed
+from stateward.airflow.operators.state_operation import StateOperationOperator
+from stateward.project.settings import Settings
+from stateward.project.spec import Savepoints, StreamSpec, load_specs
 
 _DOC = """### Savepoints of {stream}
 

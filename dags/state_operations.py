@@ -10,12 +10,12 @@ from typing import Any
 
 from airflow.sdk import DAG, Param
 
-from include.operators.asked import field_parameter
-from include.operators.operation_tasks import operation_tasks
-from include.operators.state_operation import InspectStateOperator
-from include.settings import Settings
-from include.spec import load_specs
-from include.state.verbs import CHANGING_DAG, LOOKING_DAG, VERBS, Field, Verb
+from stateward.airflow.dags.operation_tasks import operation_tasks
+from stateward.airflow.operators.operation_params import field_parameter
+from stateward.airflow.operators.state_operation import InspectStateOperator
+from stateward.control.jobs.verbs import CHANGING_DAG, LOOKING_DAG, VERBS, Field, Verb
+from stateward.project.settings import Settings
+from stateward.project.spec import load_specs
 
 _TYPES = {"text": "string", "number": "integer", "flag": "boolean", "stream": "string"}
 

@@ -2,8 +2,8 @@
 
 from airflow.sdk import DAG
 
-from include.settings import Settings
-from include.stream_dags import stream_dags
+from stateward.airflow.dags.streams import stream_dags
+from stateward.project.settings import Settings
 
 DAGS: dict[str, DAG] = stream_dags(Settings().streams)
 globals().update(DAGS)

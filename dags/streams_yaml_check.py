@@ -3,8 +3,8 @@
 An import error hides every DAG of its file, so the complaint has a file of its own.
 """
 
-from include.settings import Settings
-from include.spec import SpecError, load_specs
+from stateward.project.settings import Settings
+from stateward.project.spec import SpecError, load_specs
 
 _, problems = load_specs(Settings().streams)
 if problems:

@@ -1,1 +1,1 @@
-"""The control plane: specs, supervision and the embedded platform. Imports no pyspark."""
+"""Streams, suites, notifiers and maintenance as YAML; the packages here keep class paths of 0.1."""

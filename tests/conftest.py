@@ -7,7 +7,7 @@ import sys
 
 from hypothesis import settings
 
-pytest_plugins = ["tests.kafka_broker"]
+pytest_plugins = ["tests.support.kafka.broker"]
 
 # SIGTERM ends the tests as Ctrl-C does: fixtures still stop the servers they have started.
 signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -1,1 +1,1 @@
-"""Who is told of a stream's incidents: Airflow's notifiers, as a YAML file lists them."""
+"""Class paths of 0.1, by which a `notifiers.yaml` names the notifiers."""

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.action_counts.logic import CountLogic
 from spark_jobs.action_counts.model import STATE_SCHEMA_VERSION, ActionEvent, Count, CurrentCount
-from spark_jobs.runtime.stream_job import Output, StreamJob
-from spark_jobs.runtime.tables import Column, Table
-from spark_jobs.runtime.validation import EVENT_TIME, Field
+from stateward.runtime.api.record_fields import EVENT_TIME, Field
+from stateward.runtime.api.stream_job import Output, StreamJob
+from stateward.runtime.api.tables import Column, Table
 
 if TYPE_CHECKING:
-    from spark_jobs.runtime.config import Config
+    from stateward.runtime.api.config import Config
 
 USER = Field("user_id", "text")
 

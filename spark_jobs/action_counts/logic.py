@@ -10,12 +10,12 @@ does not know that, so by event time it is as exact as any other stream. Idle is
 from dataclasses import dataclass
 
 from spark_jobs.action_counts.model import TIMEOUT, ActionEvent, Count, CurrentCount
-from spark_jobs.runtime.keyed import Rows
+from stateward.runtime.api.key_logic import Rows
 
 
 @dataclass(frozen=True)
 class CountLogic:
-    """`spark_jobs.runtime.keyed.KeyLogic` of the stream.
+    """`stateward.runtime.api.key_logic.KeyLogic` of the stream.
 
     Attributes:
         idle_ms: How long a user may do nothing (ms).

@@ -36,12 +36,12 @@ from spark_jobs.device_lifecycle.transitions import (
     OTHER,
     transition,
 )
-from spark_jobs.runtime.keyed import Rows, row_id
+from stateward.runtime.api.key_logic import Rows, row_id
 
 
 @dataclass(frozen=True)
 class DeviceMachine:
-    """`spark_jobs.runtime.keyed.KeyLogic` of the stream; durations in milliseconds, longer than zero.
+    """`stateward.runtime.api.key_logic.KeyLogic` of the stream; durations in milliseconds, longer than zero.
 
     Attributes:
         offline_after_ms: Without a reading for so long, a device is offline.

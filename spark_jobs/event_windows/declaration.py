@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.event_windows.logic import all_rows
 from spark_jobs.event_windows.model import SlidingWindow, TumblingWindow, UserEvent
 from spark_jobs.event_windows.plan import plan
-from spark_jobs.runtime.event_rows import NUMBER, to_decimal
-from spark_jobs.runtime.native_job import NativeJob
-from spark_jobs.runtime.stream_job import Output
-from spark_jobs.runtime.tables import Column, Table
-from spark_jobs.runtime.validation import EVENT_TIME, Field
+from stateward.runtime.api.native_job import NativeJob
+from stateward.runtime.api.record_fields import EVENT_TIME, Field
+from stateward.runtime.api.stream_job import Output
+from stateward.runtime.api.tables import Column, Table
+from stateward.runtime.ingest.event_rows import NUMBER, to_decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_jobs.runtime.config import Config
+    from stateward.runtime.api.config import Config
 
 USER = Field("user_id", "text")
 MAX_VALUE = 1e12

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from decimal import Context, Decimal
 
 from spark_jobs.event_windows.model import SlidingWindow, TumblingWindow, UserEvent
-from spark_jobs.runtime.admission import order
-from spark_jobs.runtime.keyed import row_id
+from stateward.runtime.api.key_logic import row_id
+from stateward.runtime.keyed.admission import order
 
 # Sums of 38 digits, as the table has them.
 _EXACT = Context(prec=38)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from spark_jobs.runtime.event_rows import NUMBER
-from spark_jobs.runtime.native_query import row_id
+from stateward.runtime.ingest.event_rows import NUMBER
+from stateward.runtime.query.native_query import row_id
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from spark_jobs.runtime.config import Config
+    from stateward.runtime.api.config import Config
 
 
 def plan(events: DataFrame, config: Config) -> dict[str, DataFrame]:

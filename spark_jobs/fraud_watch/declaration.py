@@ -13,12 +13,12 @@ from spark_jobs.fraud_watch.model import (
     FraudSummary,
     PaymentEvent,
 )
-from spark_jobs.runtime.stream_job import Output, StreamJob
-from spark_jobs.runtime.tables import Column, Table
-from spark_jobs.runtime.validation import EVENT_TIME, Field
+from stateward.runtime.api.record_fields import EVENT_TIME, Field
+from stateward.runtime.api.stream_job import Output, StreamJob
+from stateward.runtime.api.tables import Column, Table
 
 if TYPE_CHECKING:
-    from spark_jobs.runtime.config import Config
+    from stateward.runtime.api.config import Config
 
 ACCOUNT = Field("account_id", "text")
 MAX_AMOUNT = 1e12

@@ -39,12 +39,12 @@ from spark_jobs.fraud_watch.transitions import (
     Transition,
     transition,
 )
-from spark_jobs.runtime.keyed import NO_ROWS, Rows, row_id
+from stateward.runtime.api.key_logic import NO_ROWS, Rows, row_id
 
 
 @dataclass(frozen=True)
 class FraudMachine:
-    """`spark_jobs.runtime.keyed.KeyLogic` of the stream; durations in milliseconds.
+    """`stateward.runtime.api.key_logic.KeyLogic` of the stream; durations in milliseconds.
 
     Attributes:
         velocity_count: So many transactions within the window are a breach.

@@ -28,14 +28,14 @@ from spark_jobs.intrusion_patterns.model import (
     SecurityEvent,
     Step,
 )
-from spark_jobs.runtime.keyed import NO_ROWS, Rows, row_id
+from stateward.runtime.api.key_logic import NO_ROWS, Rows, row_id
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class IntrusionLogic:
-    """`spark_jobs.runtime.keyed.KeyLogic` of the stream.
+    """`stateward.runtime.api.key_logic.KeyLogic` of the stream.
 
     Attributes:
         patterns: What is looked for, each on its own.

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.payment_auth_join.logic import all_rows
 from spark_jobs.payment_auth_join.model import PaymentAuthentication, PaymentEvent
 from spark_jobs.payment_auth_join.plan import plan
-from spark_jobs.runtime.event_rows import NUMBER, to_decimal
-from spark_jobs.runtime.native_job import NativeJob
-from spark_jobs.runtime.stream_job import Output
-from spark_jobs.runtime.tables import Column, Table
-from spark_jobs.runtime.validation import EVENT_TIME, Field
+from stateward.runtime.api.native_job import NativeJob
+from stateward.runtime.api.record_fields import EVENT_TIME, Field
+from stateward.runtime.api.stream_job import Output
+from stateward.runtime.api.tables import Column, Table
+from stateward.runtime.ingest.event_rows import NUMBER, to_decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_jobs.runtime.config import Config
+    from stateward.runtime.api.config import Config
 
 ACCOUNT = Field("account_id", "text")
 MAX_AMOUNT = 1e12

@@ -14,8 +14,8 @@ from spark_jobs.payment_auth_join.model import (
     PaymentAuthentication,
     PaymentEvent,
 )
-from spark_jobs.runtime.admission import order
-from spark_jobs.runtime.keyed import row_id
+from stateward.runtime.api.key_logic import row_id
+from stateward.runtime.keyed.admission import order
 
 
 def all_rows(events: Iterable[PaymentEvent], *, before_ms: int, after_ms: int) -> list[PaymentAuthentication]:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from spark_jobs.payment_auth_join.model import AUTHENTICATED, TRANSACTION
-from spark_jobs.runtime.native_query import event_instant, row_id
+from stateward.runtime.query.native_query import event_instant, row_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_jobs.runtime.config import Config
+    from stateward.runtime.api.config import Config
 
 
 def plan(events: DataFrame, config: Config) -> dict[str, DataFrame]:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.raw_events.headers import headers_of
 from spark_jobs.raw_events.model import RawRecord
-from spark_jobs.runtime.landing_job import LandingJob
-from spark_jobs.runtime.rows import FIRST_MS, LAST_MS
-from spark_jobs.runtime.stream_job import Output
-from spark_jobs.runtime.tables import Column, Table
 from stateward.contract import table_names
+from stateward.runtime.api.landing_job import LandingJob
+from stateward.runtime.api.stream_job import Output
+from stateward.runtime.api.tables import Column, Table
+from stateward.runtime.sink.output_rows import FIRST_MS, LAST_MS
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

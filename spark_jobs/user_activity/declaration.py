@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.runtime.stream_job import Output, StreamJob
-from spark_jobs.runtime.tables import Column, Table
-from spark_jobs.runtime.validation import EVENT_TIME, Field
 from spark_jobs.user_activity.logic import ActivityLogic
 from spark_jobs.user_activity.model import (
     STATE_SCHEMA_VERSION,
@@ -15,9 +12,12 @@ from spark_jobs.user_activity.model import (
     ActivitySession,
     ActivityState,
 )
+from stateward.runtime.api.record_fields import EVENT_TIME, Field
+from stateward.runtime.api.stream_job import Output, StreamJob
+from stateward.runtime.api.tables import Column, Table
 
 if TYPE_CHECKING:
-    from spark_jobs.runtime.config import Config
+    from stateward.runtime.api.config import Config
 
 USER = Field("user_id", "text")
 

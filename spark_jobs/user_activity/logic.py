@@ -16,7 +16,6 @@ that ends when the open one began.
 
 from dataclasses import dataclass
 
-from spark_jobs.runtime.keyed import NO_ROWS, Rows, row_id
 from spark_jobs.user_activity.model import (
     CLOSED_LOGOUT,
     CLOSED_RELOGIN,
@@ -31,11 +30,12 @@ from spark_jobs.user_activity.model import (
     ActivitySession,
     ActivityState,
 )
+from stateward.runtime.api.key_logic import NO_ROWS, Rows, row_id
 
 
 @dataclass(frozen=True)
 class ActivityLogic:
-    """`spark_jobs.runtime.keyed.KeyLogic` of the stream; durations in milliseconds.
+    """`stateward.runtime.api.key_logic.KeyLogic` of the stream; durations in milliseconds.
 
     Attributes:
         session_timeout_ms: A session without a logout ends so long after its login.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.runtime.stream_job import Output, StreamJob
-from spark_jobs.runtime.tables import Column, Table
-from spark_jobs.runtime.validation import EVENT_TIME, Field
 from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import STATE_SCHEMA_VERSION, ClosedSession, OpenSession, SessionEvent
+from stateward.runtime.api.record_fields import EVENT_TIME, Field
+from stateward.runtime.api.stream_job import Output, StreamJob
+from stateward.runtime.api.tables import Column, Table
 
 if TYPE_CHECKING:
-    from spark_jobs.runtime.config import Config
+    from stateward.runtime.api.config import Config
 
 USER = Field("user_id", "text")
 

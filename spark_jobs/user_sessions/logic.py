@@ -13,13 +13,13 @@ gap of its session from then on; the next session starts with the default again.
 
 from dataclasses import dataclass
 
-from spark_jobs.runtime.keyed import NO_ROWS, Rows, row_id
 from spark_jobs.user_sessions.model import ENDED, TIMEOUT, ClosedSession, OpenSession, SessionEvent
+from stateward.runtime.api.key_logic import NO_ROWS, Rows, row_id
 
 
 @dataclass(frozen=True)
 class SessionLogic:
-    """`spark_jobs.runtime.keyed.KeyLogic` of the stream.
+    """`stateward.runtime.api.key_logic.KeyLogic` of the stream.
 
     Attributes:
         gap_ms: The stream's gap.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from spark_jobs.runtime.keyed_state import keyed_state
+from stateward.runtime.keyed.newest_states import keyed_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

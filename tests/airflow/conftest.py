@@ -26,7 +26,7 @@ os.environ.update(
     AIRFLOW__CORE__DAGS_FOLDER=str(ROOT / "dags"),
     AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{_HOME.name}/airflow.db",
     # Runs in several processes share the file; a locked one is waited for.
-    AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS="include.platform.airflow.SQLITE_CONNECT_ARGS",
+    AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS="stateward.platform.parts.airflow.SQLITE_CONNECT_ARGS",
     AIRFLOW__LOGGING__BASE_LOG_FOLDER=f"{_HOME.name}/logs",
     AIRFLOW__USAGE_DATA_COLLECTION__ENABLED="False",
 )
@@ -137,14 +137,16 @@ def write_quick_spec(folder: Path) -> None:
 @pytest.fixture
 def house(tmp_path: Path, metadata_database: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     """An installation in a temporary folder. Everything it has started is ended afterwards."""
-    from include.control import processes
+    from stateward.control.launchers import processes
 
     home, binaries, jars = tmp_path / "home", tmp_path / "bin", tmp_path / "jars" / "spark"
     for folder in (home, binaries, jars):
         folder.mkdir(parents=True)
     (jars / "any.jar").touch()
     submit = binaries / "spark3-submit"
-    submit.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{ROOT}/tests/stand_in_driver.py" "$@"\n')
+    submit.write_text(
+        f'#!/bin/sh\nexec "{sys.executable}" "{ROOT}/tests/support/control/stand_in_driver.py" "$@"\n'
+    )
     submit.chmod(0o755)
     write_quick_spec(tmp_path / "streams")
     connection = {"conn_type": "spark", "host": "local[2]", "extra": {"spark-binary": "spark3-submit"}}

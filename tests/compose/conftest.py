@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from include.platform.ports import free_ports
+from stateward.platform.parts.ports import free_ports
 from tests.compose.project import Project, copied_to
 
 STREAM_YAML = "include/streams/user_sessions.yaml"

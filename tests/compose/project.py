@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from include.demo.airflow_api import AirflowApi
-from include.settings import CHECKOUT
-from tests.waiting import PATIENCE_S, wait_until
+from proof.demo.airflow_api import AirflowApi
+from stateward.project.settings import CHECKOUT
+from tests.support.waiting import PATIENCE_S, wait_until
 
 BUILD_ARGUMENTS = "COMPOSE_BUILD_ARGUMENTS"
 """Variable with what a build needs on this machine, such as `HTTPS_PROXY=... PIP_INDEX_URL=...`."""
@@ -27,9 +27,9 @@ print(json.dumps(DeltaTable(uri).to_pyarrow_table(columns=columns).to_pylist() i
 """
 _HOLDINGS = """
 import json
-from include.control.lease_history import read_holdings
-from include.layout import Layout
-from include.settings import Settings
+from stateward.control.launchers.lease_history import read_holdings
+from stateward.project.layout import Layout
+from stateward.project.settings import Settings
 print(json.dumps([(one.epoch, one.end) for one in read_holdings(Layout.of(Settings()), "{stream}")]))
 """
 

@@ -12,17 +12,24 @@ from pathlib import Path
 
 import pytest
 
-from include.platform.kafka import Broker
-from include.platform.ports import free_ports
-from include.platform.topics import partition_count
-from include.settings import CHECKOUT
+from stateward.platform.parts.kafka import Broker
+from stateward.platform.parts.ports import free_ports
+from stateward.platform.topics import partition_count
+from stateward.project.settings import CHECKOUT
 from tests.compose.conftest import STREAM_YAML
 from tests.compose.project import Project
-from tests.e2e.event_files import KNOWN_EVENTS, KNOWN_SESSIONS, as_line, shifted, web_events, write_lines
-from tests.e2e.installation import STATEWARD
 from tests.e2e.test_traffic import records_in
-from tests.kafka_broker import RunningBroker
-from tests.waiting import wait_until
+from tests.support.control.installation import STATEWARD
+from tests.support.kafka.broker import RunningBroker
+from tests.support.streams.event_files import (
+    KNOWN_EVENTS,
+    KNOWN_SESSIONS,
+    as_line,
+    shifted,
+    web_events,
+    write_lines,
+)
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.compose
 

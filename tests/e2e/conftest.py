@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from include.settings import CHECKOUT
-from tests.e2e.installation import Installation
+from stateward.project.settings import CHECKOUT
+from tests.support.control.installation import Installation
 
 
 @pytest.fixture(scope="session")

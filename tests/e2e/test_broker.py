@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from include.platform.topics import BrokerUnreachableError, TopicMissingError, ensure_topic, partition_count
-from tests.kafka_broker import RunningBroker
+from stateward.platform.topics import BrokerUnreachableError, TopicMissingError, ensure_topic, partition_count
+from tests.support.kafka.broker import RunningBroker
 
 pytestmark = pytest.mark.e2e
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from include.platform.topics import TopicForbiddenError, TopicMissingError, ensure_topic, partition_count
-from include.replay.pacing import Pacer
-from include.replay.send import Sender
-from spark_jobs.runtime.kafka_client import VARIABLE
-from spark_jobs.runtime.kafka_reader import ReadError, read
-from spark_jobs.runtime.offsets import Range
-from tests.kafka_broker import RunningBroker
-from tests.secured_broker import ADMIN, AuthorizingBroker
+from stateward.platform.topics import TopicForbiddenError, TopicMissingError, ensure_topic, partition_count
+from stateward.replay.pacing import Pacer
+from stateward.replay.send import Sender
+from stateward.runtime.kafka.client import VARIABLE
+from stateward.runtime.kafka.offsets import Range
+from stateward.runtime.kafka.reader import ReadError, read
+from tests.support.kafka.broker import RunningBroker
+from tests.support.kafka.secured_broker import ADMIN, AuthorizingBroker
 
 pytestmark = pytest.mark.e2e
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.chaos.faults import FAULTS
-from tests.soak.chaos.report import verdict_line
-from tests.soak.chaos.run import Options, run_chaos
+from proof.chaos.faults import FAULTS
+from proof.chaos.report import verdict_line
+from proof.chaos.run import Options, run_chaos
 
 pytestmark = pytest.mark.e2e
 

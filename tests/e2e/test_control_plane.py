@@ -10,20 +10,20 @@ from pathlib import Path
 import psutil
 import pytest
 
-from include.control import processes
-from include.control.act import Controller, log_tail
-from include.control.decide import Done, Healthy
-from include.control.launch import SparkLauncher
-from include.control.lease import Lease, read_lease
-from include.control.observe import read_control, read_status
-from include.control.settle import REACHED, settle
-from include.control.status import Status
-from include.settings import Settings
-from include.spec import load_spec
 from stateward.contract.process_identity import started_at
-from tests.kafka_broker import RunningBroker
-from tests.waiting import PATIENCE_S, wait_until
-from tests.wishing import wish
+from stateward.control.launchers import processes
+from stateward.control.launchers.launch import SparkLauncher
+from stateward.control.launchers.lease import Lease, read_lease
+from stateward.control.reconcile.decide import Done, Healthy
+from stateward.control.reconcile.executor import Controller, log_tail
+from stateward.control.reconcile.observe import read_control, read_status
+from stateward.control.reconcile.reconcile_loop import REACHED, settle
+from stateward.control.reconcile.status import Status
+from stateward.project.settings import Settings
+from stateward.project.spec import load_spec
+from tests.support.control.requests import wish
+from tests.support.kafka.broker import RunningBroker
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark]
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from tests.e2e.browsing import CHROMIUM, keep, logged_in
-from tests.e2e.installation import Installation
-from tests.e2e.live_stream import LiveStream
-from tests.waiting import PATIENCE_S, wait_until
+from tests.support.control.installation import Installation
+from tests.support.control.live_stream import LiveStream
+from tests.support.pages.browser import CHROMIUM, keep, logged_in
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.e2e
 

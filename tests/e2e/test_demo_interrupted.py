@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from include.platform.processes import find_owned
-from tests.e2e.installation import STATEWARD
-from tests.waiting import PATIENCE_S, wait_until
+from stateward.platform.processes import find_owned
+from tests.support.control.installation import STATEWARD
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.e2e
 

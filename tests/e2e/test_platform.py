@@ -17,13 +17,13 @@ from typing import Any
 import psutil
 import pytest
 
-from include.platform.secrets import passwords_file
-from include.platform.supervisor import socket_path
-from include.platform.topics import ensure_topic, partition_count
 from stateward.contract.environment import ENV_DRIVER_STREAM, ENV_HOME, ENV_MANAGED, ENV_PART
-from tests.e2e.buttons import press
-from tests.e2e.installation import STATEWARD, Installation
-from tests.waiting import PATIENCE_S, wait_until
+from stateward.platform.parts.supervisord import socket_path
+from stateward.platform.secrets import passwords_file
+from stateward.platform.topics import ensure_topic, partition_count
+from tests.support.control.installation import STATEWARD, Installation
+from tests.support.pages.buttons import press
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.e2e
 

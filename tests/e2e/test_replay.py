@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from include.replay.records import TICK_KEY
-from tests.e2e.installation import STATEWARD
-from tests.kafka_broker import RunningBroker
+from stateward.replay.records import TICK_KEY
+from tests.support.control.installation import STATEWARD
+from tests.support.kafka.broker import RunningBroker
 
 pytestmark = pytest.mark.e2e
 

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from include.settings import CHECKOUT
-from include.state.verbs import VERBS
-from tests.e2e.browsing import CHROMIUM, keep, logged_in
-from tests.e2e.event_files import as_line, shifted, web_events, write_lines
-from tests.e2e.installation import Installation
-from tests.e2e.live_stream import LiveStream
-from tests.waiting import PATIENCE_S, wait_until
+from stateward.control.jobs.verbs import VERBS
+from stateward.project.settings import CHECKOUT
+from tests.support.control.installation import Installation
+from tests.support.control.live_stream import LiveStream
+from tests.support.pages.browser import CHROMIUM, keep, logged_in
+from tests.support.streams.event_files import as_line, shifted, web_events, write_lines
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from include.control.observe import read_supervisor
-from include.demo.airflow_api import AirflowApi
-from tests.e2e.buttons import press
-from tests.e2e.installation import Installation
-from tests.e2e.live_stream import LiveStream
-from tests.full import only_full
-from tests.waiting import PATIENCE_S, wait_until
+from proof.demo.airflow_api import AirflowApi
+from stateward.control.reconcile.observe import read_supervisor
+from tests.support.control.installation import Installation
+from tests.support.control.live_stream import LiveStream
+from tests.support.full import only_full
+from tests.support.pages.buttons import press
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.e2e, only_full]
 

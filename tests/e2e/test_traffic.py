@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from include.replay.records import TICK_KEY
-from include.traffic.generate import Plan, Traffic
-from include.traffic.profiles import PROFILES
-from include.traffic.records import values_of
+from proof.traffic.generate import Plan, Traffic
+from proof.traffic.profiles import PROFILES
+from proof.traffic.records import values_of
 from stateward.contract.storage import write_json
-from tests.e2e.installation import STATEWARD
+from stateward.replay.records import TICK_KEY
 from tests.e2e.test_replay import read_all
-from tests.kafka_broker import RunningBroker
-from tests.waiting import PATIENCE_S, wait_until
+from tests.support.control.installation import STATEWARD
+from tests.support.kafka.broker import RunningBroker
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -72,7 +72,7 @@ def test_late_events_without_a_stream_are_refused_before_anything_is_sent(
 
 
 def test_both_phases_arrive_with_the_ticks_between_them(broker: RunningBroker, tmp_path: Path) -> None:
-    # Stands for the driver, whose rows are tests/spark/test_traffic.py's: what counts here is the watermark.
+    # Stands for the driver, whose rows tests/spark/proof/test_traffic.py checks: here the watermark counts.
     status = tmp_path / "data" / "status" / "fraud_watch.json"
     write_json(str(status), {"state": "running", "watermark": None})
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from spark_jobs.runtime.keyed import fold_all
 from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import SessionEvent
-from tests.e2e.event_files import Event, as_line, shifted, web_events, write_lines
-from tests.e2e.installation import Installation
-from tests.e2e.live_stream import LiveStream
-from tests.waiting import wait_until
+from stateward.runtime.api.key_logic import fold_all
+from tests.support.control.installation import Installation
+from tests.support.control.live_stream import LiveStream
+from tests.support.streams.event_files import Event, as_line, shifted, web_events, write_lines
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 

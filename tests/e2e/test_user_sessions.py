@@ -16,10 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.runtime.keyed import fold_all
 from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import SessionEvent
-from tests.e2e.event_files import (
+from stateward.runtime.api.key_logic import fold_all
+from tests.support.control.installation import Installation
+from tests.support.control.live_stream import LiveStream
+from tests.support.full import only_full
+from tests.support.streams.event_files import (
     KNOWN_EVENTS,
     KNOWN_SESSIONS,
     Event,
@@ -29,10 +32,7 @@ from tests.e2e.event_files import (
     web_events,
     write_lines,
 )
-from tests.e2e.installation import Installation
-from tests.e2e.live_stream import LiveStream
-from tests.full import only_full
-from tests.waiting import PATIENCE_S, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.e2e
 

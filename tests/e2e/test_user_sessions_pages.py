@@ -11,10 +11,10 @@ from urllib.parse import quote, urljoin
 
 import pytest
 
-from tests.e2e.browsing import CHROMIUM, keep, logged_in
-from tests.e2e.installation import Installation
-from tests.e2e.live_stream import LiveStream
-from tests.waiting import PATIENCE_S, wait_until
+from tests.support.control.installation import Installation
+from tests.support.control.live_stream import LiveStream
+from tests.support.pages.browser import CHROMIUM, keep, logged_in
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

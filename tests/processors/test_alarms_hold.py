@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.runtime.admission import Limits
-from spark_jobs.runtime.codec import KeptCodec
-from spark_jobs.runtime.keyed import Kept, advance, fold_all, wake_up
-from tests.processors.cases import CASES, arrivals, out_of_order
+from stateward.runtime.api.key_logic import Kept, advance, fold_all, wake_up
+from stateward.runtime.keyed.admission import Limits
+from stateward.runtime.keyed.codec import KeptCodec
+from tests.support.streams.cases import CASES, arrivals, out_of_order
 
 LATENESS = 100
 KEY = "k"

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.runtime.keyed import fold_all
-from spark_jobs.runtime.rows import decode_rows, encode_rows
-from tests.processors.bucket_bench import LATENESS, BucketBench, close_copies
-from tests.processors.cases import CASES, Arrival, Case, arrivals, out_of_order
+from stateward.runtime.api.key_logic import fold_all
+from stateward.runtime.sink.output_rows import decode_rows, encode_rows
+from tests.support.spark.bucket_bench import LATENESS, BucketBench, close_copies
+from tests.support.streams.cases import CASES, Arrival, Case, arrivals, out_of_order
 
 # Longer than any chain of the timeouts in the cases.
 _LONG = 100_000

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
-from spark_jobs.runtime.lanes import LANE_DATA_TICK, LANE_DEAD, LANE_OTHER, LANE_TICK
-from spark_jobs.runtime.rows import decode_rows
 from spark_jobs.user_sessions.declaration import JOB, SESSIONS
 from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import SessionEvent
-from tests.processors.bucket_bench import BucketBench, close_copies
+from stateward.runtime.ingest.packed_format import LANE_DATA_TICK, LANE_DEAD, LANE_OTHER, LANE_TICK
+from stateward.runtime.sink.output_rows import decode_rows
+from tests.support.spark.bucket_bench import BucketBench, close_copies
 
 GAP = 1000
 

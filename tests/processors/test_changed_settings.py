@@ -11,7 +11,7 @@ import pytest
 from spark_jobs.device_lifecycle.declaration import DEVICE_ALERTS, JOB
 from spark_jobs.device_lifecycle.machine import DeviceMachine
 from spark_jobs.device_lifecycle.model import DeviceReading
-from tests.processors.bucket_bench import BucketBench, close_copies
+from tests.support.spark.bucket_bench import BucketBench, close_copies
 
 LONG, SHORT = DeviceMachine(1000, 5000), DeviceMachine(300, 5000)
 

@@ -11,19 +11,19 @@ from typing import Any, cast
 
 import pytest
 
-from spark_jobs.runtime.alarms import DueTimes
-from spark_jobs.runtime.checkpoint import PlannedBatch
-from spark_jobs.runtime.config import Config, parse_config
-from spark_jobs.runtime.lanes import LANE_TIMES
-from spark_jobs.runtime.pack import PackedLoad, Packer
-from spark_jobs.runtime.plan import Plan
-from spark_jobs.runtime.tick import TickRule, View, next_plan
-from spark_jobs.runtime.validation import Bounds
 from spark_jobs.user_sessions.declaration import JOB
 from spark_jobs.user_sessions.model import SessionEvent
-from tests.processors.bucket_bench import LATENESS
+from stateward.runtime.api.config import Config, parse_config
+from stateward.runtime.api.record_fields import Bounds
+from stateward.runtime.checkpoint.checkpoint import PlannedBatch
+from stateward.runtime.ingest.packed_format import LANE_TIMES
+from stateward.runtime.ingest.record_decoder import PackedLoad, Packer
+from stateward.runtime.kafka.batch_plan import Plan
+from stateward.runtime.watermark.due_times import DueTimes
+from stateward.runtime.watermark.tick import TickRule, View, next_plan
 from tests.processors.test_buckets import GAP, Bench
-from tests.unit.test_driver_documents import CONFIG
+from tests.support.spark.bucket_bench import LATENESS
+from tests.unit.runtime.telemetry.test_documents import CONFIG
 
 NOW = 1_800_000_000_000
 PLACE = 4  # in a packed record, after its key

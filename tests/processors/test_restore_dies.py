@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.runtime.generations import PendingOperationError
-from tests.unit.installed_stream import STREAM, Stage, two_batches_and_one_after_a_savepoint
-from tests.unit.mortal import die
+from stateward.runtime.checkpoint.generations import PendingOperationError
+from tests.support.state.installed_stream import STREAM, Stage, two_batches_and_one_after_a_savepoint
+from tests.support.state.restore_child import die
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.state.copying import checksums_of
-from spark_jobs.state.shelf import stamp
-from spark_jobs.state.verify import verify
-from tests.unit.installed_stream import NOW, Installed, Stage, quiet
+from stateward.state.files.checkpoint_copy import checksums_of
+from stateward.state.savepoints.savepoint_catalog import stamp
+from stateward.state.savepoints.verify import verify
+from tests.support.state.installed_stream import NOW, Installed, Stage, quiet
 
 _MANY = 10_000
 LATER = NOW + timedelta(hours=1)
@@ -32,7 +32,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
 def in_a_process(folder: Path, survives: int) -> tuple[int, str]:
     """How it ended, and what it said."""
     child = subprocess.run(
-        [sys.executable, "-m", "tests.processors.savepoint_child", str(folder), str(survives)],
+        [sys.executable, "-m", "tests.support.state.savepoint_child", str(folder), str(survives)],
         capture_output=True,
         text=True,
         timeout=120,

@@ -1,6 +1,7 @@
 """A release with another schema of states, in the middle of a stream.
 
-Its rows are those of a run that had it always. The stream and its versions are those of `tests/orders.py`.
+Its rows are those of a run that had it always. The stream and its versions are those of
+`tests/support/streams/orders.py`.
 """
 
 from __future__ import annotations
@@ -15,16 +16,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import Row
 
-from spark_jobs.runtime.admission import Limits
-from spark_jobs.runtime.state_log import HEAD_NAME, LOG_NAME, encode_chunk
-from spark_jobs.runtime.state_step import MissingStepError, StateStep
-from spark_jobs.runtime.stream_job import Output, StreamJob
-from spark_jobs.runtime.upgrade import UpgradeError
-from spark_jobs.runtime.validation import EVENT_TIME, Field
-from spark_jobs.state.bucket_writer import BucketWriter
-from spark_jobs.state.key_rule import KeyRule
-from spark_jobs.state.rekeying import Rekeying
-from tests.orders import (
+from stateward.runtime.api.record_fields import EVENT_TIME, Field
+from stateward.runtime.api.state_step import MissingStepError, StateStep
+from stateward.runtime.api.stream_job import Output, StreamJob
+from stateward.runtime.keyed.admission import Limits
+from stateward.runtime.keyed.state_log import HEAD_NAME, LOG_NAME, encode_chunk
+from stateward.runtime.keyed.state_upgrade import UpgradeError
+from stateward.state.migration.bucket_writer import BucketWriter
+from stateward.state.migration.key_evaluator import KeyRule
+from stateward.state.migration.key_migration import Rekeying
+from tests.support.spark.bucket_bench import BUCKET, LATENESS, BucketBench, close_copies
+from tests.support.streams.cases import Arrival, out_of_order
+from tests.support.streams.orders import (
     EVENT_TYPES,
     FIRST,
     NAMED,
@@ -37,8 +40,6 @@ from tests.orders import (
     as_text,
     named,
 )
-from tests.processors.bucket_bench import BUCKET, LATENESS, BucketBench, close_copies
-from tests.processors.cases import Arrival, out_of_order
 
 _LONG = 100_000
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.runtime import session as spark_session
-from tests.spark.launches import JARS
+from stateward.runtime.driver import session as spark_session
+from tests.support.spark.launches import JARS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

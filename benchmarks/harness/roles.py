@@ -1,0 +1,48 @@
+"""What each part of a driver and its broker has used: CPU time and memory by role."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import psutil
+
+BROKER, JVM, DRIVER, WORKERS = "broker", "driver's JVM", "driver's Python", "Python workers"
+ROLES = (BROKER, JVM, DRIVER, WORKERS)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Of all processes in a role.
+
+    Attributes:
+        cpu_s: CPU seconds, user and system, since they started; of those that have ended nothing.
+        rss_bytes: Resident memory; shared pages count in each process.
+    """
+
+    cpu_s: float = 0.0
+    rss_bytes: int = 0
+
+
+def usage(driver_pid: int, broker_pid: int) -> dict[str, Usage]:
+    """What the process tree of a driver and the broker use, by role."""
+    root = psutil.Process(driver_pid)
+    found = {role: Usage() for role in ROLES}
+    for process in (psutil.Process(broker_pid), root, *root.children(recursive=True)):
+        try:
+            with process.oneshot():
+                role = BROKER if process.pid == broker_pid else role_of(process)
+                times, rss = process.cpu_times(), process.memory_info().rss
+        except psutil.Error:
+            continue
+        so_far = found[role]
+        found[role] = Usage(so_far.cpu_s + times.user + times.system, so_far.rss_bytes + rss)
+    return found
+
+
+def role_of(process: psutil.Process) -> str:
+    """The role of a process of a driver's tree."""
+    if process.name().startswith("java"):
+        return JVM
+    command = process.cmdline()
+    # The daemon forks the workers, which keep its command line.
+    return WORKERS if "stateward.runtime.driver.worker_daemon" in command else DRIVER

@@ -1,0 +1,107 @@
+"""`python -m benchmarks.idle`: what a quiet stream costs, and how long a batch of next to nothing takes.
+
+Some hundred sessions are open. First nothing comes for a while; then a record now and then, each a batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from benchmarks.harness.folders import emptied
+from benchmarks.harness.roles import BROKER, usage
+from benchmarks.run import benchmark_broker
+from stateward.control.launchers.launch import DRIVER_CONF, resolved_configuration
+from stateward.project.settings import Settings
+from stateward.project.spec import load_spec
+from tests.support.spark.launches import Launch
+from tests.support.waiting import wait_until
+
+_TOPIC = "idle"
+_SESSIONS = 500
+_RECORDS = 30
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, and print a line of JSON."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.idle", description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=int, default=90, help="of silence (%(default)s)")
+    parser.add_argument("--warm-up", type=int, default=400, help="batches that do not count (%(default)s)")
+    given = parser.parse_args(arguments)
+    folder = Settings().home / "bench" / "idle"
+    with benchmark_broker(folder / "kafka") as broker:
+        assert broker.process is not None
+        broker.create_topic(_TOPIC, 3)
+        launch = Launch(
+            emptied(folder / "run"), broker, _TOPIC, driver_memory="1g", buckets=64, driver_conf=DRIVER_CONF
+        )
+        launch.send(_event(number, f"u{number}") for number in range(_SESSIONS))
+        driver = launch.start(**_settings(launch))
+        try:
+            launch.wait_for("the sessions are open", delivered=_SESSIONS)
+            # The JVM compiles for minutes after the first batches; a stream that is idle has run for long.
+            _trickle(launch, _SESSIONS, given.warm_up)
+            result = _silence(launch, given.seconds, driver.pid, broker.process.pid)
+            durations = _trickle(launch, _SESSIONS + given.warm_up, _RECORDS)
+        finally:
+            launch.kill_all()
+    result["batches"] = len(durations)
+    result["median_batch_ms"] = statistics.median(durations)
+    result["longest_batch_ms"] = max(durations)
+    with (folder.parent / "idle.jsonl").open("a") as results:
+        results.write(json.dumps(result) + "\n")
+    print(json.dumps(result), flush=True)
+    return 0
+
+
+def _settings(launch: Launch) -> dict[str, Any]:
+    """Whatever makes an idle driver work, as the stream's YAML has it."""
+    document = resolved_configuration(load_spec(launch.stream.name), Settings(), "bench")
+    return {
+        **{name: document[name] for name in ("trigger_interval_ms", "tick")},
+        "lease": {**document["lease"], "uri": launch.uri("leases")},
+    }
+
+
+def _event(number: int, user: str) -> tuple[bytes, bytes]:
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    document = {"event_id": f"e{number}", "user_id": user, "event_type": "x", "event_time": now}
+    return user.encode(), json.dumps(document).encode()
+
+
+def _silence(launch: Launch, seconds: int, driver_pid: int, broker_pid: int) -> dict[str, Any]:
+    """CPU time of the driver with its workers while nothing comes, as a share of one core."""
+    before, batch = usage(driver_pid, broker_pid), launch.status()["batch_id"]
+    time.sleep(seconds)
+    after = usage(driver_pid, broker_pid)
+    spent = sum(after[role].cpu_s - before[role].cpu_s for role in after if role != BROKER)
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": seconds,
+        "core_percent": round(spent / seconds * 100, 1),
+        "batches_in_silence": launch.status()["batch_id"] - batch,
+    }
+
+
+def _trickle(launch: Launch, first: int, records: int) -> list[int]:
+    """Send records one by one, each once the one before is committed; returns the batches' durations (ms)."""
+    durations = []
+    for number in range(first, first + records):
+        launch.send([_event(number, f"u{number % _SESSIONS}")])
+        wait_until(
+            lambda wanted=number + 1: launch.status().get("delivered") == wanted,  # type: ignore[misc]
+            60,
+            lambda: f"a record is committed: {launch.status()}",
+            0.02,
+        )
+        durations.append(launch.status()["batch_duration_ms"])
+    return durations
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,243 @@
+"""`python -m benchmarks.report`: the newest results of every kind as tables and charts.
+
+All series are printed; in the docs are those with enough runs of each contestant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from benchmarks.charts import runs as report_runs
+from benchmarks.charts import states
+from benchmarks.charts.chart import draw
+from benchmarks.harness.workload import Workload
+from stateward.project.settings import CHECKOUT, Settings
+
+BEGIN = "<!-- written by `python -m benchmarks.report`: do not edit below -->"
+END = "<!-- end of what is written -->"
+PAGE = CHECKOUT / "docs" / "benchmarks.md"
+IMAGES = CHECKOUT / "docs" / "images"
+
+Result = dict[str, Any]
+
+
+class ReportError(RuntimeError):
+    """No report can be made."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A figure over the runs of a series."""
+
+    median: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Return the spread of one or more values."""
+        return cls(statistics.median(values), min(values), max(values))
+
+    def text(self, digits: int = 0) -> str:
+        """Return `median (least to most)`, or just the value when there is only one."""
+        if self.least == self.most:
+            return f"{self.median:,.{digits}f}"
+        return f"{self.median:,.{digits}f} ({self.least:,.{digits}f} to {self.most:,.{digits}f})"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One contestant in one series; only runs whose output was right count.
+
+    Attributes:
+        name: of the contestant, with its variant.
+        durability: what survives a crash.
+        right: runs with the right output.
+        runs: all runs.
+        events_per_s, cpu_us, consume_s, total_s, peak_rss_mib: spreads; None without a right run.
+    """
+
+    name: str
+    durability: str
+    right: int
+    runs: int
+    events_per_s: Spread | None = None
+    cpu_us: Spread | None = None
+    consume_s: Spread | None = None
+    total_s: Spread | None = None
+    peak_rss_mib: Spread | None = None
+
+
+def newest_series(results: Iterable[Result]) -> list[list[Result]]:
+    """Return the results of the newest series of each workload, in the order of the workloads' size."""
+    by_workload: dict[str, list[Result]] = {}
+    for result in results:
+        by_workload.setdefault(json.dumps(result["workload"], sort_keys=True), []).append(result)
+    chosen = []
+    for of_workload in by_workload.values():
+        newest = max(result["series"] for result in of_workload)
+        chosen.append([result for result in of_workload if result["series"] == newest])
+    return sorted(chosen, key=lambda series: _order(series[0]["workload"]))
+
+
+def _order(workload: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(workload[name] for name in ("skew", "keys", "size", "events", "compression"))
+
+
+def lines_of(series: list[Result]) -> list[Line]:
+    """Return one line per contestant, the fastest first, those without a right run last."""
+    lines = []
+    by_name = sorted(series, key=lambda result: str(result["contestant"]))
+    for name, group in groupby(by_name, key=lambda result: str(result["contestant"])):
+        runs = list(group)
+        right = [run for run in runs if run["correct"]]
+        lines.append(_line(name, runs, right))
+    return sorted(lines, key=lambda line: -line.events_per_s.median if line.events_per_s else 0)
+
+
+def _line(name: str, runs: list[Result], right: list[Result]) -> Line:
+    durability = runs[0]["durability"]
+    if not right:
+        return Line(name, durability, 0, len(runs))
+    events = right[0]["workload"]["events"]
+    return Line(
+        name,
+        durability,
+        len(right),
+        len(runs),
+        *(
+            Spread.of([run["events_per_s"] for run in right]),
+            Spread.of([run["cpu_s"] / events * 1e6 for run in right]),
+        ),
+        *(Spread.of([run[field] for run in right]) for field in ("consume_s", "total_s", "peak_rss_mib")),
+    )
+
+
+def section(series: list[Result], image: str) -> str:
+    """Return the Markdown of one series; without an image when its name is empty."""
+    workload = Workload(**series[0]["workload"])
+    loads = Spread.of([result["load_before"] for result in series])
+    text = [
+        f"### {workload.events:,} events of {workload.size:,} B, {workload.keys:,} users, {workload.skew}",
+        "",
+        *((f"![Events per second]({image})", "") if image else ()),
+        f"Series {series[0]['series']}, {series[0]['cpus']} CPUs, load before a run {loads.text(2)}; "
+        f"compression {workload.compression}. {series[0]['expected']['sessions']:,} sessions expected. "
+        "Each figure: median (least to most) of the runs whose output was right.",
+        "",
+        "| contestant | durability | right | events/s | CPU µs/event | s, first read to last commit "
+        "| s, with start | peak MiB |",
+        "|---|---|---|---|---|---|---|---|",
+        *(_row(line) for line in lines_of(series)),
+        "",
+        "    " + _command(workload, series),
+        "",
+    ]
+    return "\n".join(text)
+
+
+def _row(line: Line) -> str:
+    figures = [
+        (line.events_per_s, 0),
+        (line.cpu_us, 1),
+        (line.consume_s, 1),
+        (line.total_s, 1),
+        (line.peak_rss_mib, 0),
+    ]
+    cells = [spread.text(digits) if spread else "—" for spread, digits in figures]
+    return " | ".join(["| " + line.name, line.durability, f"{line.right}/{line.runs}", *cells]) + " |"
+
+
+def _command(workload: Workload, series: list[Result]) -> str:
+    names = ",".join(dict.fromkeys(str(result["contestant"]) for result in series))
+    runs = max(result["run"] for result in series)
+    return (
+        f".venv/bin/python -m benchmarks.run --events {workload.events} --size {workload.size} "
+        f"--keys {workload.keys} --skew {workload.skew} --compression {workload.compression} "
+        f"--runs {runs} --only {names}"
+    )
+
+
+def put_between_markers(page: str, generated: str) -> str:
+    """Return the page with everything between the markers replaced.
+
+    Raises:
+        ReportError: the markers are not there, once each and in order.
+    """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ReportError(
+            f"expected the markers {BEGIN!r} and {END!r} in the page, in this order: put them back"
+        )
+    return f"{before}{BEGIN}\n\n{generated}\n{END}{after}"
+
+
+def has_runs(series: list[Result], least: int) -> bool:
+    """Return whether every contestant has had at least so many runs."""
+    return min(line.runs for line in lines_of(series)) >= least
+
+
+def write_page(chosen: list[list[Result]], results: Path) -> None:
+    """Draw the charts, and write the series and the single runs into the page.
+
+    Args:
+        chosen: the series.
+        results: folder of the results of single runs.
+
+    Raises:
+        ReportError: the page has no markers.
+    """
+    sections = []
+    for series in chosen:
+        workload = Workload(**series[0]["workload"])
+        path = IMAGES / f"bench-{workload.name}.svg"
+        draw(lines_of(series), path, f"{workload.size:,} B, {workload.keys:,} users, {workload.skew}")
+        sections.append(section(series, f"images/{path.name}"))
+    runs = report_runs.read(results / "sustained.jsonl")
+    sections.append(report_runs.sustained(runs, IMAGES / "bench-sustained.svg"))
+    sections.append(report_runs.latency(report_runs.read(results / "latency.jsonl")))
+    for title, program in (
+        ("A quiet stream", "idle"),
+        ("Timeouts that are due together", "jitter"),
+        ("After SIGKILL", "recovery"),
+    ):
+        found = report_runs.read(results / f"{program}.jsonl")
+        sections.append(report_runs.facts(title, found, f".venv/bin/python -m benchmarks.{program}"))
+    PAGE.write_text(put_between_markers(PAGE.read_text(), "\n".join(filter(None, sections))))
+
+
+def main(arguments: list[str]) -> int:
+    """Print all, and write charts and page; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__)
+    parser.add_argument(
+        "--least-runs", type=int, default=5, help="runs a series needs to get into the docs (%(default)s)"
+    )
+    least = parser.parse_args(arguments).least_runs
+    file = Settings().home / "bench" / "results.jsonl"
+    for page, text in states.pages(file.parent):
+        page.write_text(put_between_markers(page.read_text(), text))
+        print(f"in {page.relative_to(CHECKOUT)}")
+    if not file.exists():
+        print(f"report: expected results in {file}, found none: run `make bench` first", file=sys.stderr)
+        return 1
+    chosen = newest_series(json.loads(line) for line in file.read_text().splitlines())
+    for series in chosen:
+        print(section(series, ""))
+    enough = [series for series in chosen if has_runs(series, least)]
+    if enough:
+        write_page(enough, file.parent)
+    print(f"{len(enough)} of {len(chosen)} series with {least} runs or more: in {PAGE.relative_to(CHECKOUT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,1 +1,0 @@
-"""What `stateward backfill` asks for."""

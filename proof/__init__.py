@@ -1,0 +1,1 @@
+"""Proofs beside the product: traffic with known truth, chaos, soak, two drivers on one checkpoint."""

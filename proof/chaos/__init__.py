@@ -1,0 +1,1 @@
+"""Streams under the whole platform while one thing after another is killed."""

@@ -1,0 +1,273 @@
+"""One run: traffic on the streams while one thing after another dies, then everything is compared."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+from confluent_kafka import KafkaException
+
+from proof.chaos.faults import FAULTS, NoVictimError
+from proof.chaos.feed import Feed
+from proof.chaos.installation import House, house_in
+from proof.chaos.progress import Gap, Hit, Miss
+from proof.chaos.schedule import Planned, plan_faults
+from proof.chaos.truths import LANDING, expected_of, in_kafka, topics_of, wrongly_sent
+from proof.chaos.verdict import told_twice, wrong_balance, wrong_output
+from proof.chaos.watch import Nurse, Watch
+from proof.traffic.generate import Plan
+from proof.traffic.profiles import profile_named
+from stateward.replay.tick import tick_after
+from tests.support.waiting import wait_until
+
+Say = Callable[[str], None]
+
+_PATIENCE_S = 420.0
+_POLL_S = 0.5
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is to be.
+
+    Attributes:
+        streams: Those that run.
+        minutes: How long things die, while traffic is sent.
+        seed: Decides the traffic, what dies, and when.
+        mean_gap_s: Between two faults, seconds.
+        rate: Records a second to each topic.
+        profile: Of the traffic.
+        faults: Which kinds there are.
+    """
+
+    streams: tuple[str, ...]
+    minutes: float
+    seed: int = 1
+    mean_gap_s: float = 30.0
+    rate: float = 20.0
+    profile: str = "daily"
+    faults: tuple[str, ...] = tuple(FAULTS)
+
+
+@dataclass
+class Outcome:
+    """What came of it.
+
+    Attributes:
+        hits: Faults that have hit somebody.
+        misses: Faults that have not.
+        gaps: When a stream stood still while records were waiting.
+        records: How many were sent, ticks aside.
+        rows: By stream how many rows its tables have to have.
+        failures: By stream how often its driver was started again after a failure.
+        seconds: How long it took, by what was done.
+        wrong: What was not as it has to be; empty if nothing was.
+    """
+
+    hits: list[Hit] = field(default_factory=list)
+    misses: list[Miss] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    records: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    failures: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    wrong: dict[str, Any] = field(default_factory=dict)
+
+
+def run_chaos(folder: Path, options: Options, say: Say, keep: bool = False) -> Outcome:
+    """Put an installation in a new folder through it.
+
+    Args:
+        folder: Empty; what is left in it is for who wants to know why.
+        options: How.
+        say: Told what happens, line by line.
+        keep: Whether the tables stay although nothing is wrong.
+
+    Raises:
+        AssertionError: It did not start, or did not come to its end in time; the message says what was found.
+    """
+    outcome = Outcome()
+    with _Stopwatch(outcome, "in all"), house_in(folder, options.streams) as house:
+        say(f"the platform is up in {house.home}")
+        run = _Run(house, options, outcome, say)
+        with _Stopwatch(outcome, "deploy"):
+            house.deploy()
+        with run.watched():
+            with _Stopwatch(outcome, "chaos"):
+                run.chaos()
+            with _Stopwatch(outcome, "recovery"):
+                run.recover()
+        with _Stopwatch(outcome, "end"):
+            run.finish()
+        with _Stopwatch(outcome, "compare"):
+            run.judge()
+        if outcome.wrong or keep:
+            house.keep_data()
+    return outcome
+
+
+class _Run:
+    """The steps of a run; `chaos`, `recover`, `finish` and `judge`, in this order."""
+
+    def __init__(self, house: House, options: Options, outcome: Outcome, say: Say) -> None:
+        settings = house.installation.settings
+        self._house, self._options, self._outcome, self._say = house, options, outcome, say
+        self._feeds = [
+            Feed(settings.kafka_bootstrap, _plan(options, topic)) for topic in topics_of(options.streams)
+        ]
+        house.feeds = self._feeds
+        self._began_ms = int(time.time() * 1000)
+        self._began = time.monotonic()
+        self._watch = Watch(house, self._feeds, self._now)
+        self._nurse = Nurse(house, self._now, say)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Begin to count the time, and look on."""
+        self._began = time.monotonic()
+        with self._watch.looking(), self._nurse.looking():
+            yield
+        self._outcome.gaps = self._watch.gaps()
+
+    def chaos(self) -> None:
+        """Send the first phase while one thing after another dies."""
+        options = self._options
+        weights = {name: FAULTS[name].weight for name in options.faults}
+        planned = plan_faults(options.seed, options.minutes * 60, options.mean_gap_s, weights)
+        self._say(f"{len(planned)} faults in {options.minutes:g} minutes")
+        for feed in self._feeds:
+            feed.start()
+        for fault in planned:
+            self._strike(fault)
+        self._sleep_until(options.minutes * 60)
+
+    def recover(self) -> None:
+        """Wait until everything is back, and all that was sent has been read."""
+        for disk in (self._house.disk, self._house.cache):
+            disk.free()
+        self._house.wait_ready()
+        for feed in self._feeds:
+            feed.join()
+        self._wait(lambda: not any(self._watch.waiting().values()), "every stream has caught up")
+
+    def finish(self) -> None:
+        """Let every timeout pass, send what is late, wait until nothing is left to do; then stop all."""
+        house = self._house
+        for feed in self._feeds:
+            after = tick_after(feed.topic, house.installation.settings.streams)
+            feed.tick(feed.last_event + after)
+        self._wait(self._all_passed, "the watermark of every stream is beyond the last event")
+        for feed in self._feeds:
+            feed.send_late()
+        self._wait(self._all_done, "all is read and no state is left")
+        self._kafka = in_kafka(house.installation.settings.kafka_bootstrap, self._feeds)
+        self._nurse.look()
+        self._outcome.failures = house.failures()
+        house.down()
+
+    def judge(self) -> None:
+        """Compare everything; of a platform that is down."""
+        house, outcome = self._house, self._outcome
+        outcome.records = sum(len(feed.sent) for feed in self._feeds)
+        wrong: dict[str, Any] = {**wrongly_sent(self._feeds, self._kafka)}
+        for stream, spec in house.specs.items():
+            expected = expected_of(
+                spec, house.installation.settings, self._feeds, self._kafka, self._began_ms
+            )
+            outcome.rows[stream] = sum(map(len, expected.tables.values()))
+            if found := wrong_output(house.layout, stream, expected):
+                wrong[stream] = found
+        wrong |= wrong_balance({stream: house.status(stream) for stream in house.streams})
+        wrong |= told_twice([*house.home.rglob("alerts*.jsonl")])
+        if left := house.left_behind():
+            wrong["processes left behind"] = left
+        if self._nurse.needed:
+            wrong["a person was needed"] = self._nurse.needed
+        outcome.wrong = wrong
+
+    def _strike(self, planned: Planned) -> None:
+        outcome, fault = self._outcome, FAULTS[planned.kind]
+        if self._now() > planned.at_s + 1:
+            self._missed(planned, "another one was still being carried out")
+            return
+        self._sleep_until(planned.at_s)
+        at_s = self._now()
+        try:
+            struck = fault.strike(self._house, planned.dice)
+        except (NoVictimError, psutil.Error, KafkaException) as nobody:
+            self._missed(planned, str(nobody))
+            return
+        outcome.hits.append(Hit(round(at_s, 1), fault.name, struck.what, struck.stream))
+        self._say(f"{at_s:6.1f} s  {fault.name}: {struck.what}")
+
+    def _missed(self, planned: Planned, why: str) -> None:
+        self._outcome.misses.append(Miss(round(planned.at_s, 1), planned.kind, why))
+        self._say(f"{planned.at_s:6.1f} s  {planned.kind}: missed, {why}")
+
+    def _all_passed(self) -> bool:
+        """Whether every stream that has a watermark is beyond the last event of its topic."""
+        last = {feed.topic: feed.last_event for feed in self._feeds}
+        return all(
+            _is_beyond(self._house.status(stream).get("watermark"), last[spec.source.names[0]])
+            for stream, spec in self._house.specs.items()
+            if stream != LANDING
+        )
+
+    def _all_done(self) -> bool:
+        return all(self._done(stream, names) for stream, names in self._topics().items())
+
+    def _topics(self) -> dict[str, Sequence[str]]:
+        return {stream: spec.source.names for stream, spec in self._house.specs.items()}
+
+    def _done(self, stream: str, topics: Sequence[str]) -> bool:
+        status = self._house.status(stream)
+        mine = [feed for feed in self._feeds if feed.topic in topics]
+        sent = sum(len(feed.sent) for feed in mine)
+        if stream == LANDING:
+            # It takes ticks for records, and has no state.
+            return bool(status.get("delivered") == sent + sum(len(feed.ticks) for feed in mine))
+        return status.get("delivered") == sent and status.get("state_rows") == 0
+
+    def _wait(self, condition: Callable[[], bool], what: str) -> None:
+        wait_until(condition, _PATIENCE_S, lambda: f"{what}: {self._described()}", poll_s=_POLL_S)
+
+    def _described(self) -> str:
+        waiting = self._watch.waiting()
+        return "; ".join(
+            f"{stream}: {waiting[stream]} waiting, {self._house.live(stream).describe()}"
+            for stream in self._house.streams
+        )
+
+    def _now(self) -> float:
+        return time.monotonic() - self._began
+
+    def _sleep_until(self, at_s: float) -> None:
+        time.sleep(max(0.0, at_s - self._now()))
+
+
+class _Stopwatch:
+    """Notes in an outcome how long something took. Use as a context manager."""
+
+    def __init__(self, outcome: Outcome, name: str) -> None:
+        self._outcome, self._name = outcome, name
+
+    def __enter__(self) -> None:
+        self._began = time.monotonic()
+
+    def __exit__(self, *error: object) -> None:
+        self._outcome.seconds[self._name] = round(time.monotonic() - self._began, 1)
+
+
+def _plan(options: Options, topic: str) -> Plan:
+    profile = profile_named(options.profile)
+    return Plan(profile, seed=options.seed, rate=options.rate, minutes=options.minutes, topics=(topic,))
+
+
+def _is_beyond(watermark: str | None, last: datetime) -> bool:
+    return watermark is not None and datetime.fromisoformat(watermark) > last

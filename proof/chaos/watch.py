@@ -1,0 +1,127 @@
+"""Two who look on: one at how far each stream has got, one at whether somebody still supervises it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from proof.chaos.feed import Feed
+from proof.chaos.installation import House
+from proof.chaos.progress import Gap, Progress
+from proof.chaos.truths import TOPICS
+from proof.demo.airflow_api import AirflowApiError
+
+_LOOK_S = 1.0
+_ROUND_S = 15.0
+
+
+class Background:
+    """Does something again and again until it is stopped. Use as a context manager.
+
+    Args:
+        what: Is done.
+        every_s: Seconds between two times.
+    """
+
+    def __init__(self, what: Callable[[], None], every_s: float) -> None:
+        self._what = what
+        self._every_s = every_s
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(self._every_s):
+            self._what()
+
+
+class Watch:
+    """Sees once a second what each stream has committed.
+
+    Args:
+        house: The platform.
+        feeds: What is sent to it.
+        clock: Seconds from the beginning.
+    """
+
+    def __init__(self, house: House, feeds: Sequence[Feed], clock: Callable[[], float]) -> None:
+        self._house = house
+        self._clock = clock
+        self._feeds: Mapping[str, list[Feed]] = {
+            stream: [feed for feed in feeds if TOPICS[stream] in (None, feed.topic)]
+            for stream in house.streams
+        }
+        self._progress = {stream: Progress(stream) for stream in house.streams}
+
+    def looking(self) -> Background:
+        """Look for as long as this is entered."""
+        return Background(self._look, _LOOK_S)
+
+    def waiting(self) -> dict[str, int]:
+        """By stream how many records it has yet to commit, as far as was seen."""
+        return {
+            stream: self._handed(stream) - progress.delivered for stream, progress in self._progress.items()
+        }
+
+    def gaps(self) -> list[Gap]:
+        """When each stream stood still; what lasts until now ends now."""
+        for progress in self._progress.values():
+            progress.finish(self._clock())
+        return [gap for progress in self._progress.values() for gap in progress.gaps]
+
+    def _look(self) -> None:
+        for stream, progress in self._progress.items():
+            handed = self._handed(stream)
+            progress.see(self._clock(), handed, self._house.status(stream).get("delivered"))
+
+    def _handed(self, stream: str) -> int:
+        return sum(len(feed.sent) for feed in self._feeds[stream])
+
+
+@dataclass
+class Nurse:
+    """Sees whether the DAG run that supervises a stream goes on, and does what a person would if it does not.
+
+    Attributes:
+        needed: Each time a person would have been needed, in words.
+    """
+
+    house: House
+    clock: Callable[[], float]
+    say: Callable[[str], None]
+    needed: list[str] = field(default_factory=list)
+
+    def looking(self) -> Background:
+        """Look for as long as this is entered."""
+        return Background(self.look, _ROUND_S)
+
+    def look(self) -> None:
+        """Look once; an API server that does not answer is looked at another time."""
+        for stream, run in self.house.runs.items():
+            live = self.house.live(stream)
+            try:
+                state = live.run_state(run)
+                if state in ("queued", "running"):
+                    continue
+                self._note(stream, run, state, self.house.status(stream))
+                self.house.runs[stream] = live.trigger("run")
+            except (httpx.HTTPError, AirflowApiError, AssertionError):
+                continue
+
+    def _note(self, stream: str, run: str, state: str, status: Mapping[str, Any]) -> None:
+        text = (
+            f"{self.clock():.0f} s: the run {run} that supervised {stream} has ended ({state}); its driver:"
+            f" {status.get('state')}, {status.get('message') or 'no message'}"
+        )
+        self.needed.append(text)
+        self.say(text)

@@ -1,0 +1,1 @@
+"""Sockets, descriptors and memory under steady batches."""

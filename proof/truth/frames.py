@@ -1,0 +1,33 @@
+"""Records on their way from who makes them: frames of MessagePack, each behind its length in four bytes.
+
+A frame is ``[topic, [[mark, key, value, reason, field], ...]]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import IO
+
+import msgspec
+
+from proof.truth.expected import Sent, TruthError
+
+_LENGTH_BYTES = 4
+
+
+def read_frames(source: IO[bytes]) -> Iterator[tuple[str, list[Sent]]]:
+    """Yield topics and their records until the source ends.
+
+    Raises:
+        TruthError: It ends within a frame, or holds something else.
+    """
+    decode = msgspec.msgpack.Decoder(tuple[str, list[Sent]]).decode
+    while head := source.read(_LENGTH_BYTES):
+        length = int.from_bytes(head, "big")
+        body = source.read(length)
+        if len(head) < _LENGTH_BYTES or len(body) < length:
+            raise TruthError("the records ended within a frame: whoever makes them was stopped; run it again")
+        try:
+            yield decode(body)
+        except msgspec.DecodeError as error:
+            raise TruthError(f"expected a frame of records, found something else: {error}") from error

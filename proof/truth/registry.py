@@ -1,0 +1,48 @@
+"""How the truth about each stream is found.
+
+Most streams need no entry: their declaration has a logic of one key, or an oracle. Any other has one here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+
+from proof.truth.expected import StreamTruth, TruthError
+from proof.truth.keyed_truth import KeyedTruth
+from stateward.runtime.api.config import Config
+from stateward.runtime.api.native_job import NativeJob
+from stateward.runtime.api.stream_job import StreamJob
+
+Find = Callable[[Config, int], StreamTruth]
+
+OTHERS: Mapping[str, Find] = {}
+"""By stream: from its launch, and the time of sending (ms), to its truth."""
+
+
+def truth_about(config: Config, recorded_ms: int) -> StreamTruth:
+    """What finds out the truth about a stream.
+
+    Args:
+        config: Its launch.
+        recorded_ms: When the records are sent, milliseconds since 1970 UTC.
+
+    Raises:
+        TruthError: Nothing is known about such a stream.
+    """
+    find = OTHERS.get(config.stream)
+    if find is not None:
+        return find(config, recorded_ms)
+    try:
+        job = importlib.import_module(f"spark_jobs.{config.stream}.declaration").JOB
+    except ModuleNotFoundError as error:
+        raise TruthError(
+            f"stream {config.stream}: expected its declaration or an entry in proof/truth/registry.py, "
+            f"found neither ({error})"
+        ) from None
+    if not isinstance(job, StreamJob | NativeJob):
+        raise TruthError(
+            f"stream {config.stream}: expected an entry in proof/truth/registry.py, because it has no "
+            f"oracle; found none"
+        )
+    return KeyedTruth(job, config, recorded_ms)

@@ -1,0 +1,1 @@
+"""Two drivers started on one checkpoint, over and over."""

@@ -1,0 +1,1 @@
+"""DAG factories, operators, triggers, notifiers and plugins: the only package that imports airflow."""

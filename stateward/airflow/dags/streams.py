@@ -1,0 +1,135 @@
+"""One Airflow DAG for each stream: deploy, then supervise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import timedelta
+from itertools import groupby
+from pathlib import Path
+
+from airflow.sdk import DAG, Param
+
+from stateward.airflow.operators.deploy_stream import DeployStreamOperator
+from stateward.airflow.operators.supervise_stream import SuperviseStreamOperator
+from stateward.airflow.operators.upgrade_stream import UpgradeStreamOperator
+from stateward.project.spec import StreamSpec, load_specs
+from stateward.project.spec_problems import Problem
+
+MAX_ACTIVE_RUNS = 16
+"""A run that supervises stays active for months, and `stop` has to run beside it."""
+
+ACTIONS = {
+    "run": "run: start the stream, unless it runs already",
+    "restart": "restart: drain the driver and start a new one",
+    "stop": "stop: drain the driver and leave the stream stopped until the next run",
+    "suspend": "suspend: drain the driver and keep the stream at rest until it is resumed",
+    "upgrade": "upgrade: savepoint, start the code and YAML of now, watch, and go back if need be",
+    "resume": "resume: start a stream that is suspended, or that its YAML declares at rest",
+}
+
+
+def stream_dags(folder: Path) -> dict[str, DAG]:
+    """Build the DAGs of all streams, by their ids.
+
+    A stream whose YAML is invalid keeps its DAG, with the problem as its documentation: its tasks
+    fail with the same message, and a supervisor that sleeps in its trigger goes on watching.
+
+    Args:
+        folder: Where the YAML files are.
+    """
+    specs, problems = load_specs(folder)
+    dags = [_stream_dag(spec.stream, _documentation(spec), spec.owner, ["stream"]) for spec in specs]
+    for file, found in groupby(problems, key=lambda problem: problem.file):
+        stream = re.sub(r"[^a-zA-Z0-9_.-]", "_", Path(file).stem)
+        dags.append(_stream_dag(stream, _complaint(file, found), "stateward", ["stream", "invalid-yaml"]))
+    return {dag.dag_id: dag for dag in dags}
+
+
+def _form() -> dict[str, Param]:
+    action = Param(
+        "run",
+        type="string",
+        enum=list(ACTIONS),
+        title="Action",
+        description="What is to happen to the stream.",
+        values_display=ACTIONS,
+    )
+    reason = Param(
+        None,
+        type=["null", "string"],
+        maxLength=500,
+        title="Reason",
+        description="Why, for those who look at the stream later. Needed to suspend it, and to resume it"
+        " against its YAML.",
+    )
+    watch_s = Param(
+        300,
+        type="integer",
+        minimum=10,
+        title="Watch for, in seconds",
+        description="How long what an upgrade has started has to do well.",
+    )
+    return {"action": action, "reason": reason, "watch_s": watch_s}
+
+
+def _stream_dag(stream: str, documentation: str, owner: str, tags: list[str]) -> DAG:
+    with DAG(
+        dag_id=f"stream_{stream}",
+        description=f"Deploy and supervise the stream {stream}",
+        doc_md=documentation,
+        schedule=None,
+        catchup=False,
+        max_active_runs=MAX_ACTIVE_RUNS,
+        is_paused_upon_creation=False,
+        params=_form(),
+        tags=tags,
+        default_args={"owner": owner},
+    ) as dag:
+        # Nothing here has an execution_timeout: a stream is meant to run for ever.
+        upgrade = UpgradeStreamOperator(task_id="upgrade", stream=stream)
+        deploy = DeployStreamOperator(
+            task_id="deploy",
+            stream=stream,
+            retries=2,
+            retry_delay=timedelta(seconds=5),
+            trigger_rule="none_failed",
+        )
+        supervise = SuperviseStreamOperator(
+            task_id="supervise",
+            stream=stream,
+            trigger_rule="none_failed",
+            # A task whose worker was killed costs one; what cannot be mended fails without a retry.
+            retries=1000,
+            retry_delay=timedelta(seconds=5),
+        )
+        upgrade >> deploy >> supervise
+    return dag
+
+
+def _documentation(spec: StreamSpec) -> str:
+    topics = ", ".join(f"`{name}`" for name in spec.source.names)
+    tables = ", ".join(f"`{name}`" for name in spec.all_tables)
+    return f"""### {spec.stream}
+
+{spec.description}
+
+Reads {topics}, writes the tables {tables}. Configured in
+`include/streams/{spec.stream}.yaml`, explained in `docs/streams/{spec.stream}.md`; when something is wrong,
+`docs/runbook.md`.
+
+**Trigger** this DAG with the action `run`, `restart`, `stop`, `suspend`, `resume` or `upgrade`. The task
+*deploy* brings it about, *upgrade* by a run of `state_operations`; *supervise* then watches, deferred, and
+restarts the driver after a crash. Whatever happens to these tasks, the driver goes on: only the actions
+`stop` and `suspend` end it.
+"""
+
+
+def _complaint(file: str, problems: Iterable[Problem]) -> str:
+    lines = "\n".join(f"- {problem}" for problem in problems)
+    return f"""### This stream's YAML is invalid
+
+`{file}` has to be corrected before the stream can be deployed. A driver that runs is left alone.
+
+{lines}
+"""

@@ -1,0 +1,1 @@
+"""Notifiers of our own, beside those of Airflow's providers."""

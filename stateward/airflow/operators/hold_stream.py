@@ -1,0 +1,237 @@
+"""The tasks that stop a stream for a state operation, start it again, and watch it come back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException
+
+from stateward.airflow.operators.deploy_stream import controller_of
+from stateward.airflow.operators.operation_params import CANNOT, Asked, asked_of, failed
+from stateward.airflow.triggers.stream_turn import StreamBackTrigger, StreamDrainedTrigger
+from stateward.control.reconcile.decide import Done, Held
+from stateward.control.reconcile.documents import format_time, parse_time
+from stateward.control.reconcile.executor import Controller, log_tail
+from stateward.control.reconcile.maintenance_hold import give_free, hold, launched_release
+from stateward.control.reconcile.observe import observe, read_control
+from stateward.control.reconcile.reconcile_loop import NOTHING_DUE, settle
+from stateward.control.reconcile.startup_probe import Watch, comeback
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+RELEASE = "release"
+"""Key under which `drain` leaves what the stream ran with."""
+
+
+class _OperationTask(BaseOperator):
+    """A task of a state operation.
+
+    Args:
+        asks: Parameters that are fixed, in place of those of the form.
+        poll_s: Time between two looks, in seconds.
+    """
+
+    def __init__(self, *, asks: Mapping[str, Any] | None = None, poll_s: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.asks = asks
+        self.poll_s = poll_s
+
+    def _pause(self) -> None:
+        time.sleep(self.poll_s)
+
+
+class DrainForOperationOperator(_OperationTask):
+    """Holds the stream stopped, and waits until it is drained; what is desired stays as it is.
+
+    Skipped when nothing has to be stopped. A try that is repeated finds its own hold and goes on.
+
+    Args:
+        to_go_back: Only if the run's operation has changed something, and is to be taken back.
+    """
+
+    def __init__(self, *, to_go_back: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.to_go_back = to_go_back
+
+    def execute(self, context: Context) -> str:
+        """Hold the stream, and go on as in `resume`.
+
+        Raises:
+            AirflowSkipException: Nothing has to be stopped.
+            AirflowFailException: A field is wrong, or another operation holds the stream.
+        """
+        asked = asked_of(context, self.asks)
+        if not asked.stops_stream:
+            raise AirflowSkipException(f"{asked.verb.name} leaves the stream alone")
+        if self.to_go_back and asked.has_changed is None:
+            raise AirflowSkipException("there is nothing to take back")
+        try:
+            asked.check()
+            controller = controller_of(asked.stream)
+            other = hold(controller.layout, asked.stream, asked.run, asked.verb.name, datetime.now(UTC))
+            if other is not None:
+                raise failed(context, _taken(asked, str(other)))
+            context["ti"].xcom_push(RELEASE, launched_release(controller.layout, asked.stream))
+            return self._drain(context, asked, controller)
+        except CANNOT as error:
+            raise failed(context, str(error)) from error
+
+    def resume(self, context: Context, event: dict[str, Any]) -> str:
+        """Make a driver leave that does not drain; wait on otherwise.
+
+        Args:
+            context: Airflow's.
+            event: Of the trigger.
+
+        Returns:
+            What was reached, in words.
+
+        Raises:
+            TaskDeferred: The driver still drains.
+            AirflowFailException: Somebody has ended the hold.
+        """
+        self.log.info("The trigger fired: %s", event["reason"])
+        asked = asked_of(context, self.asks)
+        return self._drain(context, asked, controller_of(asked.stream))
+
+    def _drain(self, context: Context, asked: Asked, controller: Controller) -> str:
+        control = read_control(controller.layout, asked.stream)
+        mark = control.hold if control else None
+        if control is not None and (mark is None or mark.by != asked.run):
+            raise failed(context, f"stream {asked.stream}: {control.requested_by} has ended the hold")
+        action = settle(controller, self._pause, NOTHING_DUE)
+        if not isinstance(action, Held | Done):
+            limits = controller.limits.to_json()
+            self.defer(trigger=StreamDrainedTrigger(asked.stream, limits, self.poll_s), method_name="resume")
+        return f"stream {asked.stream} does not run: {action.reason}"
+
+
+def _taken(asked: Asked, mark: str) -> str:
+    return (
+        f"stream {asked.stream}: expected no other operation on its state, found that it is {mark}. Wait for "
+        f"its end; if that run is gone, trigger stream_{asked.stream} with the action restart."
+    )
+
+
+class StartAfterOperationOperator(_OperationTask):
+    """Ends the hold, whatever became of the operation: a stream that should run is started again.
+
+    Args:
+        drained_by: The task that has stopped it.
+        is_way_back: Whether it starts as it ran before the run, whatever was done.
+    """
+
+    def __init__(self, *, drained_by: str, is_way_back: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.drained_by = drained_by
+        self.is_way_back = is_way_back
+
+    def execute(self, context: Context) -> str:
+        """Start the stream as it was.
+
+        Returns:
+            When that was, ISO 8601; the stream's batches from then on show that it is back.
+
+        Raises:
+            AirflowSkipException: The stream was not stopped, or did not run before.
+            AirflowFailException: The driver cannot be submitted.
+        """
+        asked = asked_of(context, self.asks)
+        try:
+            controller = controller_of(asked.stream)
+            now = datetime.now(UTC)
+            # The try before this one may have ended the hold and died.
+            was_held = context["ti"].xcom_pull(task_ids=self.drained_by) is not None
+            release = self._release(context, asked, controller)
+            if not (give_free(controller.layout, asked.stream, asked.run, release) or was_held):
+                raise AirflowSkipException("the stream was not stopped")
+            action = settle(controller, self._pause, NOTHING_DUE)
+        except CANNOT as error:
+            raise failed(context, str(error)) from error
+        if isinstance(action, Done):
+            raise AirflowSkipException(f"stream {asked.stream} did not run before: {action.reason}")
+        self.log.info("stream %s: %s", asked.stream, action.reason)
+        return format_time(now)
+
+    def _release(self, context: Context, asked: Asked, controller: Controller) -> str | None:
+        """What to start: what ran before, or after an operation the code and YAML of now (None)."""
+        if self.is_way_back:
+            before: str | None = context["ti"].xcom_pull(task_ids="drain", key=RELEASE)
+            return before
+        if asked.result(asked.verb) is None or asked.verb.keeps_release:
+            return launched_release(controller.layout, asked.stream)
+        return None
+
+
+class WatchComebackOperator(_OperationTask):
+    """Waits, deferred, until the stream has committed a batch; starts its driver again meanwhile if it ends.
+
+    Args:
+        started_by: The task that has started it.
+        is_way_back: Whether it is back as it was: that it commits a batch is enough.
+    """
+
+    def __init__(self, *, started_by: str, is_way_back: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.started_by = started_by
+        self.is_way_back = is_way_back
+
+    def execute(self, context: Context) -> str:
+        """Watch from the stream's start on, as in `resume`."""
+        return self._watch(context)
+
+    def resume(self, context: Context, event: dict[str, Any]) -> str:
+        """Look what it is that the trigger has seen.
+
+        Args:
+            context: Airflow's.
+            event: Of the trigger.
+
+        Returns:
+            What was seen of the stream.
+
+        Raises:
+            TaskDeferred: It is too early to tell.
+            AirflowFailException: The stream has not come back in time.
+        """
+        self.log.info("The trigger fired: %s", event["reason"])
+        return self._watch(context)
+
+    def _watch(self, context: Context) -> str:
+        asked = asked_of(context, self.asks)
+        since = parse_time(context["ti"].xcom_pull(task_ids=self.started_by))
+        until = since + timedelta(seconds=asked.watch_s)
+        try:
+            controller = controller_of(asked.stream)
+            action = settle(controller, self._pause, NOTHING_DUE)
+        except CANNOT as error:
+            raise failed(context, str(error)) from error
+        seen = observe(controller.layout, asked.stream)
+        whole = asked.verb.watches_whole and not self.is_way_back
+        latest = max(until, since + controller.limits.start_deadline) if whole else None
+        watch = Watch(since, until, whole, latest)
+        found = comeback(seen, action, watch, datetime.now(UTC))
+        if found.outcome == "failed":
+            self.log.error("%s", log_tail(seen.control))
+            raise failed(context, f"stream {asked.stream}: {found.reason}")
+        if found.outcome == "open":
+            self._wait(controller, watch)
+        return f"stream {asked.stream}: {found.reason}"
+
+    def _wait(self, controller: Controller, watch: Watch) -> None:
+        trigger = StreamBackTrigger(
+            controller.spec.stream,
+            controller.limits.to_json(),
+            since=format_time(watch.since),
+            until=format_time(watch.until),
+            whole=watch.whole,
+            latest=format_time(watch.latest) if watch.latest else None,
+            poll_s=self.poll_s,
+        )
+        self.defer(trigger=trigger, method_name="resume")

@@ -1,0 +1,147 @@
+"""What a run of a state operation was asked for, read from its form by each of its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from stateward.airflow.operators.deploy_stream import dag_run_of
+from stateward.control.jobs.operation_request import Operation, find, other_stream, prepare
+from stateward.control.jobs.verbs import Verb, VerbError, arguments_of, verb_of
+from stateward.control.launchers.driver_process import LaunchError
+from stateward.control.reconcile.documents import DocumentError
+from stateward.control.reconcile.effective_spec import spec_in_force
+from stateward.platform.jars.fetch import JarsMissingError
+from stateward.project.settings import Settings
+from stateward.project.spec import SpecError, StreamSpec, load_spec
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+REASON = "reason"
+"""Key under which a task leaves the reason of its failure, for the last task of the run."""
+
+CANNOT = (SpecError, VerbError, LaunchError, JarsMissingError, DocumentError)
+"""Errors that another try would meet again."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One run of the DAG, as its form was filled in.
+
+    Attributes:
+        verb: What is to be done.
+        spec: The stream.
+        given: The verb's fields.
+        dry_run: Whether only to say what would happen.
+        watch_s: How long the stream has to come back afterwards, seconds.
+        run: The DAG run, `<dag id>/<run id>`.
+        at: When it was started; it names the operations, so that a task that runs again finds its own.
+    """
+
+    verb: Verb
+    spec: StreamSpec
+    given: Mapping[str, Any]
+    dry_run: bool
+    watch_s: int
+    run: str
+    at: datetime
+
+    @property
+    def stream(self) -> str:
+        """Its name."""
+        return self.spec.stream
+
+    @property
+    def stops_stream(self) -> bool:
+        """Whether the stream may not run meanwhile."""
+        return self.verb.takes_lease and not self.dry_run
+
+    def check(self) -> None:
+        """Make sure that the verb has what it needs.
+
+        Raises:
+            VerbError: A field is missing, unknown, or of another type.
+            SpecError: A field names a stream whose YAML is missing or not sound, or the stream's own is not,
+                and has to be for what is started in the end.
+        """
+        if not self.verb.keeps_release:
+            load_spec(self.stream, Settings().streams)
+        other_stream(self.verb, arguments_of(self.verb, self.given), Settings())
+
+    def operation(self, verb: Verb, given: Mapping[str, Any]) -> Operation:
+        """Write an operation of this run down; one that an earlier try has begun is the same one.
+
+        Raises:
+            VerbError: A field is missing, unknown, or of another type.
+            SpecError: A field names a stream whose YAML is missing or not sound.
+        """
+        return prepare(
+            verb,
+            self.spec,
+            Settings(),
+            given,
+            now=self.at,
+            dry_run=self.dry_run and verb.has_dry_run,
+            asked_by=self.run,
+        )
+
+    def result(self, verb: Verb) -> dict[str, Any] | None:
+        """What came of this run's operation with that verb, if it was done."""
+        operation = find(verb, self.stream, Settings(), now=self.at, asked_by=self.run)
+        result = operation.result() if operation else None
+        return result if result is not None and result["state"] == "done" else None
+
+    @property
+    def has_changed(self) -> dict[str, Any] | None:
+        """What this run has done that can be taken back: the result of its verb; None without any."""
+        result = self.result(self.verb) if self.verb.has_way_back and self.stops_stream else None
+        return result if result is not None and result["data"].get("changed", True) else None
+
+
+def field_parameter(verb: str, field: str) -> str:
+    """Name the parameter of a verb's field in the form."""
+    return f"{verb}_{field}"
+
+
+def given_fields(verb: Verb, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The verb's fields out of the form's parameters; those of other verbs do not count."""
+    names = {field.name: field_parameter(verb.name, field.name) for field in verb.fields}
+    return {name: params[parameter] for name, parameter in names.items() if parameter in params}
+
+
+def asked_of(context: Context, asks: Mapping[str, Any] | None) -> Asked:
+    """Read what the run was asked for.
+
+    Args:
+        context: Airflow's.
+        asks: Parameters that are fixed, in place of those of the form.
+
+    Raises:
+        AirflowFailException: The verb, the stream or its YAML is not sound.
+    """
+    params, run = {**context["params"], **(asks or {})}, context["dag_run"]
+    try:
+        verb = verb_of(params["verb"])
+        spec = spec_in_force(params["stream"], Settings())
+    except (VerbError, SpecError, DocumentError) as error:
+        raise AirflowFailException(str(error)) from error
+    return Asked(
+        verb=verb,
+        spec=spec,
+        given=given_fields(verb, params),
+        dry_run=bool(params["dry_run"]) and verb.has_dry_run,
+        watch_s=int(params["watch_s"]),
+        run=dag_run_of(context),
+        at=run.start_date or datetime.now(UTC),
+    )
+
+
+def failed(context: Context, reason: str) -> AirflowFailException:
+    """Leave the reason for the run's last task; returns what is to be raised."""
+    context["ti"].xcom_push(key=REASON, value=reason)
+    return AirflowFailException(reason)

@@ -1,0 +1,100 @@
+"""What a validation found, read from `quality_results`, and where people read about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import quote
+
+from stateward.alerts.table_incident import FailedExpectation, Judged
+
+DOCS_PREFIX = "/stateward/data-docs"
+"""Where the plugin serves Data Docs, below Airflow's base path."""
+
+
+@dataclass(frozen=True)
+class QualityReport:
+    """The results of one validation.
+
+    Attributes:
+        from_version: the first Delta version that was validated.
+        version: the last one.
+        expectations: how many were evaluated.
+        failed: those that do not hold, the critical ones first.
+        docs_path: the report's page below the Data Docs folder.
+    """
+
+    stream: str
+    table: str
+    from_version: int
+    version: int
+    expectations: int
+    failed: tuple[FailedExpectation, ...]
+    docs_path: str
+
+    @property
+    def critical(self) -> tuple[FailedExpectation, ...]:
+        """Those of the failed ones for which nobody downstream may go on."""
+        return tuple(item for item in self.failed if item.severity == "critical")
+
+    def judged(self, at: datetime) -> Judged:
+        """What is told of it, if it is the newest one; `at` is the time, aware."""
+        return Judged(self.stream, self.table, self.version, self.expectations, self.failed, at)
+
+    @property
+    def url_path(self) -> str:
+        """Path of the report below Airflow's base path."""
+        return f"{DOCS_PREFIX}/{quote(self.docs_path)}"
+
+    def message(self, airflow_url: str) -> str:
+        """Say what does not hold and where to read on."""
+        lines = [
+            f"{self.stream}: {len(self.failed)} of {self.expectations} expectations do not hold for"
+            f" {self.table}, versions {self.from_version} to {self.version}.",
+            *(f"  - {item.name} ({item.severity}): {item.observed}" for item in self.failed),
+            f"Report: {airflow_url.rstrip('/')}{self.url_path}",
+            "What each of them means and what to do is on the page of the suite, linked from the report.",
+            "The stream is left running."
+            + (f" What waits for {self.stream}.{self.table}.valid is not started." if self.critical else ""),
+        ]
+        return "\n".join(lines)
+
+
+def read_report(results_uri: str, stream: str, table: str, run_id: str) -> QualityReport | None:
+    """Return the report of validation `run_id` of a table, or None when it wrote no results."""
+    from deltalake import DeltaTable
+
+    if not DeltaTable.is_deltatable(results_uri):
+        return None
+    results = DeltaTable(results_uri)
+    if "from_version" not in {field.name for field in results.schema().fields}:
+        return None  # nothing was written to it since an earlier release
+    rows = results.to_pyarrow_table(
+        filters=[("stream", "=", stream), ("table", "=", table), ("run_id", "=", run_id)],
+        columns=[
+            "from_version",
+            "table_version",
+            "name",
+            "severity",
+            "success",
+            "observed_value",
+            "docs_path",
+        ],
+    ).to_pylist()
+    if not rows:
+        return None
+    failed = [
+        FailedExpectation(row["name"], row["severity"], row["observed_value"])
+        for row in rows
+        if not row["success"]
+    ]
+    order = ("critical", "warn")
+    return QualityReport(
+        stream=stream,
+        table=table,
+        from_version=rows[0]["from_version"],
+        version=rows[0]["table_version"],
+        expectations=len(rows),
+        failed=tuple(sorted(failed, key=lambda item: (order.index(item.severity), item.name))),
+        docs_path=rows[0]["docs_path"],
+    )

@@ -1,0 +1,193 @@
+"""Carries out a verb of `stateward state` as a task, and links to its result page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from airflow.sdk import BaseOperator, BaseOperatorLink
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+from stateward.airflow.operators.operation_params import CANNOT, Asked, asked_of, failed
+from stateward.control.jobs import batch_job
+from stateward.control.jobs.operation_request import Operation
+from stateward.control.jobs.verbs import VERBS, Verb, verb_of
+from stateward.control.launchers.launch import master_of
+from stateward.project.settings import Settings
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+    from airflow.sdk.types import TaskInstanceKey
+
+_LINK_KEY = "result_page"
+# A part that tells of each of its files would fill the log.
+_QUIET_S = 5.0
+
+
+class ResultPageLink(BaseOperatorLink):
+    """The button that opens the page of this very operation."""
+
+    name = "Result page"
+
+    def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
+        """Return the page's path on this server, or nothing when none was written."""
+        from airflow.sdk.execution_time.xcom import XCom
+
+        return str(XCom.get_value(ti_key=ti_key, key=_LINK_KEY) or "")
+
+
+class StateOperationOperator(BaseOperator):
+    """Runs the verb that the form asks for, on the stream that it names.
+
+    The job runs in the foreground, and ends with its task. A refusal fails without a retry: nothing was
+    changed, and the text says what to do. A try after one that died goes on with the same operation: one that
+    was done is not done again.
+
+    Args:
+        asks: Parameters that are fixed, in place of those of the form.
+        verb: What to do in place of the verb that was asked for; with `given`.
+        given: Its fields.
+    """
+
+    operator_extra_links = (ResultPageLink(),)
+
+    def __init__(
+        self,
+        *,
+        asks: Mapping[str, Any] | None = None,
+        verb: str | None = None,
+        given: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.asks = asks
+        self.verb = verb
+        self.given = given
+
+    def execute(self, context: Context) -> list[str]:
+        """Run the verb to its end.
+
+        Returns:
+            What it says.
+
+        Raises:
+            AirflowFailException: It was refused, or found something to be wrong or different.
+            AirflowException: It could not be done.
+        """
+        asked = asked_of(context, self.asks)
+        verb, given = self.choose(asked)
+        settings = Settings()
+        try:
+            operation = asked.operation(verb, given)
+            command = operation.command(
+                asked.spec, settings, master_of(asked.spec) if verb.needs_spark else ""
+            )
+        except CANNOT as error:
+            raise failed(context, str(error)) from error
+        self.log.info("Operation %s of %s, log %s", operation.id, asked.stream, operation.log)
+        try:
+            self._run(command, operation, asked.stream, settings)
+        except batch_job.JobError as error:
+            raise _judged(context, operation, error) from error
+        finally:
+            self._link(context, operation, settings)
+        result = operation.result() or {"good": True, "lines": []}
+        lines = list(result["lines"])
+        for line in lines:
+            self.log.info("%s", line)
+        if not result["good"]:
+            raise failed(context, " ".join(lines))
+        return lines
+
+    def choose(self, asked: Asked) -> tuple[Verb, Mapping[str, Any]]:
+        """The verb to carry out, and its fields."""
+        if self.verb is None:
+            return asked.verb, asked.given
+        return verb_of(self.verb), self.given or {}
+
+    def _run(self, command: list[str], operation: Operation, stream: str, settings: Settings) -> None:
+        batch_job.end_left_over(settings, operation.id)
+        if (operation.result() or {}).get("state") == "done":
+            self.log.info("An earlier try has done it.")
+            return
+        operation.forget_result()
+        variables = batch_job.environment(settings, stream, operation.id)
+        told = _Told(lambda part, what: self.log.info("%s: %s", part, what))
+        batch_job.run(command, variables, operation.log, told.report)
+
+    def _link(self, context: Context, operation: Operation, settings: Settings) -> None:
+        if operation.result() is not None:
+            base_path = urlsplit(settings.airflow_url).path.rstrip("/")
+            context["ti"].xcom_push(key=_LINK_KEY, value=f"{base_path}{operation.page_path}")
+
+
+class InspectStateOperator(StateOperationOperator):
+    """Looks into the state, and refuses to do anything else: those who may only look may trigger its DAG."""
+
+    def choose(self, asked: Asked) -> tuple[Verb, Mapping[str, Any]]:
+        """The verb of the form."""
+        if not asked.verb.only_looks:
+            raise AirflowFailException(
+                f"stream {asked.stream}: expected a verb that only looks, found {asked.verb.name}. Trigger "
+                f"{asked.verb.dag_id} for it."
+            )
+        return asked.verb, asked.given
+
+
+class CheckBeforeOperator(StateOperationOperator):
+    """Judges an upgrade before anything stops; skipped for all else."""
+
+    def choose(self, asked: Asked) -> tuple[Verb, Mapping[str, Any]]:
+        """The verdict on the code and YAML of now."""
+        if not (asked.stops_stream and asked.verb.watches_whole):
+            raise AirflowSkipException(f"{asked.verb.name} checks what it needs itself")
+        return VERBS["verdict"], {}
+
+
+class SavepointBeforeOperator(StateOperationOperator):
+    """Makes the savepoint to which the run goes back; skipped for what needs no way back."""
+
+    def choose(self, asked: Asked) -> tuple[Verb, Mapping[str, Any]]:
+        """A savepoint."""
+        if not (asked.stops_stream and asked.verb.has_way_back):
+            raise AirflowSkipException(f"{asked.verb.name} needs no savepoint before it")
+        return VERBS["savepoint"], {"reason": f"before {asked.verb.name}, {asked.run}"}
+
+
+class GoBackOperator(StateOperationOperator):
+    """Goes back to the savepoint that the run has made."""
+
+    def choose(self, asked: Asked) -> tuple[Verb, Mapping[str, Any]]:
+        """Its restore."""
+        made = asked.result(VERBS["savepoint"])
+        if made is None:
+            raise AirflowFailException(f"stream {asked.stream}: this run has made no savepoint to go back to")
+        return VERBS["restore"], {"savepoint": made["data"]["savepoint"]}
+
+
+def _judged(context: Context, operation: Operation, error: batch_job.JobError) -> AirflowException:
+    """The failure of the task: a refusal would be the same again."""
+    result = operation.result()
+    if result is not None and result["state"] == "refused":
+        return failed(context, result["message"])
+    failed(context, str(error))
+    return AirflowException(str(error))
+
+
+class _Told:
+    """Steps as lines of the task's log: each part, and not each of its files."""
+
+    def __init__(self, say: Callable[[str, str], None]) -> None:
+        self._say = say
+        self._part = ""
+        self._at = 0.0
+
+    def report(self, part: str, what: str) -> None:
+        """Take a step."""
+        now = time.monotonic()
+        if part == self._part and what != "ready" and now - self._at < _QUIET_S:
+            return
+        self._part, self._at = part, now
+        self._say(part, what)

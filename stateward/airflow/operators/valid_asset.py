@@ -1,0 +1,40 @@
+"""The asset that stands for a table's validated rows: DAGs that read the table are scheduled on it.
+
+It has an event for each validation that found nothing critical. After a critical failure there is none, so
+whatever is downstream waits, and the stream goes on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset
+
+from stateward.project.layout import Layout
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from stateward.airflow.operators.quality_report import QualityReport
+
+
+def valid_asset(stream: str, table: str) -> Asset:
+    """Return the asset of the valid rows of a table: `<stream>.<table>.valid`."""
+    return Asset(name=f"{stream}.{table}.valid", uri=Layout.of().table_uri(f"{table}_valid"))
+
+
+def announce(context: Context, report: QualityReport) -> dict[str, Any]:
+    """Say in the event of this task what was validated, and what does not hold although it is not critical.
+
+    Returns:
+        What the event says.
+    """
+    extra: dict[str, Any] = {
+        "stream": report.stream,
+        "table": report.table,
+        "version": report.version,
+        "warnings": [{"name": item.name, "observed": item.observed} for item in report.failed],
+        "report": report.url_path,
+    }
+    context["outlet_events"][valid_asset(report.stream, report.table)].extra.update(extra)
+    return extra

@@ -1,0 +1,223 @@
+"""Validates a stream's table as a Spark job, and links to the report."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseOperatorLink
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+from stateward.airflow.notifiers.dispatcher import Dispatcher
+from stateward.airflow.operators.incident_reporting import tell_of_table
+from stateward.airflow.operators.quality_links import QualityOverviewLink
+from stateward.airflow.operators.quality_report import QualityReport, read_report
+from stateward.airflow.operators.valid_asset import announce, valid_asset
+from stateward.contract.environment import ENV_MASK_SECRET
+from stateward.contract.table_names import QUALITY_RESULTS
+from stateward.platform.mask_secret import mask_secret
+from stateward.project.layout import Layout
+from stateward.project.settings import CHECKOUT, Settings
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+    from airflow.sdk.types import TaskInstanceKey
+
+_LINK_KEY = "data_docs"
+_APPLICATION = CHECKOUT / "stateward" / "quality" / "validation" / "validate.py"
+_SUITES = CHECKOUT / "include" / "quality"
+
+_CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "WARN",
+    # A validation is over before the optimising compiler and a parallel collector pay for themselves: they
+    # take a third of the job's CPU time, from the stream that runs beside it.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError",
+    "spark.sql.shuffle.partitions": "4",
+    # Delta's default of 50 tasks to read a log is made for large tables.
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+
+
+class DataDocsLink(BaseOperatorLink):
+    """The button that opens the report of this very validation."""
+
+    name = "Data Docs"
+
+    def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
+        """Return the report's path on this server, or nothing when none was written."""
+        from airflow.sdk.execution_time.xcom import XCom
+
+        return str(XCom.get_value(ti_key=ti_key, key=_LINK_KEY) or "")
+
+
+class ValidateTableOperator(SparkSubmitOperator):
+    """Runs the suite of a table on the versions that are due, or asked for, by the Spark connection.
+
+    Fails with `AirflowFailException`, and so without a retry, when a critical expectation does not hold; one
+    that is not critical is a warning. Without a critical failure it updates the asset
+    `<stream>.<table>.valid`, on which whatever is downstream of the table is scheduled. Fails with a
+    retry when the validation could not be done; skips when there is no table yet, or when the run is about
+    another one. Never touches the stream.
+
+    Args:
+        stream: the stream that writes the table.
+        table: the table's name, and that of its suite in `include/quality`.
+    """
+
+    operator_extra_links = (DataDocsLink(), QualityOverviewLink())
+
+    def __init__(self, *, stream: str, table: str, **kwargs: Any) -> None:
+        kwargs.setdefault("name", f"quality {stream} {table}")
+        kwargs.setdefault("outlets", [valid_asset(stream, table)])
+        super().__init__(application=str(_APPLICATION), conf=dict(_CONF), **kwargs)
+        self.stream = stream
+        self.table = table
+
+    def execute(self, context: Context) -> None:
+        """Submit the job and judge by the results it wrote.
+
+        Raises:
+            AirflowFailException: at least one critical expectation does not hold.
+            AirflowSkipException: the table does not exist yet.
+            AirflowException: the validation could not be done.
+        """
+        settings = Settings()
+        layout = Layout.of(settings)
+        asked = requested(context, self.table)
+        uri = layout.table_uri(self.table)
+        if not is_wanted(context, self.table):
+            raise AirflowSkipException(f"{self.stream}: this run is not about {self.table}.")
+        self._skip_without_table(uri)
+        ti = context["ti"]
+        run_id = f"{ti.dag_id}/{ti.run_id}/{ti.try_number}"
+        self._prepare(settings, asked, run_id)
+        results_uri = layout.table_uri(QUALITY_RESULTS)
+        try:
+            super().execute(context)
+        except AirflowException:
+            # The submit fails for a failed expectation too; what it wrote tells the two apart.
+            report = read_report(results_uri, self.stream, self.table, run_id)
+            if report is None or not report.failed:
+                raise
+        else:
+            report = read_report(results_uri, self.stream, self.table, run_id)
+        if report is None:
+            raise AirflowException(
+                f"{self.stream}: the Spark job ended well, but wrote no results for {run_id}. See its log."
+            )
+        base_path = urlsplit(settings.airflow_url).path.rstrip("/")
+        ti.xcom_push(key=_LINK_KEY, value=f"{base_path}{report.url_path}")
+        if asked.to_version is None:
+            # Who looks at the past does not change what is known of now.
+            dispatcher = Dispatcher(self.stream, f"{ti.dag_id}/{ti.run_id}", context, settings, self.table)
+            tell_of_table(dispatcher, report.judged(datetime.now(UTC)))
+        self._judge(context, report, settings.airflow_url)
+
+    def _judge(self, context: Context, report: QualityReport, airflow_url: str) -> None:
+        if report.critical:
+            raise AirflowFailException(report.message(airflow_url))
+        announce(context, report)
+        if report.failed:
+            self.log.warning("%s", report.message(airflow_url))
+            return
+        self.log.info(
+            "%s: all %d expectations hold for %s, versions %d to %d",
+            self.stream,
+            report.expectations,
+            self.table,
+            report.from_version,
+            report.version,
+        )
+
+    def _skip_without_table(self, uri: str) -> None:
+        from deltalake import DeltaTable
+
+        if not DeltaTable.is_deltatable(uri):
+            raise AirflowSkipException(
+                f"{self.stream}: there is no table at {uri} yet; it appears with the stream's first batch."
+            )
+
+    def _prepare(self, settings: Settings, asked: Asked, run_id: str) -> None:
+        layout = Layout.of(settings)
+        self.jars = ",".join(str(path) for path in sorted((settings.jars / "spark").glob("*.jar")))
+        # The environment's own interpreter and spark-submit; others on the machine lack the libraries.
+        binaries = str(Path(sys.executable).parent)
+        self.env_vars = {
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PYTHONPATH": str(CHECKOUT),
+            "PATH": os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)]),
+            ENV_MASK_SECRET: _never_logged(mask_secret(settings)),
+        }
+        arguments = {
+            "--stream": self.stream,
+            "--table": self.table,
+            "--table-uri": layout.table_uri(self.table),
+            "--from-version": "next" if asked.from_version is None else str(asked.from_version),
+            "--to-version": "latest" if asked.to_version is None else str(asked.to_version),
+            "--suite-file": str(_SUITES / f"{self.table}.yaml"),
+            "--results-uri": layout.table_uri(QUALITY_RESULTS),
+            "--docs-dir": layout.data_docs_uri,
+            "--run-id": run_id,
+        }
+        self.application_args = [part for pair in arguments.items() for part in pair]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the form of a run asks for.
+
+    Attributes:
+        from_version: first version to validate; None for the one after the last that was validated.
+        to_version: the last one; None for the latest when the job starts, so that runs which come late catch
+            up with whatever has been written, and leave nothing out.
+    """
+
+    from_version: int | None
+    to_version: int | None
+
+
+def requested(context: Context, table: str) -> Asked:
+    """Return the range asked for in the form.
+
+    Raises:
+        AirflowFailException: a range is given, and not which of several tables it is of.
+    """
+    params = context["params"]
+    asked = Asked(params.get("from_version"), params.get("to_version"))
+    if asked != Asked(None, None) and params.get("table") is None:
+        raise AirflowFailException(
+            f"{table}: expected the table that the range of versions is of, found none. Trigger the run again"
+            " and choose one; each table has versions of its own."
+        )
+    return asked
+
+
+def is_wanted(context: Context, table: str) -> bool:
+    """Tell whether the run is about the table: it was chosen, or has changed, or all of them are due."""
+    chosen = context["params"].get("table")
+    if chosen is not None:
+        return bool(chosen == table)
+    changed = {
+        event.extra["payload"]["table"]
+        for events in context["triggering_asset_events"].values()
+        for event in events
+        if event.extra.get("payload")
+    }
+    return not changed or table in changed
+
+
+def _never_logged(secret: str) -> str:
+    # Where the driver runs in the cluster, its environment is part of the command, which is logged.
+    from airflow.sdk.log import mask_secret as keep_out_of_logs
+
+    keep_out_of_logs(secret)
+    return secret

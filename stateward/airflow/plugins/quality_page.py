@@ -1,0 +1,17 @@
+"""Serves the quality pages in Airflow's navigation, to people who are logged in."""
+
+from airflow.plugins_manager import AirflowPlugin
+
+from stateward.airflow.web.navigation import navigation_entry
+from stateward.airflow.web.quality_app import PREFIX, quality_app
+
+_TICKED_LIST = "M3 6l2 2 3-4M3 17l2 2 3-4M12 6h9M12 17h9"
+
+
+class QualityPagePlugin(AirflowPlugin):
+    """Registers the pages below Airflow's base path, and their place in the navigation."""
+
+    name = "stateward_quality_page"
+    # Airflow declares them as attributes of an instance, and reads them from the class.
+    fastapi_apps = [{"app": quality_app(), "url_prefix": PREFIX, "name": "Quality"}]  # noqa: RUF012
+    external_views = [navigation_entry("Quality", PREFIX, _TICKED_LIST)]  # noqa: RUF012

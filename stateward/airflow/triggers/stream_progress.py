@@ -1,0 +1,198 @@
+"""A trigger that watches a stream, and fires when its supervisor has something to do."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from stateward.alerts.incident import Look, Message, next_incidents
+from stateward.alerts.incident_document import Carried, IncidentDocument, carried_to_json, read_incidents
+from stateward.alerts.outbox import is_open, to_send
+from stateward.control.health.thresholds import Thresholds
+from stateward.control.launchers.start_queue import decide_in_turn
+from stateward.control.reconcile.decide import Action, Done, Drain, GiveUp, Healthy, Wait
+from stateward.control.reconcile.documents import DocumentError, format_time, parse_time
+from stateward.control.reconcile.leader_heartbeat import release, renew
+from stateward.control.reconcile.observe import StallClock, observe
+from stateward.control.reconcile.spec_watcher import YamlWatch
+from stateward.project.layout import Layout
+from stateward.project.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+class StreamProgressTrigger(BaseTrigger):
+    """Watches one stream. It never acts: cancelled, killed or moved, it leaves the driver alone.
+
+    Args:
+        stream: The stream's name.
+        dag_run: Which DAG run supervises, `<dag id>/<run id>`; its heartbeat is renewed here.
+        limits: `Thresholds.to_json()`. Passed rather than read, so that a YAML that breaks later
+            does not end the supervision of a stream that runs.
+        poll_s: Time between two looks, in seconds.
+        alerts_from: When to look at incidents again, after an error; None: at once.
+        yaml: `digest_of` the YAML that the task has gone by; None: what is there when the watch begins.
+    """
+
+    def __init__(
+        self,
+        stream: str,
+        dag_run: str,
+        limits: dict[str, Any],
+        *,
+        poll_s: float = 2.0,
+        alerts_from: str | None = None,
+        yaml: str | None = None,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.stream = stream
+        self.dag_run = dag_run
+        self.limits = limits
+        self.poll_s = poll_s
+        self.alerts_from = alerts_from
+        self.yaml = yaml
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the path of this class and exactly its constructor's arguments."""
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "stream": self.stream,
+                "dag_run": self.dag_run,
+                "limits": self.limits,
+                "poll_s": self.poll_s,
+                "alerts_from": self.alerts_from,
+                "yaml": self.yaml,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look every `poll_s` seconds; fire one event once an action is due, or a message."""
+        settings = Settings()
+        watch = Watch(
+            self.stream,
+            self.dag_run,
+            Thresholds.from_json(self.limits),
+            Layout.of(settings),
+            resolve_after=timedelta(seconds=settings.resolve_after_s),
+            alerts_from=parse_time(self.alerts_from) if self.alerts_from else None,
+            starts_at_once=settings.starts_at_once,
+            yaml=YamlWatch(self.stream, settings.streams, self.yaml),
+        )
+        while True:
+            # Files may lie on slow storage, and all triggers share one event loop.
+            event = await asyncio.to_thread(watch.look)
+            if event is not None:
+                yield TriggerEvent(event)  # type: ignore[no-untyped-call]
+                return
+            await asyncio.sleep(self.poll_s)
+
+    async def on_kill(self) -> None:
+        """Hand the supervision back when a person ends the task; the driver goes on."""
+        await asyncio.to_thread(release, Layout.of(), self.stream, self.dag_run)
+
+
+@dataclass
+class Watch:
+    """The trigger's looks at one stream.
+
+    What it sees of incidents it keeps to itself until there is something to tell: the task writes it down. So
+    a trigger that begins anew knows what has been told, and fires once for each turn.
+    """
+
+    stream: str
+    dag_run: str
+    limits: Thresholds
+    layout: Layout
+    clock: StallClock = field(default_factory=StallClock)
+    told: frozenset[tuple[str, str]] = frozenset()
+    resolve_after: timedelta = timedelta(minutes=5)
+    alerts_from: datetime | None = None
+    starts_at_once: int = 1
+    incidents: IncidentDocument | None = None
+    yaml: YamlWatch | None = None
+
+    def look(self) -> dict[str, Any] | None:
+        """Look once.
+
+        Returns:
+            None while there is nothing to do. Otherwise `event` (`superseded`, `alert`, `changed`, or the
+            name of the action that is due), `reason`, and what the documents do not show: `stalled_since`
+            and `incidents`, as `carried_from_json` reads them.
+        """
+        now = datetime.now(UTC)
+        try:
+            other = renew(self.layout, self.stream, self.dag_run, now)
+            seen = observe(self.layout, self.stream)
+            self.incidents = self.incidents or read_incidents(self.layout, self.stream)
+        except OSError as error:
+            # One failed look says nothing about the stream.
+            log.warning("stream %s: storage cannot be read, will look again: %s", self.stream, error)
+            return None
+        except DocumentError as error:
+            return {"event": "unreadable", "reason": str(error), "stalled_since": None}
+        if other is not None:
+            reason = f"{other.dag_run} has taken over"
+            return {"event": "superseded", "reason": reason, "stalled_since": None}
+        since = self.clock.see(seen.own_status, now)
+        seen = replace(seen, stalled_since=since)
+        # A task is worth its start only when a launch would come of it.
+        action = decide_in_turn(self.layout, self.limits, seen, now, self.starts_at_once)
+        if isinstance(action, Healthy):
+            self._tell(action)
+        messages = self._take_in(self.incidents, Look(self.stream, action, seen, now))
+        event, reason = self._event(self.incidents, action, messages, now), action.reason
+        if event is None and self.yaml is not None and self.yaml.changed():
+            # What it declares, and the limits by which the stream is judged, are the task's to read.
+            event, reason = "changed", "its YAML has changed"
+        if event is None:
+            return None
+        carried = Carried(self.incidents.revision, self.incidents.memory, messages)
+        return {
+            "event": event,
+            "reason": reason if event != "alert" else _what_is_told(messages),
+            "stalled_since": format_time(since) if since else None,
+            "incidents": carried_to_json(carried),
+        }
+
+    def _take_in(self, incidents: IncidentDocument, look: Look) -> tuple[Message, ...]:
+        if self.alerts_from is not None and look.now < self.alerts_from:
+            return ()
+        memory, messages = next_incidents(incidents.memory, look, self.resolve_after)
+        self.incidents = replace(incidents, memory=memory)
+        return messages
+
+    def _event(
+        self, incidents: IncidentDocument, action: Action, messages: tuple[Message, ...], now: datetime
+    ) -> str | None:
+        """Name what the task has to do; None when there is nothing."""
+        rests = self.alerts_from is not None and now < self.alerts_from
+        alert = not rests and bool(messages or to_send(incidents.outbox, now))
+        if isinstance(action, Healthy | Wait | Drain):
+            return "alert" if alert else None
+        if isinstance(action, Done | GiveUp) and not alert and is_open(incidents.outbox):
+            # The end of the supervision waits until it is told, or that has failed often enough.
+            return None
+        return type(action).__name__.lower()
+
+    def _tell(self, action: Healthy) -> None:
+        """Log what is slow or large once for each level that it reaches; the task's log shows it."""
+        found = frozenset((warning.measure, warning.level) for warning in action.warnings)
+        for warning in action.warnings:
+            if (warning.measure, warning.level) not in self.told:
+                log.warning("stream %s: %s", self.stream, warning)
+        if self.told and not found:
+            log.info("stream %s: all measures are within their limits again", self.stream)
+        self.told = found
+
+
+def _what_is_told(messages: tuple[Message, ...]) -> str:
+    return (
+        f"to tell: {', '.join(message.id for message in messages)}" if messages else "a message to send again"
+    )

@@ -1,0 +1,129 @@
+"""Triggers that wait until a stream is drained or has come back, or until there is something to do for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from stateward.control.health.thresholds import Thresholds
+from stateward.control.launchers.start_queue import decide_in_turn
+from stateward.control.reconcile.decide import Drain, Healthy, Held, Suspended, Wait, decide
+from stateward.control.reconcile.documents import DocumentError, parse_time
+from stateward.control.reconcile.observe import observe
+from stateward.control.reconcile.startup_probe import Watch, comeback
+from stateward.project.layout import Layout
+from stateward.project.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+class _StreamTrigger(BaseTrigger):
+    """Looks at a stream again and again. It never acts, and its event only says why it was time to look."""
+
+    def __init__(self, stream: str, limits: dict[str, Any], poll_s: float = 1.0) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.stream = stream
+        self.limits = limits
+        self.poll_s = poll_s
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the path of this class and exactly its constructor's arguments."""
+        return (f"{type(self).__module__}.{type(self).__qualname__}", self._arguments())
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look every `poll_s` seconds; fire one event."""
+        layout = Layout.of()
+        while True:
+            # Files may lie on slow storage, and all triggers share one event loop.
+            reason = await asyncio.to_thread(self._look, layout)
+            if reason is not None:
+                yield TriggerEvent({"reason": reason})  # type: ignore[no-untyped-call]
+                return
+            await asyncio.sleep(self.poll_s)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"stream": self.stream, "limits": self.limits, "poll_s": self.poll_s}
+
+    def _look(self, layout: Layout) -> str | None:
+        try:
+            return self._due(layout, datetime.now(UTC))
+        except OSError as error:
+            # One failed look says nothing about the stream.
+            log.warning("stream %s: storage cannot be read, will look again: %s", self.stream, error)
+            return None
+        except DocumentError as error:
+            return str(error)
+
+    def _due(self, layout: Layout, now: datetime) -> str | None:
+        raise NotImplementedError
+
+
+class StreamDrainedTrigger(_StreamTrigger):
+    """Fires when a stream that is held does not run, or when its driver has to be made to leave.
+
+    Args:
+        stream: The stream's name.
+        limits: `Thresholds.to_json()`.
+        poll_s: Time between two looks, in seconds.
+    """
+
+    def _due(self, layout: Layout, now: datetime) -> str | None:
+        action = decide(Thresholds.from_json(self.limits), observe(layout, self.stream), now)
+        waits = isinstance(action, Drain | Wait) and not isinstance(action, Held | Suspended)
+        return None if waits else action.reason
+
+
+class StreamBackTrigger(_StreamTrigger):
+    """Fires when a stream has come back, or will not, or when its driver has to be started again.
+
+    Args:
+        stream: The stream's name.
+        limits: `Thresholds.to_json()`.
+        since: When it was started, ISO 8601.
+        until: When it has to be back, ISO 8601.
+        whole: Whether it has to do well up to then; see `Watch`.
+        latest: When it has to have committed something at the latest, ISO 8601.
+        poll_s: Time between two looks, in seconds.
+    """
+
+    def __init__(
+        self,
+        stream: str,
+        limits: dict[str, Any],
+        since: str,
+        until: str,
+        *,
+        whole: bool = False,
+        latest: str | None = None,
+        poll_s: float = 1.0,
+    ) -> None:
+        super().__init__(stream, limits, poll_s)
+        self.since = since
+        self.until = until
+        self.whole = whole
+        self.latest = latest
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            **super()._arguments(),
+            "since": self.since,
+            "until": self.until,
+            "whole": self.whole,
+            "latest": self.latest,
+        }
+
+    def _due(self, layout: Layout, now: datetime) -> str | None:
+        seen = observe(layout, self.stream)
+        limits, slots = Thresholds.from_json(self.limits), Settings().starts_at_once
+        action = decide_in_turn(layout, limits, seen, now, slots)
+        latest = parse_time(self.latest) if self.latest else None
+        watch = Watch(parse_time(self.since), parse_time(self.until), self.whole, latest)
+        found = comeback(seen, action, watch, now)
+        if found.outcome == "open" and isinstance(action, Healthy | Wait | Drain):
+            return None
+        return found.reason

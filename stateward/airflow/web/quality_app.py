@@ -1,0 +1,64 @@
+"""Serves the quality pages: what validations have found of the tables of streams that a person may read."""
+
+# No `from __future__ import annotations`: FastAPI could not resolve the types that are imported late.
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+from stateward.airflow.web.logged_in import SAFE_HEADERS, LateApp, logged_in_app
+from stateward.project.settings import Settings
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+PREFIX = "/stateward/quality"
+"""Where the plugin serves them, below Airflow's base path."""
+
+_NAME = r"^[a-z][a-z0-9_]*$"
+
+
+def quality_app() -> LateApp:
+    """The application."""
+    return LateApp(create_app)
+
+
+def create_app() -> "FastAPI":
+    """Build it; the pages are read anew for each request."""
+    from airflow.api_fastapi.core_api.security import get_user
+    from fastapi import Depends, Query
+    from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+    from stateward.airflow.web.access import may_read, require
+    from stateward.pages.access import stream_dag
+    from stateward.pages.quality.history import Name
+    from stateward.pages.quality.page import MOST_DAYS, policies, render_overview, render_table, since
+    from stateward.pages.quality.tables import read_quality
+
+    app = logged_in_app("Quality")
+    headers = [{"Content-Security-Policy": policy, **SAFE_HEADERS} for policy in policies()]
+    days_shown = Query(ge=1, le=MOST_DAYS)
+
+    @app.get("/")
+    def index() -> Response:
+        return RedirectResponse("index.html")
+
+    # Not coroutines: files are read, and the server's other pages must not wait for them.
+    @app.get("/index.html")
+    def overview(user: Annotated[Any, Depends(get_user)], days: Annotated[int, days_shown] = 7) -> Response:
+        now = datetime.now(UTC)
+        found = read_quality(Settings(), since(now, days), readable=may_read(user))
+        return HTMLResponse(render_overview(found, now, days), headers=headers[0])
+
+    @app.get("/table.html")
+    def table(
+        stream: Annotated[str, Query(pattern=_NAME)],
+        table: Annotated[str, Query(pattern=_NAME)],
+        user: Annotated[Any, Depends(get_user)],
+        days: Annotated[int, days_shown] = 7,
+    ) -> Response:
+        require(may_read(user), [stream_dag(stream)])
+        now, name = datetime.now(UTC), Name(stream, table)
+        found = read_quality(Settings(), since(now, days), name)
+        return HTMLResponse(render_table(found, name, now, days), headers=headers[1])
+
+    return app

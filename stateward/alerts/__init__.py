@@ -1,0 +1,1 @@
+"""Who is told of a stream's incidents: Airflow's notifiers, as a YAML file lists them."""

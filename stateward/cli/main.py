@@ -1,0 +1,255 @@
+"""The `stateward` command: one verb a file, imported only when it is called."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stateward.cli.quality import app as quality
+from stateward.cli.state import app as state
+
+PLATFORM, STREAMS, SETUP = "Platform", "Streams", "Setup"
+
+app = typer.Typer(
+    name="stateward",
+    help="Long-lived stateful PySpark streams under Airflow: deploy, supervise, validate.\n\n"
+    "Settings come from STATEWARD_* variables; everything lives under STATEWARD_HOME (default: var/).",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+app.add_typer(state, name="state", rich_help_panel=STREAMS)
+app.add_typer(quality, name="quality", rich_help_panel=STREAMS)
+
+
+@app.command(rich_help_panel=PLATFORM)
+def up() -> None:
+    """Start Kafka and Airflow, and wait until each answers; repairs what is broken."""
+    from stateward.cli.up import run
+
+    run()
+
+
+@app.command(rich_help_panel=PLATFORM)
+def down() -> None:
+    """Stop every process that `up` and its streams have started; what should run is remembered."""
+    from stateward.cli.down import run
+
+    run()
+
+
+@app.command(rich_help_panel=PLATFORM)
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+) -> None:
+    """Show each part of the platform, and each stream."""
+    from stateward.cli.status import run
+
+    run(as_json=as_json)
+
+
+@app.command(rich_help_panel=PLATFORM)
+def metrics() -> None:
+    """Print the metrics of every stream in Prometheus' text format (docs/metrics.md)."""
+    from stateward.cli.metrics import run
+
+    run()
+
+
+@app.command(rich_help_panel=PLATFORM)
+def logs(
+    name: Annotated[str, typer.Argument(help="A part (kafka, scheduler, ...) or a stream.")],
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as the log grows.")] = False,
+) -> None:
+    """Show the log of a part, or of a stream's newest driver."""
+    from stateward.cli.logs import run
+
+    run(name, lines=lines, follow=follow)
+
+
+@app.command(rich_help_panel=STREAMS)
+def lease(
+    stream: Annotated[str, typer.Argument(help="The stream.")],
+    last: Annotated[int, typer.Option("--last", min=1, help="How many of the last holders.")] = 20,
+) -> None:
+    """Show who may write a stream's checkpoint, and who could before (times are UTC)."""
+    from stateward.cli.lease import run
+
+    run(stream, last=last)
+
+
+@app.command(rich_help_panel=STREAMS)
+def replay(  # noqa: PLR0917 - Typer's form of a command line
+    file: Annotated[str, typer.Argument(help="JSON lines, plain or gzip; - reads standard input.")],
+    topic: Annotated[str, typer.Option("--topic", "-t", help="Topic to send to.")],
+    rate: Annotated[float | None, typer.Option("--rate", help="Records a second; unlimited without.")] = None,
+    tick: Annotated[
+        bool, typer.Option("--tick", help="End with a tick, so that the last timeouts fire.")
+    ] = False,
+    tick_after: Annotated[
+        str | None,
+        typer.Option("--tick-after", help="With --tick: how long after the last event, such as 90m or 25h."),
+    ] = None,
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions, if the topic has to be created.")] = 3,
+    key_field: Annotated[str, typer.Option(help="Field whose value becomes the key.")] = "user_id",
+) -> None:
+    """Send the lines of a file to Kafka, byte for byte, bad ones too."""
+    from stateward.cli.replay import run
+
+    if tick_after is not None and not tick:
+        raise typer.BadParameter(
+            f"--tick-after {tick_after}: no tick is sent without --tick."
+            " Add --tick, or leave --tick-after out."
+        )
+
+    run(
+        file,
+        topic=topic,
+        rate=rate,
+        tick=tick,
+        tick_after=tick_after,
+        partitions=partitions,
+        key_field=key_field,
+    )
+
+
+@app.command(rich_help_panel=STREAMS)
+def traffic(  # noqa: PLR0917 - Typer's form of a command line
+    profile: Annotated[str, typer.Option("--profile", help="quiet, daily or storm.")] = "daily",
+    seed: Annotated[int, typer.Option("--seed", help="The same seed makes the same bytes.")] = 1,
+    rate: Annotated[
+        float, typer.Option("--rate", help="Records a second of event time, over all topics.")
+    ] = 200.0,
+    minutes: Annotated[float, typer.Option("--minutes", help="Event time in which stories begin.")] = 5.0,
+    start: Annotated[
+        str | None, typer.Option("--start", help="Event time at the beginning (default: January 2025).")
+    ] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", "-t", help="Only this topic; may be repeated.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the manifest and every expected row.")
+    ] = None,
+    send: Annotated[
+        bool, typer.Option("--send/--dry-run", help="Send it, or only make it and write --out.")
+    ] = True,
+    paced: Annotated[
+        bool, typer.Option("--paced", help="Send at the rate, not as fast as possible.")
+    ] = False,
+    late: Annotated[
+        bool,
+        typer.Option(
+            "--late", help="Then wait until the running streams are beyond it, and send late events."
+        ),
+    ] = False,
+    tick: Annotated[
+        bool, typer.Option("--tick/--no-tick", help="End with a tick after which every timeout has passed.")
+    ] = True,
+    deadline: Annotated[str, typer.Option(help="How long --late waits, such as 10m.")] = "10m",
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions, if a topic has to be created.")] = 3,
+) -> None:
+    """Send generated events whose outcome is known in advance, row for row (docs/traffic.md)."""
+    from stateward.cli.traffic import run
+
+    run(
+        profile=profile,
+        seed=seed,
+        rate=rate,
+        minutes=minutes,
+        start=start,
+        topics=tuple(topic or ()),
+        out=out,
+        send=send,
+        paced=paced,
+        late=late,
+        tick=tick,
+        deadline=deadline,
+        partitions=partitions,
+    )
+
+
+@app.command(rich_help_panel=STREAMS)
+def backfill(  # noqa: PLR0917 - Typer's form of a command line
+    stream: Annotated[str, typer.Argument(help="The stream whose tables are recomputed.")],
+    begin: Annotated[
+        str, typer.Option("--from", help="First time of the range, such as 2024-03-01 or with T06:00Z.")
+    ],
+    end: Annotated[str, typer.Option("--to", help="End of the range, not part of it.")],
+    into: Annotated[
+        str | None, typer.Option("--into", help="URI for the tables (default: backfill/STREAM in the home).")
+    ] = None,
+    with_late: Annotated[
+        bool, typer.Option("--with-late", help="Count events that came too late for the stream.")
+    ] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Compare with the live tables; exit code 1 if they differ.")
+    ] = False,
+    master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[*]",
+) -> None:
+    """Recompute a stream's rows of a range of time from raw_events, into tables of their own."""
+    from stateward.cli.backfill import run
+
+    run(stream, begin=begin, end=end, into=into, with_late=with_late, compare=compare, master=master)
+
+
+@app.command(rich_help_panel=STREAMS)
+def maintenance(
+    table: Annotated[
+        list[str] | None, typer.Option("--table", help="Only this table; may be repeated.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")
+    ] = False,
+) -> None:
+    """Compact, vacuum and clean the log of tables, beside running streams (docs/maintenance.md)."""
+    from stateward.cli.maintenance import run
+
+    run(table or (), dry_run=dry_run)
+
+
+@app.command(rich_help_panel=STREAMS)
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave everything running at the end.")] = False,
+) -> None:
+    """Run the whole thing on 10,000 real events, show what came out, and stop it again."""
+    from stateward.cli.demo import run
+
+    run(keep=keep)
+
+
+@app.command(rich_help_panel=SETUP)
+def jars(
+    lock: Annotated[
+        bool, typer.Option("--lock", help="Resolve jars.toml into jars.lock instead of fetching.")
+    ] = False,
+    into: Annotated[
+        Path | None, typer.Option("--into", help="Folder to fetch into (default: STATEWARD_JARS).")
+    ] = None,
+) -> None:
+    """Fetch the pinned JARs that are not there yet, verified by checksum."""
+    from stateward.cli.jars import run
+
+    run(lock=lock, into=into)
+
+
+def main() -> None:
+    """Run the command line; errors a person can act on are shown without a traceback."""
+    from stateward.cli.errors import EXPECTED, Interrupted, interruptible
+
+    try:
+        with interruptible():
+            app()
+    except Interrupted:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    except EXPECTED as error:
+        print(f"stateward: {error}", file=sys.stderr)
+        sys.exit(1)

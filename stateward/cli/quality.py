@@ -1,0 +1,44 @@
+"""`stateward quality`: what a person does about the suites of tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Suites of tables: a first draft of one (docs/quality.md).", no_args_is_help=True)
+
+
+@app.callback()
+def quality() -> None:
+    """Keep the verbs below `quality` when there is but one."""
+
+
+@app.command()
+def draft(
+    table: Annotated[str, typer.Argument(help="The table.")],
+    file: Annotated[
+        Path | None, typer.Option("--file", help="Where to; include/quality/TABLE.yaml without.")
+    ] = None,
+) -> None:
+    """Profile a table's rows and write a suite for it, as a draft to edit; never over a file."""
+    import subprocess
+    import sys
+
+    from stateward.platform.running import running_settings
+    from stateward.project.layout import Layout
+    from stateward.project.settings import CHECKOUT, Settings
+
+    settings = running_settings(Settings())
+    written = subprocess.run(
+        [
+            sys.executable,
+            str(CHECKOUT / "stateward" / "quality" / "suites" / "draft.py"),
+            *("--table-uri", Layout.of(settings).table_uri(table)),
+            *("--table", table),
+            *("--file", str(file or CHECKOUT / "include" / "quality" / f"{table}.yaml")),
+        ],
+        check=False,
+    )
+    raise typer.Exit(written.returncode)

@@ -1,0 +1,31 @@
+"""`stateward up`."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from stateward.cli.steps import Steps
+from stateward.platform.secrets import ADMIN, Secrets
+from stateward.platform.startup import up
+from stateward.project.layout import Layout
+from stateward.project.settings import Settings
+
+
+def run() -> None:
+    """Start the platform, then say where it is and how to log in."""
+    settings = Settings()
+    console = Console()
+    with Steps(console) as steps:
+        up(settings, steps.report)
+    show_addresses(console, settings)
+
+
+def show_addresses(console: Console, settings: Settings) -> None:
+    """Print where Airflow and Kafka are, and the login."""
+    password = Secrets.load_or_create(Layout.of(settings).airflow_home).admin_password
+    console.print()
+    console.print(
+        f"Airflow  {settings.airflow_url}  login {ADMIN} / {password}", highlight=False, soft_wrap=True
+    )
+    console.print(f"Kafka    {settings.kafka_bootstrap}", highlight=False)
+    console.print(f"State    {settings.home}", highlight=False, soft_wrap=True)

@@ -1,0 +1,1 @@
+"""Batch jobs in the foreground, and the requests that they are given."""

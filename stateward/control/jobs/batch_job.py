@@ -1,0 +1,162 @@
+"""Runs a batch job in the foreground: its steps are reported as they come, all else goes to its log."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from stateward.contract.environment import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM, ENV_OPERATION
+from stateward.contract.exit_codes import JobExit
+from stateward.control.launchers import processes
+from stateward.control.launchers.driver_process import code_folder
+from stateward.control.launchers.launch import driver_environment
+from stateward.control.launchers.local_files import local_files_conf
+from stateward.platform.jars.fetch import require_jars
+from stateward.project.settings import CHECKOUT, Settings
+from stateward.project.spec import StreamSpec
+
+# Where the script of each job lies in the library.
+_FOLDERS = {"state": "state/operation", "backfill": "recompute"}
+_STEP, _ERROR = "@step", "@error"
+_GRACE_S = 10
+_TAIL = 15
+
+Report = Callable[[str, str], None]
+
+
+class JobError(RuntimeError):
+    """The job failed; the text is its own, or the end of its log."""
+
+
+def python_command(job: str, request_uri: str, settings: Settings) -> list[str]:
+    """Return the command of a job that needs no Spark; `job` is its folder in `spark_jobs`."""
+    return [sys.executable, str(_script(job)), request_uri]
+
+
+def spark_command(
+    job: str, request_uri: str, *, name: str, spec: StreamSpec, settings: Settings, master: str
+) -> list[str]:
+    """Return the command that submits a job to Spark.
+
+    Args:
+        job: Its name: `state` or `backfill`.
+        request_uri: Its one argument.
+        name: What the cluster shows it as.
+        spec: The stream it is about.
+        settings: Where the JARs are.
+        master: Where Spark runs.
+
+    Raises:
+        JarsMissingError: Spark's JARs are not there.
+    """
+    require_jars(settings, ["spark"])
+    jars = sorted(str(jar) for jar in (settings.jars / "spark").glob("*.jar"))
+    conf = local_files_conf(settings.jars, master, {})
+    return [
+        str(Path(sys.executable).parent / "spark-submit"),
+        *("--master", master),
+        *("--name", name),
+        *("--driver-memory", spec.spark.driver_memory),
+        *("--jars", ",".join(jars)),
+        *(part for setting in conf.items() for part in ("--conf", "=".join(setting))),
+        str(_script(job)),
+        request_uri,
+    ]
+
+
+def _script(job: str) -> Path:
+    return CHECKOUT / "stateward" / _FOLDERS[job] / "job.py"
+
+
+def environment(settings: Settings, stream: str, operation: str = "") -> dict[str, str]:
+    """Return a job's environment: a driver's, without the marks by which drivers are found and ended.
+
+    Args:
+        settings: Passed on as `STATEWARD_*`.
+        stream: The stream it is about.
+        operation: The mark by which `end_left_over` finds it.
+    """
+    variables = driver_environment(os.environ, settings, stream, "")
+    kept = {
+        name: value for name, value in variables.items() if name not in (ENV_DRIVER_STREAM, ENV_DRIVER_RUN_ID)
+    }
+    return {**kept, ENV_OPERATION: operation} if operation else kept
+
+
+def end_left_over(settings: Settings, operation: str) -> None:
+    """End the processes of a try whose task was killed: nobody reads what they say.
+
+    Raises:
+        JobError: They cannot be ended.
+    """
+    left = processes.kill(processes.of_operation(settings.home, operation), _GRACE_S)
+    if left:
+        pids = [one.pid for one in left]
+        raise JobError(f"{operation}: processes {pids} of an earlier try survive SIGKILL")
+
+
+def run(arguments: list[str], variables: dict[str, str], log: Path, report: Report) -> bool:
+    """Run the job to its end.
+
+    Args:
+        arguments: The command.
+        variables: Its environment.
+        log: File for what it says.
+        report: Takes each step.
+
+    Returns:
+        Whether nothing was found to be different, or wrong.
+
+    Raises:
+        JobError: It could not be done.
+    """
+    reason = ""
+    with log.open("w") as output, _running(arguments, variables, output.fileno()) as job:
+        assert job.stdout is not None
+        for line in job.stdout:
+            kind, *parts = line.rstrip("\n").split("\t")
+            if kind == _STEP and len(parts) == 2:
+                report(parts[0], parts[1])
+            elif kind == _ERROR:
+                reason = "\t".join(parts)
+            else:
+                output.write(line)
+        code = job.wait()
+    if code not in (JobExit.DONE, JobExit.DIFFERENT):
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-_TAIL:])
+        raise JobError(reason or f"the job ended with {code}; its log {log} ends:\n{tail}")
+    return code == JobExit.DONE
+
+
+@contextlib.contextmanager
+def _running(arguments: list[str], variables: dict[str, str], errors: int) -> Iterator[subprocess.Popen[str]]:
+    """A process group of its own, which is ended if the block is left before it."""
+    job = subprocess.Popen(
+        arguments,
+        env=variables,
+        cwd=code_folder(variables),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield job
+    finally:
+        if job.poll() is None:
+            _end(job)
+
+
+def _end(job: subprocess.Popen[str]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(job.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            job.wait(_GRACE_S)
+            return

@@ -1,0 +1,189 @@
+"""The request that `stateward/state/operation/job.py` reads, and the command that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from upath import UPath
+
+from stateward.contract.storage import read_json, write_json
+from stateward.contract.table_names import RAW_EVENTS
+from stateward.control.jobs import batch_job
+from stateward.control.jobs.verbs import Verb, arguments_of
+from stateward.control.launchers.launch import resolved_configuration
+from stateward.control.reconcile.documents import DocumentError, format_time
+from stateward.control.reconcile.observe import read_control
+from stateward.project.layout import Layout
+from stateward.project.settings import Settings
+from stateward.project.spec import StreamSpec, load_spec
+
+VERSION = 1
+JOB = "state"
+PAGES_PREFIX = "/stateward/operations"
+"""Where the plugin serves the result pages, below Airflow's base path."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One run of a verb, written down and not begun.
+
+    Attributes:
+        id: Its name, `<UTC stamp>-<verb>`.
+        folder_uri: Its folder.
+        log: What the job says, beside its steps.
+        verb: What it does.
+    """
+
+    id: str
+    folder_uri: str
+    log: Path
+    verb: Verb
+
+    @property
+    def request_uri(self) -> str:
+        """The job's one argument."""
+        return f"{self.folder_uri}/request.json"
+
+    @property
+    def page_uri(self) -> str:
+        """Its result as a page."""
+        return f"{self.folder_uri}/index.html"
+
+    @property
+    def page_path(self) -> str:
+        """The page's path below Airflow's base path."""
+        *_, stream, operation = self.folder_uri.split("/")
+        return f"{PAGES_PREFIX}/{stream}/{operation}/index.html"
+
+    def result(self) -> dict[str, Any] | None:
+        """What came of it; None before it has ended."""
+        return read_json(f"{self.folder_uri}/result.json")
+
+    def forget_result(self) -> None:
+        """Remove what came of an earlier try, so that it is not taken for what came of the next one."""
+        UPath(f"{self.folder_uri}/result.json").unlink(missing_ok=True)
+
+    def command(self, spec: StreamSpec, settings: Settings, master: str) -> list[str]:
+        """Return the command that carries it out.
+
+        Raises:
+            JarsMissingError: It needs Spark, and Spark's JARs are not there.
+        """
+        if not self.verb.needs_spark:
+            return batch_job.python_command(JOB, self.request_uri, settings)
+        name = f"state {self.verb.name} {spec.stream}"
+        return batch_job.spark_command(
+            JOB, self.request_uri, name=name, spec=spec, settings=settings, master=master
+        )
+
+
+def prepare(
+    verb: Verb,
+    spec: StreamSpec,
+    settings: Settings,
+    given: Mapping[str, Any],
+    *,
+    now: datetime,
+    dry_run: bool = False,
+    asked_by: str = "",
+) -> Operation:
+    """Write down the request of an operation.
+
+    Asked for again by the same one at the same time it is the same operation, with what is in its journal.
+
+    Args:
+        verb: What is to be done.
+        spec: The stream.
+        settings: Where everything is.
+        given: The verb's fields.
+        now: The time, aware; it names the operation.
+        dry_run: Whether only to say what would happen.
+        asked_by: Who asks, if it may ask again after it has died.
+
+    Raises:
+        VerbError: A field is missing, unknown, or of another type.
+        SpecError: A field names a stream whose YAML is missing or not sound.
+    """
+    arguments = arguments_of(verb, given)
+    other = other_stream(verb, arguments, settings)
+    layout = Layout.of(settings)
+    operation = _first_of(layout, verb, spec.stream, now, asked_by)[0]
+    document = {
+        "version": VERSION,
+        "operation": operation.id,
+        "asked_by": asked_by,
+        "verb": verb.name,
+        "arguments": arguments,
+        "dry_run": dry_run,
+        "takes_lease": verb.takes_lease,
+        "needs_spark": verb.needs_spark,
+        "config": resolved_configuration(spec, settings, operation.id),
+        "other": None if other is None else resolved_configuration(other, settings, operation.id),
+        "yaml": _yaml(spec.stream, settings),
+        "launched_uri": layout.config_uri(spec.stream),
+        "savepoints_uri": layout.savepoints_uri(spec.stream),
+        "raw_uri": layout.table_uri(RAW_EVENTS),
+        "folder_uri": operation.folder_uri,
+        "operations_uri": layout.operation_uri(spec.stream, "").rstrip("/"),
+        "logs_uri": f"file://{operation.log.parent}",
+        "personal_arguments": [field.name for field in verb.fields if field.is_personal],
+        "seed_roots": list(settings.roots_of_seeds),
+        "state_limits": spec.state.limits.model_dump(),
+        "failures": _failures(layout, spec.stream),
+    }
+    write_json(operation.request_uri, document)
+    operation.log.parent.mkdir(parents=True, exist_ok=True)
+    return operation
+
+
+def other_stream(verb: Verb, given: Mapping[str, Any], settings: Settings) -> StreamSpec | None:
+    """Return the stream that a field of the verb names, if it has such a field.
+
+    Raises:
+        SpecError: Its YAML is missing or not sound.
+    """
+    named = [given.get(field.name) for field in verb.fields if field.kind == "stream"]
+    return load_spec(str(named[0]), settings.streams) if named and named[0] else None
+
+
+def find(verb: Verb, stream: str, settings: Settings, *, now: datetime, asked_by: str) -> Operation | None:
+    """Return what `prepare` has written down, if it has."""
+    operation, is_written = _first_of(Layout.of(settings), verb, stream, now, asked_by)
+    return operation if is_written else None
+
+
+def _first_of(
+    layout: Layout, verb: Verb, stream: str, now: datetime, asked_by: str
+) -> tuple[Operation, bool]:
+    """The operation of that second that is the asker's own, and True; else the first name that is free."""
+    base = f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{verb.name}"
+    for tries in count(1):
+        name = base if tries == 1 else f"{base}-{tries}"
+        operation = Operation(
+            name, layout.operation_uri(stream, name), layout.operation_log(stream, name), verb
+        )
+        written = read_json(operation.request_uri)
+        if written is None or (asked_by and written.get("asked_by") == asked_by):
+            return operation, written is not None
+    raise AssertionError("unreachable: the numbers do not end")
+
+
+def _failures(layout: Layout, stream: str) -> dict[str, Any] | None:
+    """How often the stream's driver was started again after a failure, as far as it is on record."""
+    try:
+        control = read_control(layout, stream)
+    except DocumentError:
+        # Whoever acts on it says so; a look at the state does without.
+        return None
+    if control is None or control.failures_since is None:
+        return None
+    return {"count": control.failures, "since": format_time(control.failures_since)}
+
+
+def _yaml(stream: str, settings: Settings) -> str:
+    return (settings.streams / f"{stream}.yaml").read_text(encoding="utf-8")

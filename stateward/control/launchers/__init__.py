@@ -1,0 +1,1 @@
+"""How a driver is started, found again, and ended."""

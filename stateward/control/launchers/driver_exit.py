@@ -1,0 +1,70 @@
+"""How a driver's process ended, and the failure that this is. Pure."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+from stateward.control.health.failure import GONE, SILENT, Failure, FailureKind
+from stateward.control.reconcile.status import ENDED, Control, Status
+
+_SIGNALLED = 128
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How the process ended that `spark-submit` has become, the JVM.
+
+    Attributes:
+        signal: The name of the signal that killed it, such as `SIGKILL`; None when it exited.
+        code: Its exit code; None when it was killed.
+    """
+
+    signal: str | None = None
+    code: int | None = None
+
+    @property
+    def signal_of_python(self) -> str | None:
+        """The signal that killed the driver's Python, from which the JVM takes its exit code."""
+        try:
+            return signal.Signals((self.code or 0) - _SIGNALLED).name
+        except ValueError:
+            return None
+
+
+def failure_of_end(control: Control, status: Status | None, found: Exit | None, last_words: str) -> Failure:
+    """Say why a driver is gone.
+
+    Args:
+        control: What should be, with the launch.
+        status: What the driver last said; None when it has said nothing.
+        found: How its process ended.
+        last_words: The last error in its log, if it has said nothing itself.
+    """
+    if control.launch is not None and control.launch.end_reason:
+        return Failure("ended", control.launch.end_reason)
+    by, killed = _killed(found, control, status)
+    if status is None:
+        said = "; ".join(filter(None, (killed, last_words)))
+        kind: FailureKind = "killed" if by else "not_started" if last_words else "gone"
+        return Failure(kind, f"{SILENT}: {said}" if said else SILENT, by)
+    if status.state in ENDED and not killed:
+        return Failure("reported", f"driver {status.state}: {status.message or 'no message'}")
+    said = f": {status.message.rstrip('.')}" if status.state in ENDED and status.message else ""
+    last = f"last reported {status.state}{said}, batch {status.batch_id}"
+    cause = f"{GONE}: {killed} ({last})" if killed else f"{GONE} ({last})"
+    return Failure("killed" if by else "gone", cause, by)
+
+
+def _killed(found: Exit | None, control: Control, status: Status | None) -> tuple[str | None, str]:
+    """Return the signal that killed a process of the driver, and in words which one; None if none was."""
+    if found is None:
+        return None, ""
+    if found.signal is not None:
+        pid = control.launch.pid if control.launch else None
+        return found.signal, f"its JVM (process {pid}) was killed by {found.signal}"
+    if by := found.signal_of_python:
+        pid = status.python_pid if status else None
+        which = f"process {pid}" if pid else "a child of the JVM"
+        return by, f"its Python ({which}) was killed by {by}"
+    return None, ""

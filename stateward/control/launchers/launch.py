@@ -1,0 +1,262 @@
+"""Submit a stream's driver: its release, configuration, command and environment.
+
+The one file of this room that knows Airflow: the master comes from the stream's Airflow connection,
+and the command from the Spark provider's hook.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from stateward.contract.environment import (
+    ENV_DRIVER_RUN_ID,
+    ENV_DRIVER_STREAM,
+    ENV_KAFKA_CLIENT,
+    ENV_MASK_SECRET,
+    ENV_METRICS_TOKEN,
+)
+from stateward.contract.storage import write_json
+from stateward.control.launchers.driver_process import DriverCommand, LaunchError, log_file, start
+from stateward.control.launchers.local_files import local_files_conf
+from stateward.control.reconcile.executor import Prepared
+from stateward.control.releases import release as releases
+from stateward.project.durations import to_ms
+from stateward.project.layout import Layout
+from stateward.project.settings import Settings
+from stateward.project.spec import SpecError, StreamSpec, load_spec
+
+# A driver's records are handled in Python and C; what is left to the JVM does not pay for a parallel
+# collector's threads. The optimising compiler it does pay for: it costs a fifth of the rate in the first
+# minute, and halves the time of a small batch for as long as the driver lives (docs/tuning.md). Out of
+# memory it ends: Spark's thread that takes in results would end alone, and the stream stand still.
+DRIVER_CONF = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError"}
+
+
+def resolved_configuration(spec: StreamSpec, settings: Settings, run_id: str) -> dict[str, Any]:
+    """Return `control/<stream>.config.json` as docs/architecture.md says; durations in milliseconds."""
+    layout = Layout.of(settings)
+    source = spec.source
+    return {
+        "version": 1,
+        "stream": spec.stream,
+        "run_id": run_id,
+        "bootstrap_servers": settings.kafka_bootstrap,
+        **({"topics": source.topics} if source.topics else {"topic": source.topic}),
+        "topic_partitions": source.topic_partitions,
+        "create_topics": settings.may_create_topics,
+        "tick_topic": f"stateward-ticks-{spec.stream}",
+        "starting_offsets": source.starting_offsets,
+        "max_records_per_batch": source.max_records_per_batch,
+        "trigger_interval_ms": to_ms(spec.trigger_interval),
+        "allowed_lateness_ms": to_ms(spec.event_time.allowed_lateness),
+        "not_before": source.not_before.isoformat().replace("+00:00", "Z"),
+        "max_ahead_ms": to_ms(source.max_ahead),
+        "max_record_bytes": source.max_record_bytes,
+        "tick": {"mode": source.tick.mode, "interval_ms": to_ms(source.tick.interval)},
+        "clock": spec.clock,
+        "emission": spec.emission,
+        "timeout_jitter_ms": to_ms(spec.timeout.jitter),
+        "logic": spec.logic.config(),
+        "state_partitions": spec.state.partitions,
+        "state_buckets": spec.state.buckets,
+        "state_cache_dir": _state_cache(spec, settings, layout),
+        "spark_conf": spec.spark.conf,
+        "lease": {
+            "uri": layout.lease_uri(spec.stream),
+            "ttl_ms": to_ms(spec.lease.ttl),
+            "renew_ms": to_ms(spec.lease.renew),
+        },
+        "checkpoint_uri": layout.checkpoint_uri(spec.stream),
+        "status_uri": layout.status_uri(spec.stream),
+        "control_uri": layout.control_uri(spec.stream),
+        "tables": {name: layout.table_uri(name) for name in spec.all_tables},
+    }
+
+
+def _state_cache(spec: StreamSpec, settings: Settings, layout: Layout) -> str | None:
+    if spec.state.cache is None and settings.embedded:
+        return str(layout.cache_dir(spec.stream))
+    # On a machine of another's keeping the driver's own temporary folder is the one that is sure to exist.
+    return spec.state.cache
+
+
+def driver_environment(
+    inherited: Mapping[str, str], settings: Settings, stream: str, run_id: str, code: Path | None = None
+) -> dict[str, str]:
+    """Return a driver's environment.
+
+    Args:
+        inherited: The environment of whoever launches it. What Airflow has put there is left
+            out: connections and keys are not the driver's, and a task's context is gone long
+            before the driver is. Nor are the token of the metrics and the secret of masked values.
+        settings: Passed on as `STATEWARD_*`.
+        stream: The stream's name, a mark on every process of the driver.
+        run_id: This launch, a mark too.
+        code: The folder of the packages `spark_jobs` and `stateward`; that of the settings without it.
+    """
+    kept = {
+        name: value
+        for name, value in inherited.items()
+        if "AIRFLOW" not in name.upper() and name not in (ENV_METRICS_TOKEN, ENV_MASK_SECRET)
+    }
+    binaries = str(Path(sys.executable).parent)
+    return {
+        **kept,
+        **settings.environment(),
+        "PATH": os.pathsep.join([binaries, inherited.get("PATH", os.defpath)]),
+        "PYTHONPATH": str(code or settings.jobs.parent),
+        "PYTHONUNBUFFERED": "1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_HOME": _spark_home(),
+        ENV_DRIVER_STREAM: stream,
+        ENV_DRIVER_RUN_ID: run_id,
+    }
+
+
+def _spark_home() -> str:
+    # The Spark that the driver's Python was installed with; another one found by chance on the
+    # machine fails in ways that are hard to read. find_spec does not import it.
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise LaunchError(f"expected pyspark beside {sys.executable}, found none. Run `make setup`.")
+    return str(Path(found.origin).parent)
+
+
+def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path) -> DriverCommand:
+    """Build the command that submits a stream's driver.
+
+    Args:
+        spec: The stream.
+        settings: Where everything is.
+        run_id: This launch.
+        code: The folder of the package `spark_jobs`.
+
+    Raises:
+        LaunchError: The connection does not exist, or there are no JARs or no job.
+    """
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    _require_connection(spec)
+    job = code / "spark_jobs" / spec.stream / "job.py"
+    if not job.is_file():
+        raise LaunchError(f"stream {spec.stream}: expected its driver at {job}, found no such file.")
+    conf = {**DRIVER_CONF, **_executors(settings), **spec.spark.conf}
+    hook = SparkSubmitHook(
+        conn_id=spec.spark.conn_id,
+        conf={**conf, **local_files_conf(settings.jars, master_of(spec), conf)},
+        jars=",".join(_jars(settings)),
+        driver_memory=spec.spark.driver_memory,
+        name=f"stateward-{spec.stream}",
+        application_args=[Layout.of(settings).config_uri(spec.stream)],
+    )
+    # Private, and the only way to the provider's command without its waiting and killing.
+    command = hook._build_spark_submit_command(str(job))
+    return DriverCommand(command, driver_environment(os.environ, settings, spec.stream, run_id, code))
+
+
+def _executors(settings: Settings) -> dict[str, str]:
+    """What executors on other hosts do not inherit: where the file is that lets them into Kafka."""
+    if settings.kafka_client is None:
+        return {}
+    return {f"spark.executorEnv.{ENV_KAFKA_CLIENT}": str(settings.kafka_client)}
+
+
+def master_of(spec: StreamSpec) -> str:
+    """Return the master that the stream's connection names, as `spark-submit` takes it.
+
+    Raises:
+        LaunchError: The connection does not exist.
+    """
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    _require_connection(spec)
+    # Private, as its command: how the provider reads a connection is said nowhere else.
+    return str(SparkSubmitHook(conn_id=spec.spark.conn_id)._connection["master"])
+
+
+@dataclass
+class SparkLauncher:
+    """Launches a stream's driver with `spark-submit`; see `act.Launcher`."""
+
+    spec: StreamSpec
+    settings: Settings
+    _command: DriverCommand | None = None
+
+    def prepare(self, run_id: str, now: datetime, release: str | None) -> Prepared:
+        """Build the command, write the driver's configuration, and name its log.
+
+        Args:
+            run_id: The launch.
+            now: The time, aware.
+            release: What to launch; the code and YAML of now without it.
+
+        Raises:
+            LaunchError: The connection, JARs, job or release are missing; nothing has been changed then.
+        """
+        stream = self.spec.stream
+        kept, spec = self._release(release)
+        self._command = build_command(spec, self.settings, run_id, kept.code)
+        layout = Layout.of(self.settings)
+        write_json(layout.config_uri(stream), resolved_configuration(spec, self.settings, run_id))
+        return Prepared(log_file(layout, stream, run_id, now), kept.id)
+
+    def _release(self, wanted: str | None) -> tuple[releases.Release, StreamSpec]:
+        stream = self.spec.stream
+        try:
+            kept = self._again(wanted) if wanted else releases.keep(stream, self.settings)
+            # What is kept, and not what was read before: the file may have been edited since.
+            return kept, load_spec(stream, kept.streams)
+        except (OSError, releases.ReleaseError, SpecError) as error:
+            raise LaunchError(f"stream {stream}: its release cannot be started: {error}") from error
+
+    def _again(self, wanted: str) -> releases.Release:
+        stream = self.spec.stream
+        try:
+            return releases.find(stream, wanted, self.settings)
+        except releases.ReleaseError:
+            # Kept on another machine, perhaps; here the same may be deployed.
+            kept = releases.keep(stream, self.settings)
+            if kept.id != wanted:
+                raise
+            return kept
+
+    def start(self, run_id: str, log_file: Path) -> int:
+        """Start what was prepared, and return its process id.
+
+        Raises:
+            LaunchError: It could not be started, or `prepare` has not been called.
+        """
+        if self._command is None:
+            raise LaunchError(f"stream {self.spec.stream}: launch {run_id} was not prepared")
+        return start(self._command, log_file)
+
+
+def _require_connection(spec: StreamSpec) -> None:
+    from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
+
+    name = spec.spark.conn_id
+    try:
+        BaseHook.get_connection(name)
+    except AirflowNotFoundException as error:
+        # The provider would go on with YARN, and fail with something about HADOOP_CONF_DIR.
+        raise LaunchError(
+            f"stream {spec.stream}: expected the Airflow connection {name!r} (spark.conn_id in its YAML),"
+            f" found none. Create it under Admin > Connections, or set AIRFLOW_CONN_{name.upper()}="
+            '\'{"conn_type": "spark", "host": "local[*,4]"}\'.'
+        ) from error
+
+
+def _jars(settings: Settings) -> list[str]:
+    folder = settings.jars / "spark"
+    jars = sorted(str(jar) for jar in folder.glob("*.jar"))
+    if not jars:
+        raise LaunchError(f"expected Spark's JARs in {folder}, found none. Run `make setup`.")
+    return jars

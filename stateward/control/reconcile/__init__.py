@@ -1,0 +1,1 @@
+"""Observe, decide, act: one reconciliation of a stream, and the loop around it."""

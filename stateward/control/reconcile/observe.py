@@ -1,0 +1,169 @@
+"""One look at a stream: its documents, and whether its driver's process is there. Never acts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from stateward.contract.process_identity import host_identity, is_alive
+from stateward.contract.storage import CorruptDocumentError, read_json
+from stateward.control.health.health import Limit
+from stateward.control.health.log_diagnosis import last_words
+from stateward.control.health.thresholds import Thresholds
+from stateward.control.launchers import detach, driver_process, processes
+from stateward.control.launchers.driver_exit import Exit
+from stateward.control.reconcile.decide import Observed, Presence
+from stateward.control.reconcile.documents import DocumentError, control_from, status_from, supervisor_from
+from stateward.control.reconcile.status import LEAVING, Control, Launch, Status, Supervisor
+from stateward.project.layout import Layout
+from stateward.project.spec import StreamSpec
+from stateward.project.spec_health import Health
+
+Document = TypeVar("Document")
+
+_TAIL_BYTES = 64 * 1024
+
+
+def thresholds_of(spec: StreamSpec) -> Thresholds:
+    """Take from a stream's YAML what `decide` compares with."""
+    return Thresholds(
+        max_status_age=spec.health.max_status_age,
+        start_deadline=spec.health.start_deadline,
+        stop_deadline=spec.health.stop_deadline,
+        kill_grace=spec.health.kill_grace,
+        max_commit_age=spec.health.max_commit_age,
+        backoff=spec.restart.backoff,
+        max_backoff=spec.restart.max_backoff,
+        max_attempts=spec.restart.max_attempts,
+        window=spec.restart.window,
+        measures=measure_limits(spec.health),
+    )
+
+
+def measure_limits(health: Health) -> dict[str, Limit]:
+    """Return the limits that are only reported, as plain numbers: durations in seconds."""
+    limits = health.limits
+    pairs = {name: getattr(limits, name) for name in type(limits).model_fields}
+    return {name: Limit(_number(pair.warn), _number(pair.critical)) for name, pair in pairs.items()}
+
+
+def _number(value: timedelta | int | None) -> float | None:
+    return value.total_seconds() if isinstance(value, timedelta) else value
+
+
+def supervisor_uri(layout: Layout, stream: str) -> str:
+    """Return where the document lies that says which DAG run watches the stream."""
+    return layout.control_uri(stream).removesuffix(".json") + ".supervisor.json"
+
+
+def read_control(layout: Layout, stream: str) -> Control | None:
+    """Read what should be.
+
+    Raises:
+        DocumentError: The document is there and unusable. Acting on a guess could start a
+            second driver, so a person has to look.
+    """
+    uri = layout.control_uri(stream)
+    try:
+        document = read_json(uri)
+        return None if document is None else control_from(document)
+    except (CorruptDocumentError, DocumentError) as error:
+        raise DocumentError(
+            f"stream {stream}: cannot read its desired state: {error}. Repair or delete {uri}, then"
+            " trigger the stream's DAG."
+        ) from error
+
+
+def read_status(layout: Layout, stream: str) -> Status | None:
+    """Read what the driver last said; None when there is nothing readable, which counts as silence."""
+    return _read_or_none(layout.status_uri(stream), status_from)
+
+
+def read_supervisor(layout: Layout, stream: str) -> Supervisor | None:
+    """Read which DAG run watches the stream; None when there is none."""
+    return _read_or_none(supervisor_uri(layout, stream), supervisor_from)
+
+
+def _read_or_none(uri: str, parse: Callable[[Mapping[str, Any]], Document]) -> Document | None:
+    try:
+        document = read_json(uri)
+        return None if document is None else parse(document)
+    except (CorruptDocumentError, DocumentError):
+        return None
+
+
+def observe(layout: Layout, stream: str, stalled_since: datetime | None = None) -> Observed:
+    """Look at a stream once.
+
+    Raises:
+        DocumentError: The control document cannot be read; see `read_control`.
+        OSError: The storage cannot be read.
+    """
+    control = read_control(layout, stream)
+    launch = control.launch if control else None
+    seen = Observed(
+        control=control,
+        status=read_status(layout, stream),
+        driver=Presence.GONE if launch is None else locate(layout, stream, launch),
+        stalled_since=stalled_since,
+    )
+    rests = control is None or control.desired != "running"
+    if launch is None or seen.driver is not Presence.GONE or rests:
+        return seen
+    try:
+        driver_process.wait_until_noted(Path(launch.log))
+        end = end_of(Path(launch.log))
+    except OSError:
+        return seen
+    # Only the log speaks for one whose JVM refuses its options, or whose code cannot be imported.
+    said = last_words(end) if seen.own_status is None else ""
+    noted = detach.end_noted(end, launch.pid)
+    return replace(seen, last_words=said, exit=Exit(*noted) if noted else None)
+
+
+def end_of(log: Path) -> str:
+    """Read the end of a log, its last 64 KiB.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+        return file.read().decode("utf-8", "replace")
+
+
+def locate(layout: Layout, stream: str, launch: Launch) -> Presence:
+    """Tell where the process of a launch is, as far as this host can see."""
+    if launch.host != host_identity():
+        return Presence.ELSEWHERE
+    if launch.pid is None:
+        # Whoever decided to launch did not live to write down the process id.
+        family = processes.marked(layout.home, stream, launch.run_id)
+        return Presence.ALIVE if family else Presence.GONE
+    return Presence.ALIVE if is_alive(launch.pid, launch.pid_started) else Presence.GONE
+
+
+@dataclass
+class StallClock:
+    """Remembers since when a driver shows the same batch though it should have moved on.
+
+    The documents cannot tell: on a quiet topic an old last commit is right, and the first new
+    record must not make a healthy driver look stuck.
+    """
+
+    _what: tuple[str, str, int | None] | None = None
+    _since: datetime | None = None
+
+    def see(self, status: Status | None, now: datetime) -> datetime | None:
+        """Take in the next status, and return since when the driver has been stalled, if it is."""
+        behind = status is not None and status.state == "running" and status.caught_up is False
+        if status is None or not (behind or status.state in LEAVING):
+            self._what = self._since = None
+            return None
+        what = (status.run_id, status.state, status.batch_id)
+        if what != self._what:
+            self._what, self._since = what, now
+        return self._since

@@ -1,0 +1,56 @@
+"""Reconcile until there is nothing left to do but to watch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+from stateward.control.reconcile.decide import Action, Done, Drain, GiveUp, Healthy, Held, Suspended, Wait
+
+log = logging.getLogger(__name__)
+
+REACHED: tuple[type[Action], ...] = (Healthy, Done, GiveUp, Held, Suspended)
+"""Nothing will change by itself, or not soon: for who waits for the outcome."""
+
+NOTHING_DUE: tuple[type[Action], ...] = (*REACHED, Wait, Drain)
+"""Nothing to act on now: for who has a trigger that watches on."""
+
+
+class Reconciler(Protocol):
+    """What `settle` needs of a `Controller`."""
+
+    def reconcile(self, stalled_since: datetime | None = None) -> Action:
+        """Observe, decide and act once."""
+
+
+def settle(
+    controller: Reconciler,
+    pause: Callable[[], None],
+    until: tuple[type[Action], ...],
+    stalled_since: datetime | None = None,
+) -> Action:
+    """Reconcile again and again until a decision is one of `until`.
+
+    Args:
+        controller: Acts. Every wait it asks for ends by one of the stream's own deadlines, except
+            that for a driver on another host that does not drain.
+        pause: Called between two steps.
+        until: `REACHED` or `NOTHING_DUE`.
+        stalled_since: What the watcher saw before; true of the first look only.
+
+    Returns:
+        The last decision.
+    """
+    said = ""
+    while True:
+        action = controller.reconcile(stalled_since)
+        stalled_since = None
+        kind = type(action).__name__
+        if kind != said:
+            log.info("%s: %s", kind, action.reason)
+            said = kind
+        if isinstance(action, until):
+            return action
+        pause()

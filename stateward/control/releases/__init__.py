@@ -1,0 +1,1 @@
+"""Releases: the code and the YAML that drivers are started with."""

@@ -1,0 +1,111 @@
+"""How each table is maintained: the YAML file of `Settings.maintenance` as validated values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, ValidationError
+
+from stateward.project import durations
+from stateward.project.spec_fields import Count, Duration, Part, Span
+from stateward.project.spec_problems import Problem, YamlDocument, problems_of, read_yaml
+from stateward.project.unexpected_value import UnexpectedValueError
+
+# A file that is written is in no commit yet, and looks like one that nobody needs.
+_SHORTEST = timedelta(hours=1)
+
+
+class PolicyError(ValueError):
+    """The file cannot be used; the text lists every problem."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+
+
+def _an_hour(value: timedelta) -> timedelta:
+    if value < _SHORTEST:
+        raise UnexpectedValueError(
+            "at least 1h: what is being written or read now must not look like a leftover"
+        )
+    return value
+
+
+class Policy(Part):
+    """How one table is maintained.
+
+    Attributes:
+        history: For how long every version can be read.
+        validations: For how long a version that was validated can be read.
+        small_files: From how many small files on a compaction is worth it.
+        target_mb: Size of the files that it makes, MB; a file of less than a quarter is small.
+    """
+
+    history: Annotated[Duration, AfterValidator(_an_hour)] = timedelta(days=2)
+    validations: Span = timedelta(days=30)
+    small_files: Annotated[int, Field(ge=2)] = 16
+    target_mb: Count = 128
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Delta's properties of the table.
+
+        Log entries are removed by maintenance alone, which knows what savepoints refer to. A writer would
+        remove them by age.
+        """
+        kept = f"interval {durations.to_ms(self.history) // 1000} seconds"
+        return {
+            "delta.deletedFileRetentionDuration": kept,
+            "delta.logRetentionDuration": kept,
+            "delta.enableExpiredLogCleanup": "false",
+        }
+
+
+class Policies(Part):
+    """The file: what holds for all tables, and what is different for some."""
+
+    defaults: Policy = Policy()
+    tables: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    def of(self, table: str) -> Policy:
+        """The policy of one table."""
+        own = self.tables.get(table, {})
+        return Policy.model_validate({**self.defaults.model_dump(), **own})
+
+
+def load_policies(file: Path) -> Policies:
+    """Read the file.
+
+    Raises:
+        PolicyError: It is missing or invalid; the text names file, line and field.
+    """
+    document = read_yaml(file)
+    if isinstance(document, Problem):
+        raise PolicyError([document])
+    return _parsed(document)
+
+
+def _parsed(document: YamlDocument) -> Policies:
+    data = {} if document.data is None else document.data
+    try:
+        policies = Policies.model_validate(data)
+    except ValidationError as error:
+        raise PolicyError(_problems(error, document, Policies)) from None
+    for name, own in policies.tables.items():
+        try:
+            policies.of(name)
+        except ValidationError as error:
+            lines = {at[2:]: line for at, line in document.lines.items() if at[:2] == ("tables", name)}
+            part = YamlDocument(document.file, own, lines)
+            found = [
+                replace(one, field=f"tables.{name}.{one.field}") for one in _problems(error, part, Policy)
+            ]
+            raise PolicyError(found) from None
+    return policies
+
+
+def _problems(error: ValidationError, document: YamlDocument, model: type[Part]) -> list[Problem]:
+    remedy = "Correct it; docs/maintenance.md says what each field means."
+    return [replace(one, remedy=remedy) for one in problems_of(error, document, model, {})]

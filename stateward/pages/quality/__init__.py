@@ -1,0 +1,1 @@
+"""The quality pages: what validations found, table by table."""

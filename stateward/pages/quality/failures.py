@@ -1,0 +1,73 @@
+"""Which expectations have failed lately, each told once. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from stateward.pages.quality.history import Name, Result, Validation
+
+_ORDER = {"bad": 0, "warn": 1, "good": 2}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An expectation that does not hold, or did not.
+
+    Attributes:
+        newest: What became of it the last time it failed.
+        times: In how many validations of the shown time it failed.
+        first_at: When it failed first in that time.
+        is_over: Whether it holds since.
+    """
+
+    newest: Result
+    times: int
+    first_at: datetime
+    is_over: bool
+
+    @property
+    def level(self) -> str:
+        """How bad it is."""
+        return self.newest.level
+
+
+def failures_of(results: Iterable[Result], latest: Mapping[Name, Validation]) -> tuple[Failure, ...]:
+    """Return the expectations that failed, the newest first and among equals the critical ones.
+
+    Args:
+        results: The oldest first; those that held are not looked at.
+        latest: The last validation of each table.
+    """
+    failed: dict[tuple[Name, str], list[Result]] = defaultdict(list)
+    for result in results:
+        if not result.held:
+            failed[result.name, result.expectation].append(result)
+    found = [
+        Failure(
+            newest=of_one[-1],
+            times=len(of_one),
+            first_at=of_one[0].at,
+            is_over=name in latest and latest[name].at > of_one[-1].at,
+        )
+        for (name, _), of_one in failed.items()
+    ]
+    found.sort(key=lambda one: (one.newest.name, one.newest.expectation))
+    return tuple(sorted(found, key=lambda one: (-one.newest.at.timestamp(), _ORDER[one.level])))
+
+
+def latest_of(validations: Iterable[Validation]) -> dict[Name, Validation]:
+    """Return of each table the validation that says how it is now: of the latest version.
+
+    Args:
+        validations: The oldest first. One of older versions that was asked for late says nothing of now; that
+            a table was dropped and created again is seen by its id.
+    """
+    found: dict[Name, Validation] = {}
+    for one in validations:
+        known = found.get(one.name)
+        if known is None or known.table_id != one.table_id or one.version >= known.version:
+            found[one.name] = one
+    return found

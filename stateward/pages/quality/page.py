@@ -1,0 +1,147 @@
+"""The quality pages as HTML that needs nothing beside itself: the overview, and one of each table."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from stateward.pages import human_units
+from stateward.pages.charts import left_edge
+from stateward.pages.inline_page import SelfContainedPage
+from stateward.pages.link import Link
+from stateward.pages.quality.failures import Failure, failures_of, latest_of
+from stateward.pages.quality.history import Name
+from stateward.pages.quality.rows import Examples
+from stateward.pages.quality.tables import Found, Words
+from stateward.pages.quality.view import (
+    links_of,
+    page_of,
+    report_of,
+    state_of,
+    strips,
+    summary,
+    table_rows,
+    trends,
+)
+from stateward.project.spec import SHARED
+
+MOST_DAYS = 30
+"""How far back the pages go."""
+
+_CHOICES = (1, 7, MOST_DAYS)
+_LEAST = timedelta(hours=1)
+_OVERVIEW = SelfContainedPage("quality.html.j2", style="quality.css", refresh_s=60)
+_TABLE = SelfContainedPage("quality_table.html.j2", style="quality.css", refresh_s=60)
+_FAILURES_ON_OVERVIEW = 6
+_VALIDATIONS_SHOWN = 25
+_RECONCILIATIONS_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Told:
+    """A failure with everything that is told of it.
+
+    Attributes:
+        observed: What was found; empty where values of persons may stand in it.
+        examples: None when nothing is in quarantine, or of an older failure.
+    """
+
+    failure: Failure
+    observed: str
+    words: Words | None
+    examples: Examples | None
+    report: Link | None
+    page: str
+
+
+def since(now: datetime, days: int) -> datetime:
+    """How far back has to be read."""
+    return now - timedelta(days=days)
+
+
+def render_overview(found: Found, now: datetime, days: int) -> str:
+    """Make the overview.
+
+    Args:
+        found: What was read of all tables.
+        now: The time, aware.
+        days: How far back the charts go, 1 to `MOST_DAYS`.
+    """
+    failures = failures_of(found.results, latest_of(found.validations))
+    begin = _begin(found, now, days)
+    rows = table_rows(found.known, found.validations, failures, found.reconciliations, begin=begin, now=now)
+    return _OVERVIEW.render(
+        **_shared(found, now, days),
+        rows=rows,
+        summary=summary(rows),
+        failures=[_told(one, found, days) for one in failures[:_FAILURES_ON_OVERVIEW]],
+        more_failures=max(0, len(failures) - _FAILURES_ON_OVERVIEW),
+        page_of=functools.partial(page_of, days=days),
+    )
+
+
+def render_table(found: Found, name: Name, now: datetime, days: int) -> str:
+    """Make the page of one table.
+
+    Args:
+        found: What was read of it.
+        name: The table.
+        now: The time, aware.
+        days: How far back the charts go, 1 to `MOST_DAYS`.
+    """
+    begin, latest = _begin(found, now, days), latest_of(found.validations)
+    last = latest.get(name)
+    failures = failures_of(found.results, latest)
+    newest = list(reversed(found.validations))[:_VALIDATIONS_SHOWN]
+    return _TABLE.render(
+        **_shared(found, now, days),
+        shown=human_units.span((now - begin).total_seconds()),
+        name=name,
+        state=state_of(last),
+        last=last,
+        links=links_of(name, last, found.kept, {one.stream for one in found.known} - {SHARED}),
+        strips=strips(found.results, begin, now),
+        trends=trends(found.validations, found.results, begin, now),
+        failures=[_told(one, found, days) for one in failures],
+        validations=[(one, report_of(one.docs_path, found.kept)) for one in newest],
+        more_validations=len(found.validations) - len(newest),
+        reconciliations=list(reversed(found.reconciliations))[:_RECONCILIATIONS_SHOWN],
+    )
+
+
+def _begin(found: Found, now: datetime, days: int) -> datetime:
+    first = found.validations[0].at if found.validations else None
+    return left_edge(first, now, timedelta(days=days), _LEAST)
+
+
+def policies() -> tuple[str, str]:
+    """What a browser may do with the overview, and with the page of a table."""
+    return _OVERVIEW.content_policy(), _TABLE.content_policy()
+
+
+def _shared(found: Found, now: datetime, days: int) -> dict[str, object]:
+    return {
+        "now": now.astimezone(UTC),
+        "days": days,
+        "choices": tuple(sorted({*_CHOICES, days})),
+        "missing": found.missing,
+        "problems": found.problems,
+        "moment": functools.partial(human_units.moment, now=now),
+        "ago": functools.partial(human_units.ago, now=now),
+        "count": human_units.count,
+        "stretch": human_units.stretch,
+        "percent": human_units.percent,
+    }
+
+
+def _told(failure: Failure, found: Found, days: int) -> Told:
+    newest = failure.newest
+    return Told(
+        failure=failure,
+        observed=newest.observed if newest.is_masked else "",
+        words=found.words.get(newest.expectation),
+        examples=found.examples.get(newest),
+        report=report_of(newest.docs_path, found.kept),
+        page=page_of(newest.name, days),
+    )

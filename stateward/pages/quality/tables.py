@@ -1,0 +1,249 @@
+"""Reads what the quality pages show from Delta tables, bounded in time and in rows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from upath import UPath
+
+from stateward.contract.table_names import (
+    QUALITY_RESULTS,
+    QUALITY_VALIDATIONS,
+    QUARANTINE,
+    RECONCILIATIONS,
+    SHARED_TABLES,
+)
+from stateward.pages.access import MayRead, any_dag, stream_dag
+from stateward.pages.quality.failures import Failure, failures_of, latest_of
+from stateward.pages.quality.history import (
+    Name,
+    Reconciliation,
+    Result,
+    Validation,
+    reconciliations_of,
+    results_of,
+    validations_of,
+)
+from stateward.pages.quality.rows import SHOWN, Examples, examples_of
+from stateward.project.layout import Layout
+from stateward.project.settings import CHECKOUT, Settings
+from stateward.project.spec import SHARED, load_specs
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+_LOG = logging.getLogger(__name__)
+
+MOST_ROWS = 60_000
+"""So many rows of each table are read at most, the newest."""
+
+MOST_FAILURES = 12
+"""Of so many failures rows are read, the newest."""
+
+_SUITES = CHECKOUT / "include" / "quality"
+_COLUMNS = {
+    QUALITY_VALIDATIONS: (
+        *("stream", "table", "table_id", "run_id", "repeats", "validated_at", "from_version"),
+        *("table_version", "rows", "table_rows", "expectations", "failed", "failed_critical", "docs_path"),
+    ),
+    QUALITY_RESULTS: (
+        *("stream", "table", "run_id", "validated_at", "from_version", "table_version", "name", "severity"),
+        *("success", "expectation", "column", "observed_value", "unexpected_count", "unexpected_percent"),
+        *("docs_path", "masked_columns"),
+    ),
+    RECONCILIATIONS: (
+        *("stream", "table", "run_id", "reconciled_at", "range_from", "range_to"),
+        *("rows_compared", "rows_different", "rows_wrong", "notes"),
+    ),
+}
+_AT = {QUALITY_VALIDATIONS: "validated_at", QUALITY_RESULTS: "validated_at", RECONCILIATIONS: "reconciled_at"}
+
+
+@dataclass(frozen=True)
+class Words:
+    """What an expectation is about, by its suite."""
+
+    means: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was read.
+
+    Attributes:
+        known: The tables that are to be validated, whether or not they have been.
+        validations: The oldest first.
+        results: The oldest first; of all tables only those that failed, of one table all.
+        reconciliations: The oldest first.
+        examples: Rows of the newest failures.
+        kept: Pages of Data Docs that are still there, of the newest validations.
+        words: Of one table, by expectation.
+        missing: Tables of results that are not there yet.
+        problems: What could not be read, and why.
+    """
+
+    known: tuple[Name, ...] = ()
+    validations: tuple[Validation, ...] = ()
+    results: tuple[Result, ...] = ()
+    reconciliations: tuple[Reconciliation, ...] = ()
+    examples: Mapping[Result, Examples] = field(default_factory=dict)
+    kept: frozenset[str] = frozenset()
+    words: Mapping[str, Words] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def read_quality(
+    settings: Settings, since: datetime, name: Name | None = None, *, readable: MayRead = any_dag
+) -> Found:
+    """Read what is known of all tables, or of one.
+
+    Args:
+        settings: Where everything is.
+        since: How far back, aware.
+        name: The one table; None for all.
+        readable: Which DAGs the reader may read; tables of other streams are left out.
+    """
+    reading = _Reading(Layout.of(settings), since, name, readable)
+    validations = validations_of(reading.rows(QUALITY_VALIDATIONS))
+    results = results_of(reading.rows(QUALITY_RESULTS))
+    reconciliations = reconciliations_of(reading.rows(RECONCILIATIONS))
+    failures = failures_of(results, latest_of(validations))[:MOST_FAILURES]
+    return Found(
+        known=tuple(one for one in _known(settings) if readable(stream_dag(one.stream))),
+        validations=validations,
+        results=results,
+        reconciliations=reconciliations,
+        examples=reading.examples(failures),
+        kept=reading.kept(validations),
+        words=_words(name.table) if name else {},
+        missing=tuple(reading.missing),
+        problems=tuple(reading.problems),
+    )
+
+
+class _Reading:
+    """One look at the tables. What is missing or broken is noted, and nothing is read of it."""
+
+    def __init__(self, layout: Layout, since: datetime, name: Name | None, readable: MayRead) -> None:
+        self.missing: list[str] = []
+        self.problems: list[str] = []
+        self._layout = layout
+        self._since = since
+        self._name = name
+        self._readable = readable
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """The newest rows of a table."""
+        import pyarrow.compute as pc
+
+        condition = pc.field(_AT[table]) >= pc.scalar(self._since)
+        if self._name is not None:
+            condition &= (pc.field("stream") == self._name.stream) & (pc.field("table") == self._name.table)
+        elif table == QUALITY_RESULTS:
+            condition &= ~pc.field("success")
+        found = self._read(table, _COLUMNS[table], condition, newest=_AT[table])
+        return [row for row in found if self._readable(stream_dag(row["stream"]))]
+
+    def _read(self, table: str, columns: Sequence[str], condition: Any, newest: str) -> list[dict[str, Any]]:
+        from pyarrow.lib import ArrowException
+
+        dataset = self._dataset(table)
+        if dataset is None:
+            return []
+        there = [one for one in columns if one in dataset.schema.names]
+        try:
+            found = dataset.to_table(columns=there, filter=condition)
+        except (ArrowException, OSError) as error:
+            self._broken(table, error)
+            return []
+        ordered = found.sort_by([(newest, "descending")]).slice(0, MOST_ROWS)
+        return list(ordered.to_pylist())
+
+    def examples(self, failures: Iterable[Failure]) -> dict[Result, Examples]:
+        """Rows of each failure; those first of which more is known than the commit that brought them."""
+        import pyarrow.compute as pc
+        from pyarrow.lib import ArrowException
+
+        dataset = self._dataset(QUARANTINE)
+        found: dict[Result, Examples] = {}
+        if dataset is None:
+            return found
+        traced = pc.coalesce(pc.match_substring(pc.field("origin"), '"events": {'), pc.scalar(False))
+        for failure in failures:
+            one = failure.newest
+            mine = (
+                (pc.field("stream") == one.name.stream)
+                & (pc.field("table") == one.name.table)
+                & (pc.field("run_id") == one.run_id)
+                & (pc.field("name") == one.expectation)
+            )
+            try:
+                entries = _first(dataset, mine & traced, SHOWN)
+                if len(entries) < SHOWN:
+                    entries += _first(dataset, mine & ~traced, SHOWN - len(entries))
+            except (ArrowException, OSError) as error:
+                self._broken(QUARANTINE, error)
+                break
+            found[one] = examples_of(entries)
+        return found
+
+    def kept(self, validations: Sequence[Validation]) -> frozenset[str]:
+        """The pages of the newest validations that are still there."""
+        newest = validations[-50:] if self._name else list(latest_of(validations).values())
+        docs = UPath(self._layout.data_docs_uri)
+        paths = {one.docs_path for one in newest if one.docs_path}
+        try:
+            return frozenset(path for path in paths if (docs / path).exists())
+        except OSError as error:
+            _LOG.warning("the pages of Data Docs cannot be listed: %s", error)
+            return frozenset()
+
+    def _dataset(self, table: str) -> ds.Dataset | None:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError, TableNotFoundError
+
+        try:
+            return DeltaTable(self._layout.table_uri(table)).to_pyarrow_dataset()
+        except TableNotFoundError:
+            self.missing.append(table)
+        except (DeltaError, OSError) as error:
+            self._broken(table, error)
+        return None
+
+    def _broken(self, table: str, error: Exception) -> None:
+        _LOG.warning("table %s cannot be read: %s", table, error)
+        self.problems.append(f"table {table}: {error}")
+
+
+def _first(dataset: ds.Dataset, condition: Any, number: int) -> list[dict[str, Any]]:
+    columns = [one for one in ("row", "origin", "masked_columns") if one in dataset.schema.names]
+    return list(dataset.head(number, columns=columns, filter=condition).to_pylist())
+
+
+def _known(settings: Settings) -> tuple[Name, ...]:
+    """The tables that have a suite, by stream."""
+    suites = {path.stem for path in _SUITES.glob("*.yaml")}
+    specs, _ = load_specs(settings.streams)
+    own = [Name(spec.stream, table) for spec in specs if spec.quality for table in spec.tables]
+    return tuple(
+        one for one in (*own, *(Name(SHARED, table) for table in SHARED_TABLES)) if one.table in suites
+    )
+
+
+def _words(suite: str) -> dict[str, Words]:
+    try:
+        document = yaml.safe_load((_SUITES / f"{suite}.yaml").read_text(encoding="utf-8"))
+        return {
+            entry["name"]: Words(str(entry["means"]), str(entry["remedy"]))
+            for entry in document["expectations"]
+        }
+    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+        _LOG.warning("suite %s says nothing of its expectations: %s", suite, error)
+        return {}

@@ -1,0 +1,256 @@
+"""What the quality pages show, made of what was read. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import quote, urlencode
+
+from stateward.pages import human_units
+from stateward.pages.charts import Chart, Mark, Series, across, chart_of
+from stateward.pages.link import Link
+from stateward.pages.quality.charts import Bar, pass_rates, strip
+from stateward.pages.quality.failures import Failure, latest_of
+from stateward.pages.quality.history import NOT_NULL, ROW_COUNT, Name, Reconciliation, Result, Validation
+
+_ORDER = {"bad": 0, "warn": 1, "good": 2, "calm": 3}
+
+
+@dataclass(frozen=True)
+class State:
+    """How a table is now: by its last validation, or not yet known."""
+
+    level: str
+    says: str
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A table on the overview.
+
+    Attributes:
+        last: Its last validation in the shown time.
+        bars: Its pass rate over time.
+        pass_rate: Share of all results of the shown time that held.
+        rows: Of the table, over time.
+        failure: Its newest one.
+        reconciled: Its last reconciliation.
+    """
+
+    name: Name
+    state: State
+    last: Validation | None
+    bars: tuple[Bar, ...]
+    pass_rate: str
+    rows: Chart
+    failure: Failure | None
+    reconciled: Reconciliation | None
+
+
+@dataclass(frozen=True)
+class Strip:
+    """An expectation over time."""
+
+    expectation: str
+    severity: str
+    level: str
+    pass_rate: str
+    bars: tuple[Bar, ...]
+    failed: int
+    evaluated: int
+
+
+@dataclass(frozen=True)
+class Trends:
+    """The charts of a table; `without_nulls` are columns that had none at all."""
+
+    rows: tuple[Chart, ...]
+    nulls: tuple[Chart, ...]
+    without_nulls: tuple[str, ...]
+
+
+def state_of(last: Validation | None) -> State:
+    """Say how a table is."""
+    if last is None:
+        return State("calm", "not yet validated")
+    if not last.failed:
+        return State("good", "all hold")
+    return State(last.level, f"{last.failed} of {last.expectations} fail")
+
+
+def table_rows(
+    known: Iterable[Name],
+    validations: Sequence[Validation],
+    failures: Iterable[Failure],
+    reconciliations: Iterable[Reconciliation],
+    *,
+    begin: datetime,
+    now: datetime,
+) -> tuple[TableRow, ...]:
+    """Make the overview, what somebody has to look at first.
+
+    Args:
+        known: The tables to be validated.
+        validations: The oldest first.
+        failures: The newest first.
+        reconciliations: The oldest first.
+        begin: The left edge of the charts.
+        now: The right one.
+    """
+    latest = latest_of(validations)
+    by_name: dict[Name, list[Validation]] = defaultdict(list)
+    for one in validations:
+        by_name[one.name].append(one)
+    newest = {one.newest.name: one for one in reversed(list(failures))}
+    reconciled = {one.name: one for one in reconciliations}
+    rows = [
+        TableRow(
+            name=name,
+            state=state_of(latest.get(name)),
+            last=latest.get(name),
+            bars=pass_rates(by_name[name], begin, now),
+            pass_rate=_pass_rate(by_name[name]),
+            rows=_row_chart(by_name[name], begin, now),
+            failure=newest.get(name),
+            reconciled=reconciled.get(name),
+        )
+        for name in sorted({*known, *latest, *reconciled})
+    ]
+    return tuple(sorted(rows, key=_urgency))
+
+
+def _urgency(row: TableRow) -> int:
+    """Rows that are wrong by the events are no better than rows that break an expectation."""
+    compared = _ORDER[row.reconciled.level] if row.reconciled else _ORDER["calm"]
+    return min(_ORDER[row.state.level], compared)
+
+
+def strips(results: Iterable[Result], begin: datetime, now: datetime) -> tuple[Strip, ...]:
+    """Draw each expectation of one table: those that fail now first, then those that failed, then by name.
+
+    Args:
+        results: The oldest first.
+        begin: The left edge.
+        now: The right one.
+    """
+    by_name: dict[str, list[Result]] = defaultdict(list)
+    for one in results:
+        by_name[one.expectation].append(one)
+    newest = max((of_one[-1].at for of_one in by_name.values()), default=now)
+    found = []
+    for name, of_one in by_name.items():
+        failed = sum(not one.held for one in of_one)
+        last = of_one[-1]
+        # One that is no longer in the suite says nothing of now.
+        level = last.level if last.at == newest else "calm"
+        rate = human_units.percent(100 * (1 - failed / len(of_one)))
+        bars = strip(of_one, begin, now)
+        found.append(Strip(name, last.severity, level, rate, bars, failed, len(of_one)))
+    return tuple(sorted(found, key=lambda one: (_ORDER[one.level], -one.failed, one.expectation)))
+
+
+def trends(
+    validations: Sequence[Validation], results: Sequence[Result], begin: datetime, now: datetime
+) -> Trends:
+    """Draw the row counts and null rates of one table."""
+    marks = _marks((one for one in results if one.kind == ROW_COUNT and not one.held), begin, now)
+    brought: Series = tuple((one.at, float(one.rows)) for one in validations if one.rows is not None)
+    rows = (
+        _row_chart(validations, begin, now, marks),
+        _chart(
+            brought, begin, now, name="Rows of each validation", unit="new since the one before", marks=marks
+        ),
+    )
+    by_column: dict[str, list[Result]] = defaultdict(list)
+    for one in results:
+        if one.kind == NOT_NULL and one.column and one.unexpected_percent is not None:
+            by_column[one.column].append(one)
+    nulls = {
+        column: chart_of(
+            tuple((one.at, one.unexpected_percent or 0.0) for one in of_one),
+            begin,
+            now,
+            name=column,
+            unit="null",
+            told=human_units.percent,
+            apart=now - begin,
+        )
+        for column, of_one in sorted(by_column.items())
+        if any(one.unexpected_percent for one in of_one)
+    }
+    return Trends(rows, tuple(nulls.values()), tuple(sorted(set(by_column) - set(nulls))))
+
+
+def page_of(name: Name, days: int) -> str:
+    """Where a table's page is, beside the overview."""
+    return f"table.html?{urlencode({'stream': name.stream, 'table': name.table, 'days': days})}"
+
+
+def report_of(docs_path: str, kept: frozenset[str]) -> Link | None:
+    """The page of a validation in Data Docs, if it is still there."""
+    return Link("Data Docs", f"../data-docs/{quote(docs_path)}") if docs_path in kept else None
+
+
+def links_of(name: Name, last: Validation | None, kept: frozenset[str], streams: Iterable[str]) -> list[Link]:
+    """Where to read on about a table, relative to its page."""
+    dag = f"quality_{name.stream}"
+    links = [Link("DAG", f"../../dags/{quote(dag, safe='')}", dag, outer=True)]
+    if name.stream in streams:
+        links.append(Link("Stream", f"../streams/index.html#{quote(name.stream)}", name.stream))
+    report = report_of(last.docs_path, kept) if last else None
+    return [*links, report] if report else links
+
+
+def summary(rows: Iterable[TableRow]) -> list[tuple[str, str]]:
+    """How many tables are how, such as `("bad", "1 fails")`, the worst first."""
+    words = {
+        "bad": ("fails", "fail"),
+        "warn": ("warns", "warn"),
+        "good": ("holds", "hold"),
+        "calm": ("not yet validated", "not yet validated"),
+    }
+    counted = Counter(row.state.level for row in rows)
+    return [
+        (level, f"{counted[level]} {words[level][counted[level] > 1]}")
+        for level in _ORDER
+        if level in counted
+    ]
+
+
+def _pass_rate(validations: Sequence[Validation]) -> str:
+    evaluated = sum(one.expectations for one in validations)
+    failed = sum(one.failed for one in validations)
+    return human_units.percent(100 * (1 - failed / evaluated) if evaluated else None)
+
+
+def _row_chart(
+    validations: Iterable[Validation], begin: datetime, now: datetime, marks: tuple[Mark, ...] = ()
+) -> Chart:
+    series: Series = tuple(
+        (one.at, float(one.table_rows)) for one in validations if one.table_rows is not None
+    )
+    return _chart(series, begin, now, name="Rows of the table", unit="", marks=marks)
+
+
+def _chart(
+    series: Series, begin: datetime, now: datetime, *, name: str, unit: str, marks: tuple[Mark, ...]
+) -> Chart:
+    return chart_of(
+        series, begin, now, name=name, unit=unit, told=human_units.count, marks=marks, apart=now - begin
+    )
+
+
+def _marks(failed: Iterable[Result], begin: datetime, now: datetime) -> tuple[Mark, ...]:
+    """One for each place, however often it failed there."""
+    found = {
+        round(across(one.at, begin, now)): Mark(
+            across(one.at, begin, now),
+            True,
+            f"{one.expectation} failed at {human_units.moment(one.at, now)}",
+        )
+        for one in failed
+        if begin <= one.at <= now
+    }
+    return tuple(found.values())

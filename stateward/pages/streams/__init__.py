@@ -1,0 +1,1 @@
+"""The operator's page: streams, their history and their charts."""

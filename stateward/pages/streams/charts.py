@@ -1,0 +1,47 @@
+"""The charts of one stream: its measures over the last hours, with what went wrong marked on them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from stateward.pages import human_units
+from stateward.pages.charts import Chart, Mark, Series, across, chart_of
+from stateward.pages.streams import history
+from stateward.pages.streams.history import Sample
+from stateward.pages.streams.incidents import Incident
+
+
+def charts(
+    samples: Sequence[Sample],
+    happened: Sequence[Incident],
+    begin: datetime,
+    now: datetime,
+    max_lag: float | None,
+) -> tuple[Chart, ...]:
+    """Draw lag, throughput, watermark delay and state size.
+
+    Args:
+        samples: The oldest first.
+        happened: What is marked on each of them.
+        begin: The left edge.
+        now: The right edge.
+        max_lag: From which lag on there is a warning, if there is one; records.
+    """
+    marks = tuple(
+        Mark(across(one.at, begin, now), one.is_failure, f"{one.kind} at {human_units.moment(one.at, now)}")
+        for one in happened
+        if begin <= one.at <= now
+    )
+
+    def chart(
+        name: str, unit: str, series: Series, told: Callable[[float | None], str], limit: float | None = None
+    ) -> Chart:
+        return chart_of(series, begin, now, name=name, unit=unit, told=told, limit=limit, marks=marks)
+
+    return (
+        chart("Lag", "records", history.lag(samples), human_units.count, max_lag),
+        chart("Throughput", "records a second", history.throughput(samples), human_units.rate),
+        chart("Watermark delay", "", history.watermark_delay(samples), human_units.span),
+        chart("State size", "in memory", history.state_bytes(samples), human_units.room),
+    )

@@ -1,0 +1,151 @@
+"""Reads what the page shows: small documents only, so that a page that is looked at all day costs little."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from itertools import groupby
+from pathlib import Path
+from urllib.parse import quote
+
+from upath import UPath
+
+from stateward.contract.storage import CorruptDocumentError, read_json
+from stateward.control.reconcile.documents import DocumentError
+from stateward.control.reconcile.observe import observe, read_supervisor, thresholds_of
+from stateward.control.releases.release import upgrade_available
+from stateward.pages.access import MayRead, any_dag, dags_of_operation, stream_dag
+from stateward.pages.link import Link
+from stateward.pages.streams.history import Sample, samples_of
+from stateward.pages.streams.view import Documents
+from stateward.project.layout import Layout
+from stateward.project.settings import Settings
+from stateward.project.spec import StreamSpec, load_specs
+from stateward.project.spec_problems import Problem
+
+_LOG = logging.getLogger(__name__)
+
+
+def read_streams(settings: Settings, *, past: bool = True, readable: MayRead = any_dag) -> list[Documents]:
+    """Read the documents of every stream that has a YAML file. One bad file never hides the others.
+
+    Args:
+        settings: Where everything is.
+        past: Whether to read the history and look for reports, too, which takes longer than all the rest.
+        readable: Which DAGs the reader may read; streams of others are left out.
+    """
+    specs, problems = known_specs(settings.streams)
+    read = functools.partial(_documents, settings, readable, past=past)
+    found = [read(spec.stream, spec, ()) for spec in specs if readable(stream_dag(spec.stream))]
+    for file, of_file in groupby(problems, key=lambda problem: problem.file):
+        stream, said = Path(file).stem, tuple(str(problem) for problem in of_file)
+        if readable(stream_dag(stream)):
+            found.append(read(stream, None, said))
+    return found
+
+
+def known_specs(folder: Path) -> tuple[list[StreamSpec], list[Problem]]:
+    """Every stream's YAML, and what is wrong with any; read when a file has changed.
+
+    Args:
+        folder: Where the files are.
+    """
+    # Reading YAML takes longer than everything else together.
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    return _specs_of(
+        folder, tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+    )
+
+
+@functools.lru_cache(maxsize=2)
+def _specs_of(
+    folder: Path, files: tuple[tuple[str, int, int], ...]
+) -> tuple[list[StreamSpec], list[Problem]]:
+    return load_specs(folder)
+
+
+def _documents(
+    settings: Settings,
+    readable: MayRead,
+    stream: str,
+    spec: StreamSpec | None,
+    problems: tuple[str, ...],
+    *,
+    past: bool,
+) -> Documents:
+    layout = Layout.of(settings)
+    told = Documents(
+        stream=stream,
+        description=spec.description if spec else "",
+        limits=thresholds_of(spec) if spec else None,
+        links=_links(layout, readable, stream, spec) if past else (),
+        samples=_history(layout, stream) if past else (),
+        problems=problems,
+    )
+    try:
+        seen = observe(layout, stream)
+        release = seen.control.release if seen.control else None
+        return Documents(
+            **{
+                **vars(told),
+                "seen": seen,
+                "upgrade": tuple(upgrade_available(release, spec, settings)) if spec and past else (),
+                "supervisor": read_supervisor(layout, stream),
+                "status": _status(layout, stream),
+            }
+        )
+    except (DocumentError, OSError) as error:
+        return Documents(**{**vars(told), "problems": (*problems, str(error))})
+
+
+def _status(layout: Layout, stream: str) -> dict[str, object] | None:
+    try:
+        return read_json(layout.status_uri(stream))
+    except CorruptDocumentError:
+        return None
+
+
+def _history(layout: Layout, stream: str) -> tuple[Sample, ...]:
+    try:
+        return samples_of(UPath(layout.history_uri(stream)).read_text(encoding="utf-8", errors="replace"))
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        # The rest of the page is worth more than its charts.
+        _LOG.warning("stream %s: its history cannot be read: %s", stream, error)
+        return ()
+
+
+def _links(layout: Layout, readable: MayRead, stream: str, spec: StreamSpec | None) -> tuple[Link, ...]:
+    """Where to read on, relative to the page, so that it works below any base path."""
+    dag = Link("DAG", f"../../dags/{quote(f'stream_{stream}', safe='')}", f"stream_{stream}", outer=True)
+    try:
+        more = [_newest_operation(layout, readable, stream), _newest_validation(layout, spec)]
+    except OSError as error:
+        _LOG.warning("stream %s: its reports cannot be listed: %s", stream, error)
+        more = []
+    quality = [Link("Quality", "../quality/index.html", "pass rates and failures")]
+    return (dag, *(link for link in more if link), *(quality if spec and spec.quality else ()))
+
+
+def _newest_operation(layout: Layout, readable: MayRead, stream: str) -> Link | None:
+    folder = UPath(layout.operation_uri(stream, ""))
+    names = sorted((entry.name for entry in folder.iterdir()), reverse=True) if folder.is_dir() else []
+    for name in names:
+        dags = dags_of_operation(f"{stream}/{name}/index.html")
+        if dags and all(map(readable, dags)) and (folder / name / "index.html").exists():
+            return Link("State report", f"../operations/{quote(stream)}/{quote(name)}/index.html", name)
+    return None
+
+
+def _newest_validation(layout: Layout, spec: StreamSpec | None) -> Link | None:
+    if spec is None or spec.quality is None:
+        return None
+    docs = UPath(layout.data_docs_uri)
+    # validations/<suite>/<run>/<time>/<batch>.html, and a suite is named after its table
+    runs = [run for suite in spec.quality.tables for run in (docs / "validations" / suite).glob("*/*/*.html")]
+    newest = max(runs, key=lambda page: page.parent.name, default=None)
+    if newest is None:
+        return None
+    path = "/".join(newest.parts[-5:])
+    return Link("Data Docs", f"../data-docs/{quote(path)}", newest.parts[-4])

@@ -1,0 +1,80 @@
+"""The operator's page as HTML that needs nothing beside itself."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from stateward.control.reconcile.leader_heartbeat import STALE_AFTER
+from stateward.pages import human_units
+from stateward.pages.charts import left_edge
+from stateward.pages.inline_page import SelfContainedPage
+from stateward.pages.streams.view import Documents, StreamView, in_order, stream_view
+
+_LOG = logging.getLogger(__name__)
+
+MOST_HOURS = 24
+"""How much of a stream's past its driver keeps."""
+
+_CHOICES = (1, 6, MOST_HOURS)
+_LEAST = timedelta(minutes=15)
+_PAGE = SelfContainedPage("streams.html.j2", style="streams.css", refresh_s=15)
+
+
+def render(read: Sequence[Documents], now: datetime, hours: int) -> str:
+    """Make the page.
+
+    Args:
+        read: What was read of each stream.
+        now: The time, aware.
+        hours: How far back the charts go, 1 to `MOST_HOURS`.
+    """
+    first = min((one.samples[0].at for one in read if one.samples), default=None)
+    # All the same, so that what happened to several streams at once stands at the same place.
+    begin = left_edge(first, now, timedelta(hours=hours), _LEAST)
+    views = in_order([_view(one, begin, now) for one in read])
+    return _PAGE.render(
+        views=views,
+        summary=_summary(views),
+        now=now.astimezone(UTC),
+        hours=hours,
+        shown=human_units.span((now - begin).total_seconds()),
+        choices=_choices(hours),
+        moment=functools.partial(human_units.moment, now=now),
+        ago=functools.partial(human_units.ago, now=now),
+    )
+
+
+def content_policy() -> str:
+    """What a browser may do with the page."""
+    return _PAGE.content_policy()
+
+
+def _view(read: Documents, begin: datetime, now: datetime) -> StreamView:
+    try:
+        return stream_view(read, begin, now, STALE_AFTER.total_seconds())
+    except (TypeError, ValueError, ArithmeticError) as error:
+        # Documents are checked for their fields, and not each field for its type.
+        _LOG.exception("stream %s: its documents cannot be shown", read.stream)
+        problem = f"its documents do not hold what docs/architecture.md says: {error}"
+        unreadable = Documents(read.stream, links=read.links, problems=(*read.problems, problem))
+        return stream_view(unreadable, begin, now, STALE_AFTER.total_seconds())
+
+
+def _choices(hours: int) -> tuple[int, ...]:
+    return tuple(sorted({*_CHOICES, hours}))
+
+
+def _summary(views: Sequence[StreamView]) -> list[tuple[str, str]]:
+    """How many streams are how, such as `("bad", "1 failed")`, the worst first."""
+    counted = Counter((view.level, view.condition.state) for view in views)
+    worst_first = ("bad", "warn", "good", "calm")
+    return [
+        (level, f"{number} {state}")
+        for (level, state), number in sorted(
+            counted.items(), key=lambda item: (worst_first.index(item[0][0]), item[0][1])
+        )
+    ]

@@ -1,0 +1,197 @@
+"""What the page shows of one stream, made of its documents. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from stateward.control.health.thresholds import Thresholds
+from stateward.control.reconcile.decide import Action, Observed, decide
+from stateward.control.reconcile.documents import delivered_of
+from stateward.control.reconcile.status import Status, Supervisor
+from stateward.pages import human_units
+from stateward.pages.charts import Chart
+from stateward.pages.link import Link
+from stateward.pages.streams import history
+from stateward.pages.streams.charts import charts
+from stateward.pages.streams.condition import NEVER_STARTED, Condition, condition
+from stateward.pages.streams.findings import Finding, findings_of, supervision
+from stateward.pages.streams.history import Sample
+from stateward.pages.streams.incidents import Repeated, incidents, repeated
+
+_ORDER = {"bad": 0, "warn": 1, "good": 2, "calm": 2}
+_COUNTERS = ("accepted", "dead", "late", "duplicates", "rows_out")
+
+
+@dataclass(frozen=True)
+class Documents:
+    """What was read about one stream. What is not there is None or empty.
+
+    Attributes:
+        stream: Its name.
+        description: What it is for; of its YAML.
+        limits: Its thresholds; None when its YAML cannot be used.
+        seen: Its documents and its process; None when they cannot be read.
+        supervisor: Who watches it.
+        status: The whole status document, which has more than `seen`.
+        samples: The history, the oldest first.
+        links: Where to read on.
+        upgrade: What has been deployed since it was started: `code`, `YAML`.
+        problems: What could not be read, and why.
+    """
+
+    stream: str
+    description: str = ""
+    limits: Thresholds | None = None
+    seen: Observed | None = None
+    supervisor: Supervisor | None = None
+    status: Mapping[str, Any] | None = None
+    samples: tuple[Sample, ...] = ()
+    links: tuple[Link, ...] = ()
+    upgrade: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StreamView:
+    """Everything the page shows of one stream."""
+
+    stream: str
+    description: str
+    condition: Condition
+    desired: str
+    wish: str
+    hold: str
+    findings: tuple[Finding, ...]
+    charts: tuple[Chart, ...]
+    facts: tuple[tuple[str, str], ...]
+    incidents: tuple[Repeated, ...]
+    links: tuple[Link, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def level(self) -> str:
+        """How bad it is, with everything that was found: good, calm, warn or bad."""
+        if self.problems or any(finding.level == "critical" for finding in self.findings):
+            return "bad"
+        return "warn" if self.findings and self.condition.level != "bad" else self.condition.level
+
+
+def stream_view(read: Documents, begin: datetime, now: datetime, stale_after_s: float) -> StreamView:
+    """Make the view of one stream.
+
+    Args:
+        read: What was read.
+        begin: Where the charts begin.
+        now: The time, aware, where they end.
+        stale_after_s: Age of the supervisor's heartbeat from which on it counts for nothing, seconds.
+    """
+    control = read.seen.control if read.seen else None
+    known = _known(read, history.sample_of_status(read.status or {}))
+    action = None
+    if read.limits and read.seen:
+        seen = replace(read.seen, stalled_since=history.stalled_since(known))
+        action = decide(read.limits, seen, now)
+    happened = incidents(known, control)
+    found = _condition(read, action)
+    return StreamView(
+        stream=read.stream,
+        description=read.description,
+        condition=found,
+        desired=control.desired if control else "",
+        wish=_wish(read.seen, now),
+        hold=str(control.hold) if control and control.hold and found.state != "held" else "",
+        findings=_findings(read, action, now, stale_after_s),
+        charts=charts(known, happened, begin, now, _max_lag(read)),
+        facts=_facts(read, now),
+        incidents=repeated(happened),
+        links=read.links,
+        problems=read.problems,
+    )
+
+
+def in_order(views: list[StreamView]) -> list[StreamView]:
+    """What somebody has to look at first, then by name; what nobody has started yet is last."""
+
+    def place(view: StreamView) -> tuple[int, bool, str]:
+        return _ORDER[view.level], view.condition.state == NEVER_STARTED, view.stream
+
+    return sorted(views, key=place)
+
+
+def _condition(read: Documents, action: Action | None) -> Condition:
+    if read.seen is not None and action is not None:
+        return condition(read.seen, action)
+    status = read.seen.own_status if read.seen else None
+    if status is None:
+        return Condition("unknown", "bad", "")
+    return Condition(status.state, "warn", f"by its driver's own account: {status.message or 'no message'}")
+
+
+def _max_lag(read: Documents) -> float | None:
+    limit = read.limits.measures.get("lag") if read.limits else None
+    return limit.warn if limit else None
+
+
+def _findings(
+    read: Documents, action: Action | None, now: datetime, stale_after_s: float
+) -> tuple[Finding, ...]:
+    if read.seen is None or action is None:
+        return ()
+    return (*findings_of(action), *supervision(read.seen, read.supervisor, now, stale_after_s))
+
+
+def _wish(seen: Observed | None, now: datetime) -> str:
+    """Why it is to be as it is to be, and who wants it so."""
+    control = seen.control if seen else None
+    if control is None:
+        return ""
+    if control.override is not None:
+        why = f": {control.override.reason}" if control.override.reason else ""
+        at = human_units.moment(control.override.at, now)
+        return f"asked at {at} by {control.override.author}, over its YAML's {control.declared}{why}"
+    by = f" by {control.requested_by}" if control.requested_by else ""
+    # After a failure it is the reason of the last launch, which is among the incidents.
+    reason = f": {control.reason}" if control.reason and not control.is_reason_of_failure else ""
+    return f"asked at {human_units.moment(control.requested_at, now)}{by}{reason}"
+
+
+def _facts(read: Documents, now: datetime) -> tuple[tuple[str, str], ...]:
+    status: Status | None = read.seen.status if read.seen else None
+    if status is None:
+        return ()
+    document = read.status or {}
+    duration = document.get("batch_duration_ms")
+    facts = [
+        ("batch", "–" if status.batch_id is None else str(status.batch_id)),
+        ("committed", human_units.ago(status.last_batch_at, now)),
+        ("took", human_units.span(duration / 1000) if isinstance(duration, int) else human_units.NOTHING),
+        ("driver since", human_units.moment(status.started_at, now)),
+        ("delivered", _number(delivered_of(document))),
+        *((name.replace("_", " "), _number(document.get(name))) for name in _COUNTERS),
+        ("state rows", _number(document.get("state_rows"))),
+        ("release", _release(read)),
+    ]
+    return tuple((name, value) for name, value in facts if value != human_units.NOTHING)
+
+
+def _release(read: Documents) -> str:
+    control = read.seen.control if read.seen else None
+    if control is None or not control.release:
+        return human_units.NOTHING
+    deployed = f"; upgrade available ({', '.join(read.upgrade)})" if read.upgrade else ""
+    return f"{control.release}{deployed}"
+
+
+def _number(value: object) -> str:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return f"{value:,}" if whole else human_units.NOTHING
+
+
+def _known(read: Documents, latest: Sample | None) -> tuple[Sample, ...]:
+    """The history, and the present behind it."""
+    if latest is None or (read.samples and latest.at <= read.samples[-1].at):
+        return read.samples
+    return (*read.samples, latest)

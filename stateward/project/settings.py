@@ -1,0 +1,216 @@
+"""Settings: everything that differs between machines, read once from `STATEWARD_*` environment variables."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from stateward.contract.environment import ENV_PREFIX
+from stateward.platform.parts.ports import connect_host
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+# Linux alone knows which of the cores are this process's.
+_HAS_AFFINITY = hasattr(os, "sched_getaffinity")
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+def _file_uri(path: Path) -> str:
+    # Not Path.as_uri(): fsspec takes a percent sign literally, but Spark and deltalake accept a space.
+    return f"file://{path}"
+
+
+def _default_data(values: dict[str, Any]) -> str:
+    return _file_uri(Path(values["home"]) / "data")
+
+
+def _default_bootstrap(values: dict[str, Any]) -> str:
+    return f"localhost:{values['kafka_port']}"
+
+
+def _default_embedded(values: dict[str, Any]) -> bool:
+    return _is_here(values["kafka_bootstrap"], values["bind_host"], values["kafka_port"])
+
+
+def _is_here(bootstrap: str, bind_host: str, port: int) -> bool:
+    """Whether an address is that of the broker which `up` starts on this machine."""
+    here = {"localhost", "127.0.0.1", "[::1]", bind_host, socket.gethostname()}
+    return bootstrap in {f"{host}:{port}" for host in here}
+
+
+def _default_internal_url(values: dict[str, Any]) -> str:
+    return f"http://{connect_host(values['bind_host'])}:{values['airflow_port']}"
+
+
+def _default_airflow_url(values: dict[str, Any]) -> str:
+    return f"http://localhost:{values['airflow_port']}"
+
+
+class Settings(BaseSettings):
+    """Where things live and which ports they use.
+
+    Each field is read from `STATEWARD_<FIELD>`; an explicit argument wins over the environment. Instances are
+    immutable, so that a process sees one set of settings for its whole life.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="ignore")
+
+    home: Path = Field(
+        default=CHECKOUT / "var", description="folder that holds all state of one installation"
+    )
+    data: str = Field(
+        default_factory=_default_data,
+        description="URI under which tables, checkpoints, leases and status live",
+    )
+    seed_roots: str = Field(
+        default="",
+        description="URIs of folders, with commas between, below which tables for `state seed` may lie,"
+        " besides those below `data` (docs/state-operations.md)",
+    )
+    jars: Path = Field(default=CHECKOUT / "jars", description="folder with spark/ and kafka/ JARs")
+    jobs: Path = Field(default=CHECKOUT / "spark_jobs", description="folder with the code of the drivers")
+    streams: Path = Field(
+        default=CHECKOUT / "include" / "streams", description="folder with one YAML per stream"
+    )
+
+    notifiers: Path = Field(
+        default=CHECKOUT / "include" / "notifiers.yaml",
+        description="YAML file that lists who is told of incidents (docs/alerts.md)",
+    )
+    maintenance: Path = Field(
+        default=CHECKOUT / "include" / "maintenance.yaml",
+        description="YAML file that says how long each table keeps its history (docs/maintenance.md)",
+    )
+    resolve_after_s: float = Field(
+        default=300.0,
+        ge=0,
+        description="how long a stream has to be well until its incident is over, seconds",
+    )
+
+    maven_repository: str | None = Field(
+        default=None,
+        description="address of a Maven repository to fetch JARs from, instead of the public one",
+    )
+
+    bind_host: str = Field(default="127.0.0.1", description="address the embedded servers listen on")
+    kafka_port: Port = Field(default=19092, description="embedded broker, clients")
+    kafka_controller_port: Port = Field(default=19093, description="embedded broker, KRaft controller")
+    kafka_published_as: str | None = Field(
+        default=None,
+        description="address, such as localhost:9092, by which clients elsewhere reach the embedded broker at"
+        " a second listener; without it there is none",
+    )
+    kafka_published_port: Port = Field(default=19094, description="embedded broker, its second listener")
+    kafka_bootstrap: str = Field(
+        default_factory=_default_bootstrap, description="bootstrap servers that clients use"
+    )
+    embedded: bool = Field(
+        default_factory=_default_embedded,
+        description="whether `up` starts a broker; by default if `kafka_bootstrap` is that broker's address",
+    )
+    create_topics_at: str | None = Field(
+        default=None,
+        description="bootstrap servers of the cluster in which missing topics are created: the same as"
+        " `kafka_bootstrap`; in the broker that `up` starts they are without it (docs/kafka.md)",
+    )
+    kafka_client: Path | None = Field(
+        default=None,
+        description="file with settings of the Kafka clients, such as those of TLS and SASL (docs/kafka.md)",
+    )
+    kafka_heap_mb: int = Field(default=512, ge=128, description="heap of the embedded broker, MiB")
+
+    airflow_port: Port = Field(default=18080, description="Airflow UI and REST API")
+    airflow_worker_log_port: Port = Field(default=18793, description="task logs, served by the scheduler")
+    airflow_triggerer_log_port: Port = Field(default=18794, description="trigger logs")
+    airflow_url: str = Field(default_factory=_default_airflow_url, description="where people reach the UI")
+    airflow_internal_url: str = Field(
+        default_factory=_default_internal_url,
+        description="where tasks and the command line reach the API server",
+    )
+    supervised_by: str | None = Field(
+        default=None,
+        description="what runs the parts instead of `stateward up`, such as Docker Compose: then `stateward"
+        " status` goes by what they answer",
+    )
+    spark_conn_id: str = Field(
+        default="spark_default", description="Airflow connection that names the master"
+    )
+
+    # Kept out of `environment`, and so out of the file that the supervisor keeps.
+    metrics_token: SecretStr | None = Field(
+        default=None,
+        exclude=True,
+        description="bearer token of Prometheus, for the metrics; without one they are for users only",
+    )
+    mask_secret: SecretStr | None = Field(
+        default=None,
+        exclude=True,
+        description="secret by which values of personal columns are masked (docs/quality.md); without it one"
+        " is made up, and kept in the file mask-secret under the home",
+    )
+
+    starts_at_once: int = Field(
+        default_factory=lambda: len(os.sched_getaffinity(0)) if _HAS_AFFINITY else os.cpu_count() or 1,
+        ge=1,
+        description="how many drivers may start on one host at the same time; by default as many as it has"
+        " cores",
+    )
+    start_timeout_s: float = Field(
+        default=180.0, gt=0, description="how long `up` waits for each part, seconds"
+    )
+    drain_timeout_s: float = Field(
+        default=45.0, gt=0, description="between SIGTERM and SIGKILL of a driver, seconds"
+    )
+
+    @field_validator("kafka_client", "create_topics_at", mode="before")
+    @classmethod
+    def _no_file_if_empty(cls, value: object) -> object:
+        # Compose passes on an unset variable as an empty one.
+        return value or None
+
+    @field_validator("home", "jars", "jobs", "streams", "notifiers", "maintenance", "kafka_client")
+    @classmethod
+    def _absolute(cls, value: Path | None) -> Path | None:
+        # Parts run in other working directories than the shell the setting was typed in.
+        return value.expanduser().absolute() if value is not None else None
+
+    @field_validator("data")
+    @classmethod
+    def _as_uri(cls, value: str) -> str:
+        # A bare path is accepted, but Spark, deltalake and fsspec agree only on URIs.
+        uri = value if "://" in value else _file_uri(Path(value).expanduser().absolute())
+        return uri.rstrip("/")
+
+    @field_validator("metrics_token", "mask_secret")
+    @classmethod
+    def _none_if_empty(cls, value: SecretStr | None) -> SecretStr | None:
+        # Compose passes on an unset variable as an empty one, and an empty token would be everybody's.
+        return value if value is not None and value.get_secret_value() else None
+
+    @property
+    def may_create_topics(self) -> bool:
+        """Whether missing topics are created: in the broker that `up` starts, or where that is asked for."""
+        is_ours = self.embedded and _is_here(self.kafka_bootstrap, self.bind_host, self.kafka_port)
+        return is_ours or self.create_topics_at == self.kafka_bootstrap
+
+    @property
+    def roots_of_seeds(self) -> tuple[str, ...]:
+        """URIs of the folders below which a seed's table may lie."""
+        return (self.data, *filter(None, (one.strip() for one in self.seed_roots.split(","))))
+
+    def environment(self) -> dict[str, str]:
+        """Return these settings as `STATEWARD_*` variables, for the environment of a child process.
+
+        Secrets are left out: a child has them from the environment that it inherits, or not at all.
+        """
+        values = self.model_dump(mode="json", exclude_none=True)
+        return {
+            f"{ENV_PREFIX}{name.upper()}": str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in values.items()
+        }

@@ -1,0 +1,298 @@
+"""The desired state of a stream: `include/streams/<stream>.yaml` as a validated model."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, SerializeAsAny, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticKnownError
+
+from stateward.contract.table_names import PLATFORM_TABLES, SHARED_TABLES
+from stateward.project import durations
+from stateward.project.spec_fields import NAME_PATTERN, Count, Duration, Instant, Name, Part, Span, is_cron
+from stateward.project.spec_health import Health, Restart
+from stateward.project.spec_logic import Logic, logic_model
+from stateward.project.spec_problems import Problem, YamlDocument, parse_yaml, problems_of, read_yaml
+from stateward.project.spec_reconciliation import Reconciliation
+from stateward.project.spec_state import Savepoints, State
+from stateward.project.unexpected_value import UnexpectedValueError
+
+SHARED = "shared"
+"""Stands for a stream where a table is that of all streams."""
+
+STREAMS_FOLDER = Path(__file__).resolve().parents[2] / "include" / "streams"
+
+_MEMORY = r"^[1-9][0-9]*[mg]$"
+
+Topic = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
+
+
+class Tick(Part):
+    """How event time advances while the topic is silent."""
+
+    mode: Literal["auto", "wall_clock", "record", "off"] = "auto"
+    interval: Duration = timedelta(seconds=5)
+
+
+class Source(Part):
+    """The Kafka topic a stream reads, and which of its records are believable.
+
+    `topics` stands in place of `topic` for a stream that lands several; each has `topic_partitions` if it is
+    made.
+    """
+
+    topics: Annotated[list[Topic], Field(min_length=1)] | None = None
+    topic: Topic | None = Field(default=None, validate_default=True)
+    topic_partitions: Count = 3
+    starting_offsets: Literal["earliest", "latest"] = "earliest"
+    max_records_per_batch: Count = 100_000
+    not_before: Instant = datetime(2000, 1, 1, tzinfo=UTC)
+    max_ahead: Duration = timedelta(hours=1)
+    max_record_bytes: Count = 1_048_576
+    tick: Tick = Tick()
+
+    @field_validator("topic")
+    @classmethod
+    def _one_or_several(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if "topics" not in info.data:  # it is wrong itself
+            return value
+        topics = info.data["topics"]
+        if value is None and topics is None:
+            raise PydanticKnownError("missing")
+        if value is not None and topics is not None:
+            raise UnexpectedValueError("either topic or topics, not both")
+        if topics is not None and len(set(topics)) != len(topics):
+            raise UnexpectedValueError("each of topics once")
+        return value
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The topics, one or several."""
+        return tuple(self.topics or filter(None, [self.topic]))
+
+
+class EventTime(Part):
+    """How long a stream waits for events that come out of order.
+
+    With `clock: processing` it waits for none; an id is known as a duplicate for that long.
+    """
+
+    allowed_lateness: Span
+
+
+class Timeout(Part):
+    """`jitter` spreads timeouts that are due together; it delays rows and changes none of them."""
+
+    jitter: Span = timedelta(0)
+
+
+class Spark(Part):
+    """How the driver is submitted; the master comes from the Airflow connection `conn_id`."""
+
+    conn_id: str = "spark_default"
+    driver_memory: Annotated[str, Field(pattern=_MEMORY)] = "1g"
+    conf: dict[str, str] = Field(default_factory=dict)
+
+
+class Lease(Part):
+    """How long a driver may write after its last renewal, and how often it renews."""
+
+    ttl: Duration = timedelta(seconds=20)
+    renew: Duration = timedelta(seconds=5)
+
+    @model_validator(mode="after")
+    def _renews_in_time(self) -> Self:
+        if self.renew * 3 > self.ttl:
+            raise UnexpectedValueError(
+                f"lease.renew to be at most a third of lease.ttl"
+                f" ({durations.format_duration(self.ttl)}), so that two missed renewals are survived"
+            )
+        return self
+
+
+class Quality(Part):
+    """Which tables are validated, each against the suite of its name, and when."""
+
+    tables: Annotated[list[Name], Field(min_length=1)]
+    settle: Span = timedelta(seconds=10)
+    max_staleness: Duration = timedelta(minutes=15)
+    schedule: str | None = "0 3 * * *"
+
+    @field_validator("schedule")
+    @classmethod
+    def _cron(cls, value: str | None) -> str | None:
+        if value is not None and not is_cron(value):
+            raise UnexpectedValueError("a cron expression of five fields such as 0 3 * * *, or null")
+        return value
+
+
+class StreamSpec(Part):
+    """One stream, as its YAML file wants it to be."""
+
+    stream: Name
+    description: Annotated[str, Field(min_length=1)]
+    owner: Annotated[str, Field(min_length=1)]
+    desired: Literal["running", "suspended", "stopped"] = "running"
+    source: Source
+    event_time: EventTime
+    clock: Literal["event", "processing"] = "event"
+    emission: Literal["watermark", "eager"] = "watermark"
+    timeout: Timeout = Timeout()
+    logic: SerializeAsAny[Logic] = Field(default=Logic(), validate_default=True)
+    trigger_interval: Duration = timedelta(seconds=1)
+    state: State = State()
+    tables: Annotated[list[Name], Field(min_length=1)]
+    spark: Spark = Spark()
+    lease: Lease = Lease()
+    health: Health = Health()
+    restart: Restart = Restart()
+    quality: Quality | None = None
+    savepoints: Savepoints | None = None
+    reconciliation: Reconciliation = Reconciliation()
+
+    @field_validator("logic", mode="before")
+    @classmethod
+    def _logic_of_this_stream(cls, value: object, info: ValidationInfo) -> object:
+        model = logic_model(info.data.get("stream"))
+        if type(value) is Logic:  # the default: there is no such section
+            return model()
+        return model.model_validate(value) if isinstance(value, dict) else value
+
+    @field_validator("tables")
+    @classmethod
+    def _own_tables(cls, value: list[str]) -> list[str]:
+        taken = sorted(set(value) & {*SHARED_TABLES, *PLATFORM_TABLES})
+        if taken or len(set(value)) != len(value):
+            raise UnexpectedValueError(f"distinct names other than the shared tables, of which {taken} are")
+        return value
+
+    @model_validator(mode="after")
+    def _quality_knows_its_tables(self) -> Self:
+        named = self.quality.tables if self.quality else []
+        if not set(named) <= set(self.tables) or len(set(named)) != len(named):
+            raise UnexpectedValueError(f"quality.tables to be some of tables {self.tables}, each once")
+        return self
+
+    @model_validator(mode="after")
+    def _topics_are_read(self) -> Self:
+        if len(self.source.names) > 1 and not self.logic.reads_several_topics:
+            raise UnexpectedValueError(
+                f"source.topic, one topic, for stream {self.stream} would read only the first of"
+                f" source.topics {self.source.topics}; streams of several topics land them as they are"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _clock_is_one(self) -> Self:
+        if self.clock == "processing":
+            if self.emission != "watermark":
+                raise UnexpectedValueError(
+                    "no emission with clock: processing, which acts on every event as it arrives;"
+                    " leave `emission` out, or set `clock: event`"
+                )
+            if self.source.tick.mode == "record":
+                raise UnexpectedValueError(
+                    "source.tick.mode to be auto or wall_clock with clock: processing,"
+                    " whose timers follow the wall clock"
+                )
+        return self
+
+    @property
+    def longest_timeout(self) -> timedelta:
+        """How far event time has to pass a key's last event before all of its state is gone."""
+        lateness = self.event_time.allowed_lateness
+        # The id of an event is remembered for the allowed lateness, whatever else is forgotten sooner.
+        return max(self.logic.longest(), lateness) + lateness + self.timeout.jitter
+
+    @property
+    def all_tables(self) -> tuple[str, ...]:
+        """The stream's own tables, then those it shares with the other streams."""
+        return (*self.tables, *SHARED_TABLES)
+
+
+class SpecError(ValueError):
+    """A stream's YAML cannot be used; the text lists every problem of the file."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+def parse_spec(document: YamlDocument) -> StreamSpec:
+    """Validate one YAML document.
+
+    Raises:
+        SpecError: The document is not a valid spec, or its file is not named after its stream.
+    """
+    try:
+        spec = StreamSpec.model_validate(document.data)
+    except ValidationError as error:
+        stream = document.data.get("stream") if isinstance(document.data, dict) else None
+        parts = {"logic": logic_model(stream)}
+        raise SpecError(problems_of(error, document, StreamSpec, parts)) from None
+    stem = Path(document.file).stem
+    if spec.stream != stem:
+        problem = Problem(
+            file=document.file,
+            line=document.line_of(("stream",)),
+            field="stream",
+            expected=f"the name of the file, {stem!r}",
+            found=repr(spec.stream),
+            remedy=f"Rename the file to {spec.stream}.yaml, or set `stream: {stem}`.",
+        )
+        raise SpecError([problem])
+    return spec
+
+
+def load_specs(folder: Path | None = None) -> tuple[list[StreamSpec], list[Problem]]:
+    """Read every `*.yaml` in a folder. One bad file never affects the others.
+
+    Args:
+        folder: Where the files are; `include/streams` when not given.
+
+    Returns:
+        The valid specs in order of their names, and the problems of all other files.
+    """
+    specs: list[StreamSpec] = []
+    problems: list[Problem] = []
+    root = folder or STREAMS_FOLDER
+    for file in sorted(path for path in root.iterdir() if re.search(r"\.ya?ml$", path.name)):
+        document = read_yaml(file)
+        if isinstance(document, Problem):
+            problems.append(document)
+            continue
+        try:
+            specs.append(parse_spec(document))
+        except SpecError as error:
+            problems.extend(error.problems)
+    return specs, problems
+
+
+def load_spec(stream: str, folder: Path | None = None) -> StreamSpec:
+    """Read the spec of one stream.
+
+    Raises:
+        SpecError: Its file is missing or invalid.
+    """
+    root = folder or STREAMS_FOLDER
+    if not re.fullmatch(NAME_PATTERN, stream):
+        # It may come from the form of a run, and is about to become a path.
+        remedy = "Name a stream by its YAML's `stream`."
+        raise SpecError([Problem(str(root), 0, "(file)", "the name of a stream", repr(stream), remedy)])
+    return _parsed(read_yaml(root / f"{stream}.yaml"))
+
+
+def spec_of(content: bytes, file: Path) -> StreamSpec:
+    """Validate what was read of a stream's file.
+
+    Raises:
+        SpecError: It is invalid.
+    """
+    return _parsed(parse_yaml(content, file))
+
+
+def _parsed(document: YamlDocument | Problem) -> StreamSpec:
+    if isinstance(document, Problem):
+        raise SpecError([document])
+    return parse_spec(document)

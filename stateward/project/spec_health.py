@@ -1,0 +1,94 @@
+"""The sections `health` and `restart` of a stream's YAML."""
+
+from datetime import timedelta
+from typing import Self
+
+from pydantic import model_validator
+
+from stateward.project.durations import format_duration
+from stateward.project.spec_fields import Count, Duration, Part, Share
+from stateward.project.unexpected_value import UnexpectedValueError
+
+
+def _text(value: timedelta | float) -> str:
+    return format_duration(value) if isinstance(value, timedelta) else str(value)
+
+
+class _Limit(Part):
+    @model_validator(mode="after")
+    def _warns_first(self) -> Self:
+        warn, critical = getattr(self, "warn", None), getattr(self, "critical", None)
+        if warn is not None and critical is not None and warn > critical:
+            raise UnexpectedValueError(
+                f"warn to be at most critical, found {_text(warn)} and {_text(critical)}"
+            )
+        return self
+
+
+class DurationLimit(_Limit):
+    """Durations above which a measure is worth a warning, or critical; null: not judged."""
+
+    warn: Duration | None = None
+    critical: Duration | None = None
+
+
+class NumberLimit(_Limit):
+    """Numbers above which a measure is worth a warning, or critical; null: not judged."""
+
+    warn: Count | None = None
+    critical: Count | None = None
+
+
+class ShareLimit(_Limit):
+    """Shares, 0 to 1, above which a measure is worth a warning, or critical; null: not judged."""
+
+    warn: Share | None = None
+    critical: Share | None = None
+
+
+def _durations(warn_s: float, critical_s: float) -> DurationLimit:
+    return DurationLimit(warn=timedelta(seconds=warn_s), critical=timedelta(seconds=critical_s))
+
+
+class HealthLimits(Part):
+    """What is reported of a stream that runs, with its likely cause; nothing is restarted for it.
+
+    `lag` in records, `lag_growth` in records a second, `state_bytes` and `memory_bytes` in bytes, shares
+    from 0 to 1 (docs/health.md).
+    """
+
+    commit_age: DurationLimit = _durations(120, 300)
+    lag: NumberLimit = NumberLimit()
+    lag_growth: NumberLimit = NumberLimit()
+    watermark_delay: DurationLimit = DurationLimit()
+    event_time_behind: DurationLimit = DurationLimit(warn=timedelta(hours=1))
+    event_time_ahead: DurationLimit = _durations(60, 600)
+    dead_share: ShareLimit = ShareLimit(warn=0.01, critical=0.1)
+    late_share: ShareLimit = ShareLimit(warn=0.01, critical=0.1)
+    batch_duration: DurationLimit = _durations(60, 300)
+    state_rows: NumberLimit = NumberLimit()
+    state_bytes: NumberLimit = NumberLimit(warn=1_000_000_000, critical=5_000_000_000)
+    state_commit: DurationLimit = _durations(10, 30)
+    state_update: DurationLimit = _durations(0.010, 0.050)
+    state_removal: DurationLimit = _durations(5, 15)
+    memory_bytes: NumberLimit = NumberLimit(warn=3_500_000_000, critical=6_000_000_000)
+
+
+class Health(Part):
+    """Deadlines of a driver, after which it is replaced, and limits that are only reported."""
+
+    max_status_age: Duration = timedelta(seconds=15)
+    start_deadline: Duration = timedelta(seconds=120)
+    stop_deadline: Duration = timedelta(seconds=45)
+    kill_grace: Duration = timedelta(seconds=10)
+    max_commit_age: Duration = timedelta(minutes=10)
+    limits: HealthLimits = HealthLimits()
+
+
+class Restart(Part):
+    """Back-off: at once, then `backoff`, doubling up to `max_backoff`; `max_attempts` per `window`."""
+
+    backoff: Duration = timedelta(seconds=5)
+    max_backoff: Duration = timedelta(minutes=2)
+    max_attempts: Count = 5
+    window: Duration = timedelta(minutes=15)

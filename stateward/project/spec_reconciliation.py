@@ -1,0 +1,23 @@
+"""The section `reconciliation` of a stream's YAML."""
+
+from pydantic import field_validator
+
+from stateward.project.spec_fields import Count, Part, is_cron
+from stateward.project.unexpected_value import UnexpectedValueError
+
+
+class Reconciliation(Part):
+    """When a stream's tables are compared with what its raw events say, and how far back.
+
+    Each run looks at the `days` whole days (UTC) before it. `schedule: null` leaves it to runs by hand.
+    """
+
+    schedule: str | None = "30 5 * * *"
+    days: Count = 1
+
+    @field_validator("schedule")
+    @classmethod
+    def _cron(cls, value: str | None) -> str | None:
+        if value is not None and not is_cron(value):
+            raise UnexpectedValueError("a cron expression of five fields such as 30 5 * * *, or null")
+        return value

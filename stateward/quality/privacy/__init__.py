@@ -1,0 +1,1 @@
+"""Personal values, masked wherever people look."""

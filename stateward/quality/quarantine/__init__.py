@@ -1,0 +1,1 @@
+"""Rows that break an expectation, where they came from, and the valid rest."""

@@ -1,0 +1,1 @@
+"""How Data Docs look."""

@@ -1,0 +1,175 @@
+"""An expectation suite as data: the YAML file that people edit, checked and typed."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stateward.quality.suites.column_types import ColumnTypeError, contract
+from stateward.quality.validation.baseline import Baseline, BaselineError, parse_baseline
+
+SEVERITIES = ("critical", "warn")
+ROWS, KEYS, TABLE = "rows", "keys", "table"
+SCOPES = (ROWS, KEYS, TABLE)
+APPEND, UPSERT = "append", "upsert"
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_REQUIRED = {"name", "type", "kwargs", "severity", "means", "remedy"}
+_OPTIONAL = {"scope", "baseline"}
+_HEAD = {"suite", "table", "description", "changes", "reads", "columns", "expectations"}
+_QUERY = "unexpected_rows_expectation"
+
+
+class SuiteError(ValueError):
+    """A suite file cannot be used; the text names file, entry and remedy."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One statement about the table.
+
+    Attributes:
+        name: what people call it; unique in its suite.
+        type: the expectation type of Great Expectations.
+        kwargs: arguments of that type.
+        severity: `critical` or `warn`; how urgent a failure is. Any failure fails the validation.
+        means: what holds when it passes.
+        remedy: what to do when it fails.
+        scope: what it is about: `rows` that the range has brought, the `table`, or of the table all rows
+            whose value in its column (`keys`) is one that the range has brought.
+        baseline: what its arguments are taken from, when they come from the table's own history.
+    """
+
+    name: str
+    type: str
+    kwargs: dict[str, Any]
+    severity: str
+    means: str
+    remedy: str
+    scope: str = ROWS
+    baseline: Baseline | None = None
+
+    @property
+    def column(self) -> str | None:
+        """The column it is about, both of a pair, or None for the whole table."""
+        if "column_A" in self.kwargs:
+            return f"{self.kwargs['column_A']}, {self.kwargs['column_B']}"
+        column = self.kwargs.get("column")
+        return str(column) if column is not None else None
+
+    @property
+    def query(self) -> str | None:
+        """Its query for the rows that should not exist, if it is one."""
+        return str(self.kwargs["unexpected_rows_query"]) if self.type == _QUERY else None
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The expectations about one table.
+
+    Attributes:
+        is_appended: whether rows are only ever added; otherwise each validation is about all rows.
+        reads: other tables that its queries name.
+        digest: of the file, to tell whether it has changed.
+    """
+
+    name: str
+    table: str
+    description: str
+    expectations: tuple[Expectation, ...]
+    is_appended: bool = True
+    reads: tuple[str, ...] = ()
+    digest: str = ""
+
+
+def load_suite(path: Path) -> Suite:
+    """Read and check a suite file.
+
+    Raises:
+        SuiteError: the file is missing, is not YAML, or an entry is incomplete.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        document = yaml.safe_load(text)
+    except FileNotFoundError:
+        raise SuiteError(
+            f"{path}: no such suite. Add it, or take the table out of quality.tables in the stream's YAML."
+        ) from None
+    except yaml.YAMLError as error:
+        raise SuiteError(f"{path}: not valid YAML: {error}") from error
+    _check_head(path, document)
+    expectations = (
+        *_of_columns(path, document.get("columns")),
+        *(_expectation(path, entry) for entry in document["expectations"]),
+    )
+    names = [expectation.name for expectation in expectations]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise SuiteError(f"{path}: names are unique in a suite, found twice: {twice}. Rename one of each.")
+    return Suite(
+        name=document["suite"],
+        table=document["table"],
+        description=document["description"],
+        expectations=expectations,
+        is_appended=document.get("changes", APPEND) == APPEND,
+        reads=tuple(document.get("reads", ())),
+        digest=hashlib.sha256(text.encode()).hexdigest()[:12],
+    )
+
+
+def _check_head(path: Path, document: Any) -> None:
+    if not isinstance(document, dict) or not isinstance(document.get("expectations"), list):
+        raise SuiteError(f"{path}: expected `suite`, `table`, `description` and a list `expectations`.")
+    missing = [key for key in ("suite", "table", "description") if not isinstance(document.get(key), str)]
+    if missing or not document["expectations"]:
+        raise SuiteError(
+            f"{path}: expected a text for {missing or 'every field'} and at least one expectation."
+        )
+    if unknown := sorted(set(document) - _HEAD):
+        raise SuiteError(f"{path}: a suite has the fields {sorted(_HEAD)}, found {unknown}.")
+    if document.get("changes", APPEND) not in (APPEND, UPSERT):
+        raise SuiteError(f"{path}: changes is `{APPEND}` or `{UPSERT}`, found {document['changes']!r}.")
+    reads = document.get("reads", [])
+    if not isinstance(reads, list) or not all(_NAME.fullmatch(str(name)) for name in reads):
+        raise SuiteError(f"{path}: reads is a list of names of tables, found {reads!r}.")
+
+
+def _of_columns(path: Path, columns: object) -> list[Expectation]:
+    if columns is None:
+        return []
+    try:
+        return [Expectation(**entry) for entry in contract(columns)]
+    except ColumnTypeError as error:
+        raise SuiteError(f"{path}: {error}") from None
+
+
+def _expectation(path: Path, entry: object) -> Expectation:
+    if not isinstance(entry, dict) or not _REQUIRED <= set(entry) <= _REQUIRED | _OPTIONAL:
+        found = sorted(entry) if isinstance(entry, dict) else entry
+        raise SuiteError(
+            f"{path}: an expectation has the fields {sorted(_REQUIRED)}, and may have {sorted(_OPTIONAL)};"
+            f" found {found}."
+        )
+    where = f"{path}: expectation {entry['name']!r}"
+    if not _NAME.fullmatch(str(entry["name"])):
+        raise SuiteError(f"{where}: a name has lower-case letters, digits and underscores. Rename it.")
+    if entry["severity"] not in SEVERITIES:
+        raise SuiteError(f"{where}: severity is one of {list(SEVERITIES)}, found {entry['severity']!r}.")
+    if not isinstance(entry["kwargs"], dict):
+        raise SuiteError(f"{where}: kwargs are a mapping, found {entry['kwargs']!r}.")
+    for name in ("type", "means", "remedy"):
+        if not isinstance(entry[name], str) or not entry[name].strip():
+            raise SuiteError(f"{where}: {name} is a text, found {entry[name]!r}.")
+    scope = entry.get("scope", ROWS)
+    if scope not in SCOPES or (scope == KEYS and "column" not in entry["kwargs"]):
+        raise SuiteError(
+            f"{where}: scope is one of {list(SCOPES)}, `{KEYS}` only with a column; found {scope!r}."
+        )
+    try:
+        baseline = parse_baseline(entry["baseline"], entry["type"]) if "baseline" in entry else None
+    except BaselineError as error:
+        raise SuiteError(f"{where}: {error}") from None
+    return Expectation(**{**entry, "baseline": baseline})

@@ -1,0 +1,111 @@
+"""What the rows of a table look like: the profile from which a suite is drafted.
+
+Not `profile.py`: spark-submit puts this folder on the path, and would hide Python's own module of that name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stateward.quality.privacy.personal import declared_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_ROWS = 1_000_000
+"""Of a larger table only so many rows are looked at."""
+MOST_VALUES = 10
+"""A column with more values than these is no list of reasons."""
+
+
+@dataclass(frozen=True)
+class ColumnProfile:
+    """One column.
+
+    Attributes:
+        type: as Delta names it, without its details: `string`, `decimal`, `array`.
+        nulls: rows without a value.
+        values: all its values, sorted, when it is text with few of them and tells of no person.
+        minimum: the smallest number; None when it holds something else, or nothing.
+        is_unique: whether every row has a value of its own.
+    """
+
+    name: str
+    type: str
+    nulls: int
+    values: tuple[str, ...]
+    minimum: float | None
+    is_unique: bool
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A table.
+
+    Attributes:
+        version: that was looked at.
+        rows: that were looked at.
+        columns: in the table's order.
+        ordered: pairs of times of which the first is never after the second.
+    """
+
+    table: str
+    version: int
+    rows: int
+    columns: tuple[ColumnProfile, ...]
+    ordered: tuple[tuple[str, str], ...]
+
+
+def profile(uri: str, table: str) -> Profile:
+    """Look at the rows of a Delta table as it is now.
+
+    Raises:
+        deltalake.exceptions.TableNotFoundError: there is none.
+    """
+    from deltalake import DeltaTable
+
+    opened = DeltaTable(uri)
+    rows = opened.to_pyarrow_dataset().head(MOST_ROWS)
+    types = {field.name: _kind(field.type) for field in opened.schema().fields}
+    declared = declared_table("", table)
+    personal = declared.personal if declared else frozenset()
+    columns = tuple(
+        _column(name, kind, rows.column(name), is_personal=name in personal) for name, kind in types.items()
+    )
+    times = [name for name, kind in types.items() if kind == "timestamp"]
+    return Profile(table, opened.version(), rows.num_rows, columns, _ordered(rows, times))
+
+
+def _kind(delta_type: Any) -> str:
+    # A list, a map or a struct has its own name in `type`; so has a text, with the details of a decimal.
+    return str(delta_type.type).partition("(")[0]
+
+
+def _column(name: str, kind: str, values: pa.ChunkedArray, *, is_personal: bool) -> ColumnProfile:
+    import pyarrow.compute as pc
+
+    is_countable = kind in ("string", "long", "integer")
+    distinct = pc.count_distinct(values, mode="only_valid").as_py() if is_countable else 0
+    few = kind == "string" and not is_personal and 0 < distinct <= MOST_VALUES and distinct * 2 <= len(values)
+    found = pc.min(values).as_py() if kind in ("long", "integer", "double", "decimal") else None
+    return ColumnProfile(
+        name=name,
+        type=kind,
+        nulls=values.null_count,
+        values=tuple(sorted(value for value in pc.unique(values).to_pylist() if value is not None))
+        if few
+        else (),
+        minimum=None if found is None else float(found),
+        is_unique=kind == "string" and len(values) > 1 and distinct == len(values),
+    )
+
+
+def _ordered(rows: pa.Table, times: list[str]) -> tuple[tuple[str, str], ...]:
+    import pyarrow.compute as pc
+
+    def never_after(one: str, other: str) -> bool:
+        held = pc.less_equal(rows[one], rows[other])
+        return bool(pc.all(held).as_py()) and not bool(pc.all(pc.equal(rows[one], rows[other])).as_py())
+
+    return tuple((one, other) for one in times for other in times if one != other and never_after(one, other))

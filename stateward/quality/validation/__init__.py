@@ -1,0 +1,1 @@
+"""One validation of one table over a range of its versions."""

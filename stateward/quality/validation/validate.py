@@ -1,0 +1,285 @@
+"""Validate one Delta table over a range of its versions, as a Spark job.
+
+    spark-submit stateward/quality/validation/validate.py --table-uri URI --table NAME --stream NAME
+        --suite-file FILE
+        --results-uri URI --docs-dir DIR --run-id ID [--from-version N] [--to-version N]
+
+Without a range it covers what no validation has covered yet, by `quality_validations` beside the results.
+
+Exit codes: 0 every critical expectation holds, 2 at least one fails, 1 the validation itself failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import re
+import sys
+import threading
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if __name__ == "__main__":
+    # spark-submit puts this file's folder on the path, whose modules would hide others of the same name.
+    del sys.path[0]
+
+from filelock import FileLock
+
+from stateward.contract.exit_codes import JobExit
+from stateward.contract.table_names import QUALITY_VALIDATIONS
+from stateward.quality.suites.suite import Suite, SuiteError, load_suite
+from stateward.quality.validation import results
+from stateward.quality.validation.baseline import Past, Usual, usual
+from stateward.quality.validation.records import Records, Validation
+from stateward.quality.validation.validated import Validated
+from stateward.quality.validation.validation_inputs import Basis, find_basis
+from stateward.quality.validation.version_range import ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from stateward.quality.validation.expectations import Outcome, Prepared
+    from stateward.quality.validation.frames import Frames
+
+_LOCK_TIMEOUT_S = 120
+_TIME_TRAVEL = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
+_MAX_RUN_NAME = 120
+
+log = logging.getLogger("stateward.quality")
+
+
+_EXPECTATIONS = "stateward.quality.validation.expectations"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to validate and where to put the results.
+
+    Attributes:
+        from_version: first Delta version to validate; None is the one after the last that was validated.
+        to_version: the last one; None is the latest when the job starts.
+        docs_dir: folder of the static Data Docs. The validator's own files lie beside it, in `gx/`.
+    """
+
+    table_uri: str
+    table: str
+    stream: str
+    from_version: int | None
+    to_version: int | None
+    suite_file: Path
+    results_uri: str
+    docs_dir: Path
+    run_id: str
+
+    @property
+    def validations_uri(self) -> str:
+        """The table of the validations."""
+        return f"{self.results_uri.rstrip('/').rpartition('/')[0]}/{QUALITY_VALIDATIONS}"
+
+
+def parse_request(argv: list[str]) -> Request:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--table-uri", required=True)
+    parser.add_argument("--table", required=True)
+    parser.add_argument("--stream", required=True)
+    parser.add_argument("--from-version", type=_version, default=None, help="a number, or `next` (default)")
+    parser.add_argument("--to-version", type=_version, default=None, help="a number, or `latest` (default)")
+    parser.add_argument("--suite-file", required=True, type=Path)
+    parser.add_argument("--results-uri", required=True)
+    parser.add_argument("--docs-dir", required=True, type=_local_folder)
+    parser.add_argument("--run-id", required=True)
+    return Request(**vars(parser.parse_args(argv)))
+
+
+def _version(text: str) -> int | None:
+    return None if text in ("next", "latest") else int(text)
+
+
+def _local_folder(text: str) -> Path:
+    path = text.removeprefix("file://")
+    if "://" in path:
+        raise argparse.ArgumentTypeError(f"Data Docs are static files: give a mounted folder, not {text}")
+    return Path(path)
+
+
+def validate(
+    session: Callable[[], SparkSession], request: Request, now: datetime | None = None
+) -> list[Outcome]:
+    """Validate the table, write the results and the Data Docs page.
+
+    Args:
+        session: starts Spark, or returns the session there is; called once the request is known to be sound.
+        request: what to validate and where to put the results.
+        now: what counts as now, UTC; None for the time it is.
+
+    Returns:
+        One outcome per expectation, in the suite's order.
+
+    Raises:
+        SuiteError: the suite cannot be used.
+        ValidationError: the table or its version does not exist.
+    """
+    suite = load_suite(request.suite_file)
+    if suite.table != request.table:
+        raise ValidationError(
+            f"{request.stream}: suite {suite.name} is for table {suite.table}, not {request.table}."
+            f" Correct `table` in {request.suite_file}."
+        )
+    return list(_validate(session, request, suite, now or datetime.now(UTC)).outcomes)
+
+
+def _validate(
+    session: Callable[[], SparkSession], request: Request, suite: Suite, now: datetime
+) -> Validated:
+    records = Records(request.validations_uri, request.stream, request.table)
+    asked = (request.from_version, request.to_version)
+    basis = find_basis(suite, records, request.table_uri, asked, now)
+    span = basis.span
+    log.info("%s: validating %s, versions %d to %d", request.stream, span.uri, span.first, span.last)
+    spark = session()
+
+    from stateward.quality.privacy.masked_frames import privacy_of
+    from stateward.quality.quarantine.quarantine_rows import hold_back
+    from stateward.quality.validation.frames import open_frames
+
+    frames = open_frames(spark, request.stream, suite, span, as_of=basis.as_of, others=basis.others)
+    privacy = privacy_of(spark, suite, request.stream, frames)
+    shown = privacy.shown(frames)
+    baseline = _baseline(suite, basis, frames)
+    outcomes, docs_path = _run(request, suite, shown, baseline, now)
+    validation = _judged(request, suite, basis, frames, baseline=baseline, now=now)
+    done = Validated(validation, tuple(outcomes), frames)
+    seen = replace(done, frames=shown)
+    sampled = [(outcome, results.sample_of(seen.breaking_frame(outcome))) for outcome in outcomes]
+    hold_back(done, privacy, request.results_uri)
+    results.write_results(request.results_uri, validation, sampled, docs_path, privacy.personal)
+    # Last, because its row says that these versions are validated and where their page is.
+    records.write(validation, outcomes, docs_path)
+    return done
+
+
+def _judged(
+    request: Request, suite: Suite, basis: Basis, frames: Frames, *, baseline: dict[str, Usual], now: datetime
+) -> Validation:
+    return Validation(
+        stream=request.stream,
+        table=request.table,
+        table_id=basis.span.table_id,
+        from_version=basis.span.first,
+        version=basis.span.last,
+        run_id=request.run_id,
+        suite=suite.name,
+        suite_digest=suite.digest,
+        as_of=basis.as_of,
+        validated_at=now,
+        is_range=frames.is_range,
+        rows=frames.row_count,
+        table_rows=frames.table_row_count,
+        seconds=frames.seconds,
+        reads=basis.others,
+        baseline=baseline,
+        repeats=basis.repeats,
+    )
+
+
+def _baseline(suite: Suite, basis: Basis, frames: Frames) -> dict[str, Usual]:
+    now = Past(basis.span.last, passed=True, rows=frames.row_count, seconds=frames.seconds)
+    return {
+        one.name: basis.then.get(one.name) or usual(one.name, one.baseline, one.kwargs, now, basis.earlier)
+        for one in suite.expectations
+        if one.baseline is not None
+    }
+
+
+def prepare(
+    suite: Suite, frames: Frames, baseline: dict[str, Usual]
+) -> tuple[list[Prepared], dict[str, DataFrame]]:
+    """Return the expectations as they are evaluated, and the rows that they are about."""
+    from stateward.quality.validation.expectations import Prepared
+
+    prepared: list[Prepared] = []
+    rows: dict[str, DataFrame] = {}
+    for one in suite.expectations:
+        name, frame = frames.of(one)
+        rows.setdefault(name, frame)
+        if held := baseline.get(one.name):
+            prepared.append(Prepared(one, held.type, held.kwargs, name, held.words))
+        else:
+            prepared.append(Prepared(one, one.type, frames.resolve(one), name))
+    return prepared, rows
+
+
+def _run(
+    request: Request, suite: Suite, frames: Frames, baseline: dict[str, Usual], now: datetime
+) -> tuple[list[Outcome], str]:
+    from stateward.quality.validation.expectations import Validator
+
+    context_dir = request.docs_dir.parent / "gx"
+    context_dir.mkdir(parents=True, exist_ok=True)
+    span = frames.span
+    run_name = f"{request.stream}_v{span.first}-{span.last}_{request.run_id}"
+    run_name = re.sub(r"[^A-Za-z0-9._-]+", "_", run_name)[:_MAX_RUN_NAME]
+    prepared, rows = prepare(suite, frames, baseline)
+    # Streams share the folder, and a second writer would overwrite the index page and the context's files.
+    with FileLock(str(context_dir / ".lock"), timeout=_LOCK_TIMEOUT_S):
+        validator = Validator(context_dir, request.docs_dir)
+        label = f"{request.table}_v{span.first}-{span.last}"
+        return validator.run(suite, prepared, rows, label=label, run_name=run_name, run_time=now)
+
+
+def _session_of(request: Request) -> Callable[[], SparkSession]:
+    def start() -> SparkSession:
+        from pyspark.sql import SparkSession
+
+        # Importing it takes as long as starting Spark does, and one is Python and the other Java.
+        loading = threading.Thread(target=importlib.import_module, args=(_EXPECTATIONS,))
+        loading.start()
+        spark = (
+            SparkSession.builder.appName(f"quality {request.stream}")
+            .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+            .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+            .config("spark.sql.session.timeZone", "UTC")
+            # Else Spark refuses versions that left a table's history; maintenance keeps those validated.
+            .config(_TIME_TRAVEL, "false")
+            .getOrCreate()
+        )
+        # The first plan loads most of Spark's classes.
+        spark.range(1).count()
+        loading.join()
+        return spark
+
+    return start
+
+
+def main(argv: list[str]) -> int:
+    """Run the job and return its exit code."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stdout)
+    log.setLevel(logging.INFO)
+    request = parse_request(argv)
+    try:
+        outcomes = validate(_session_of(request), request)
+    except (SuiteError, ValidationError) as error:
+        log.error("%s", error)
+        return JobExit.FAILED
+    except Exception:
+        log.exception("%s: the validation of %s could not be done", request.stream, request.table)
+        return JobExit.FAILED
+    failed = [outcome for outcome in outcomes if not outcome.success]
+    for outcome in failed:
+        name, severity = outcome.expectation.name, outcome.expectation.severity
+        log.warning("FAILED %s (%s): %s", name, severity, outcome.observed)
+    log.info("%s: %d of %d expectations hold", request.stream, len(outcomes) - len(failed), len(outcomes))
+    is_critical = any(outcome.expectation.severity == "critical" for outcome in failed)
+    return JobExit.DIFFERENT if is_critical else JobExit.DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

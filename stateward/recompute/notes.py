@@ -1,0 +1,100 @@
+"""What a person has to know of a recomputed answer, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stateward.recompute.lookback import Landed, Span, sure_span
+from stateward.runtime.telemetry.status import iso_ms
+
+if TYPE_CHECKING:
+    from stateward.recompute.bucket_recompute import Found
+    from stateward.recompute.request import Recomputable, Request
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What an answer rests on.
+
+    Attributes:
+        span: Which rows were asked for.
+        landed: What is landed of each partition.
+        missing: By partition how many records the stream has read that are not landed.
+        exact_from_ms: From when on the answer is exact; None if it is not for some key.
+        watermark_ms: How far the stream has got; 0 if it has not begun.
+        behind_ms: How far that may be beyond the time of a row that is not written yet.
+        sure_ms: How far it had got before it read what is not landed; None if that is not on record.
+        eager: Whether it acts on arrival.
+    """
+
+    span: Span
+    landed: Mapping[int, Landed]
+    missing: Mapping[int, int]
+    exact_from_ms: int | None
+    watermark_ms: int
+    behind_ms: int = 0
+    sure_ms: int | None = None
+    eager: bool = False
+
+    @property
+    def sure(self) -> Span | None:
+        """The part of the span in which a difference can only be an error."""
+        if self.eager:
+            return None
+        return sure_span(self.span, self.exact_from_ms, self.sure_ms, self.behind_ms)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether what is landed reaches back far enough for the whole span."""
+        return self.exact_from_ms is not None and self.exact_from_ms <= self.span.from_ms
+
+
+def notes(request: Request, job: Recomputable, found: Found, basis: Basis) -> list[str]:
+    """One text for each thing that is not as one would think."""
+    config, end = request.config, iso_ms(request.span.to_ms)
+    texts = [*_reach(config.topic, found, basis)]
+    if basis.missing:
+        behind = ", ".join(f"{count} of partition {part}" for part, count in sorted(basis.missing.items()))
+        texts.append(
+            f"raw_events lacks records of {config.topic} that the stream has read ({behind}): let the stream "
+            "raw_events catch up, and run this again."
+        )
+    if request.compare and basis.watermark_ms < request.span.to_ms + basis.behind_ms:
+        got = iso_ms(basis.watermark_ms) if basis.watermark_ms else "nowhere yet"
+        behind = f"{basis.behind_ms / 60_000:g} min before " if basis.behind_ms else ""
+        texts.append(
+            f"The stream has got to {got}: rows from {behind}then to {end} may not be in its tables yet."
+        )
+    if config.emission == "eager":
+        texts.append(
+            "The stream acts on arrival (emission: eager); this answer is that of the order of time."
+        )
+    for output in job.outputs:
+        if output.table.current_by:
+            key = ", ".join(output.table.current_by)
+            texts.append(
+                f"{output.table.name} holds the last row of each {key} as of {end}, of those that changed in "
+                "the range; keys that have changed since are not compared."
+            )
+    return texts
+
+
+def _reach(topic: str, found: Found, basis: Basis) -> Iterator[str]:
+    if basis.is_exact:
+        return
+    begin = iso_ms(min(one.first_ms for one in basis.landed.values()))
+    short = (
+        f"raw_events does not reach back far enough for an exact answer: of {topic} it begins with the "
+        f"records of {begin}, and the stream has read earlier ones."
+    )
+    exact_ms = basis.exact_from_ms
+    if exact_ms is not None and exact_ms < basis.span.to_ms:
+        yield f"{short} Rows are exact from {iso_ms(exact_ms)} on."
+        return
+    keys = ", ".join(found.inexact_keys)
+    yield (
+        f"{short} In this range {found.counts['inexact']} of {found.counts['keys']} keys are not exact, such "
+        f"as {keys or 'any that fell silent before'}."
+    )

@@ -1,0 +1,117 @@
+"""Raw records to a stream's events: parsed and judged as the stream does, and put into buckets of keys."""
+
+from __future__ import annotations
+
+import json
+import marshal
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from stateward.runtime.api.key_filter import KeyFilter, takes
+from stateward.runtime.api.record_fields import TICK_KEY, Bounds, Field
+from stateward.runtime.ingest.packed_format import bucket_of
+from stateward.runtime.ingest.parse import Parser, Rejection
+
+if TYPE_CHECKING:
+    from stateward.recompute.key_recompute import KeyFold
+    from stateward.recompute.request import Recomputable, Request
+
+PACKED_DDL = "bucket int, payload binary"
+COUNTS_BUCKET = -1
+"""Stands for no keys: its payloads are JSON counts."""
+
+_SCHEMA = pa.schema([("bucket", pa.int32()), ("payload", pa.binary())])
+_TICK_KEY = TICK_KEY.encode()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Parses records and packs their events by bucket, as the stream does.
+
+    Attributes:
+        owner: From a parsed record to its key.
+        fields: Its declared fields.
+        bounds: Limits of a record and of its time.
+        event: From a parsed record and its time to the event's plain tuple.
+        buckets: Number of buckets.
+        since_ms: Events before it are left out; None for none.
+        until_ms: Events after it are left out.
+        only: Which keys are the stream's.
+        read_to: By partition the offset up to which the stream has read; events of records beyond it that
+            are before ``watermark_ms`` will be late, and are left out. Empty for none.
+        watermark_ms: How far the stream has got.
+    """
+
+    owner: Callable[[Any], str]
+    fields: tuple[Field, ...]
+    bounds: Bounds
+    event: Callable[[Any, int], tuple[Any, ...]]
+    buckets: int
+    since_ms: int | None
+    until_ms: int
+    only: tuple[KeyFilter, ...] = ()
+    read_to: Mapping[int, int] = field(default_factory=dict)
+    watermark_ms: int = 0
+
+    def batches(self, records: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """`PACKED_DDL` of batches of records."""
+        parse = Parser(self.fields, self.bounds).parse
+        for batch in records:
+            packed: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+            counts = {"records": batch.num_rows, "ticks": 0, "dead": 0, "outside": 0, "others": 0, "late": 0}
+            columns = (batch.column(name).to_pylist() for name in batch.schema.names)
+            for partition, offset, key, value in zip(*columns, strict=True):
+                if key == _TICK_KEY:
+                    counts["ticks"] += 1
+                    continue
+                # What was too far ahead when the stream read it is not among the records.
+                parsed = parse(value, None)
+                if isinstance(parsed, Rejection):
+                    counts["dead"] += 1
+                elif not self._matters(parsed.event_ms):
+                    counts["outside"] += 1
+                elif self._will_be_late(partition, offset, parsed.event_ms):
+                    counts["late"] += 1
+                elif not takes(self.only, owner := self.owner(parsed.record)):
+                    counts["others"] += 1
+                else:
+                    event = self.event(parsed.record, parsed.event_ms)
+                    packed[bucket_of(owner, self.buckets)].append((owner, partition, offset, *event))
+            rows = [(bucket, marshal.dumps(events)) for bucket, events in packed.items()]
+            rows.append((COUNTS_BUCKET, json.dumps(counts).encode()))
+            arrays = [
+                pa.array(column, field.type)
+                for column, field in zip(zip(*rows, strict=True), _SCHEMA, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+
+    def _matters(self, event_ms: int) -> bool:
+        return (self.since_ms is None or event_ms >= self.since_ms) and event_ms <= self.until_ms
+
+    def _will_be_late(self, partition: int, offset: int, event_ms: int) -> bool:
+        return event_ms < self.watermark_ms and offset >= self.read_to.get(partition, offset + 1)
+
+
+def reading(
+    request: Request, job: Recomputable, fold: KeyFold, *, buckets: int, since_ms: int | None, until_ms: int
+) -> Reading:
+    """How the stream reads its records."""
+    config = request.config
+    fields, bounds = job.fields(config), config.bounds
+    return Reading(job.owner, fields, bounds, fold.plain, buckets, since_ms, until_ms, job.only)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Stands for `Reading.event`: of an event only its time (ms) and its id, as the stream has them."""
+
+    fold: KeyFold
+
+    def __call__(self, record: Any, event_ms: int) -> tuple[int, str]:
+        """Of a parsed record and its time."""
+        event = self.fold.event(self.fold.plain(record, event_ms))
+        return event.event_ms, event.event_id

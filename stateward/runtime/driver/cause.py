@@ -1,0 +1,116 @@
+"""What kind of cause a failure has, and whether it lasts: then starting again meets it again.
+
+Only what is known to last is called so. To take a lasting cause for a passing one costs a few restarts; the
+other way round a stream would stand still for nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from stateward.runtime.driver.conditions import Condition, conditions_in
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A cause, as the status has it.
+
+    Attributes:
+        kind: ``state``, ``operation``, ``configuration``, ``schema``, ``topic``, ``data_loss``,
+            ``disk_full``, ``lease`` or ``other``.
+        lasting: Whether it is there until a person has done something.
+    """
+
+    kind: str
+    lasting: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The object in the status document."""
+        return asdict(self)
+
+
+OTHER = Cause("other", lasting=False)
+DISK_FULL = Cause("disk_full", lasting=False)
+LEASE = Cause("lease", lasting=False)
+
+# What lasts, the most telling first: where several errors came together, the first that is found counts.
+# Our own errors by their conditions, those of Spark and of the Delta writer by what their texts say.
+_STATE = Cause("state", lasting=True)
+_CONFIGURATION = Cause("configuration", lasting=True)
+_LASTING: tuple[tuple[Condition | re.Pattern[str], Cause], ...] = (
+    (Condition.DATA_LOSS, Cause("data_loss", lasting=True)),
+    (Condition.STATE_REFUSED, _STATE),
+    (Condition.STATE_STEP_MISSING, _STATE),
+    (Condition.STATE_STEP_FAILED, _STATE),
+    (
+        re.compile(
+            r"\[STATE_STORE_(?:INVALID_(?:CONFIG_AFTER_RESTART|VALUE_SCHEMA_EVOLUTION|VARIABLE_TYPE_CHANGE)"
+            r"|(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|COLUMN_FAMILY_SCHEMA_INCOMPATIBLE"
+            r"|(?:KEY|VALUE)_ROW_FORMAT_VALIDATION_FAILURE|VALUE_SCHEMA_EVOLUTION_THRESHOLD_EXCEEDED"
+            r"|STATE_SCHEMA_FILES_THRESHOLD_EXCEEDED|CHECKPOINT_LOCATION_NOT_EMPTY)\]"
+            r"|\[STREAMING_STATEFUL_OPERATOR_(?:NOT_MATCH_IN_STATE_METADATA|MISSING_STATE_DIRECTORY)\]"
+            r"|\[STREAMING_(?:CHECKPOINT_MISSING_METADATA_FILE|UNFINISHED_REPARTITION_DETECTED)\]"
+        ),
+        _STATE,
+    ),
+    (Condition.GENERATION_UNKNOWN, _STATE),
+    (Condition.OPERATION_PENDING, Cause("operation", lasting=True)),
+    (Condition.TOPIC_MISSING, Cause("topic", lasting=True)),
+    (Condition.CONFIGURATION_INVALID, _CONFIGURATION),
+    (Condition.KAFKA_CLIENT_INVALID, _CONFIGURATION),
+    (Condition.COPY_FOLDER_UNSAFE, _CONFIGURATION),
+    (
+        re.compile(r"\[(?:INVALID_CONF_VALUE|INVALID_SPARK_CONFIG|CANNOT_MODIFY_STATIC_CONFIG)[.\]]"),
+        _CONFIGURATION,
+    ),
+    (Condition.ROWS_INVALID, Cause("schema", lasting=True)),
+    (re.compile(r"_internal\.SchemaMismatchError:"), Cause("schema", lasting=True)),
+)
+# Of the operating system, the JVM, RocksDB and the Delta writer, all in these words.
+_FULL = re.compile(r"No space left on device|Disk quota exceeded")
+_LEASE = {Condition.LEASE_HELD, Condition.LEASE_LOST}
+
+
+def cause_of(error: BaseException) -> Cause:
+    """The cause of a failure, as far as it is known."""
+    text, conditions = full_text(error), conditions_of(error)
+    for sign, cause in _LASTING:
+        if sign in conditions if isinstance(sign, Condition) else sign.search(text):
+            return cause
+    if _FULL.search(text):
+        return DISK_FULL
+    return LEASE if conditions & _LEASE else OTHER
+
+
+def conditions_of(error: BaseException) -> set[Condition]:
+    """The conditions of our own errors that an error is, comes from, or tells of."""
+    return conditions_in(full_text(error), _chain(error))
+
+
+def full_text(error: BaseException) -> str:
+    """All that an error says, its stack in the JVM and its causes included; each begins with its type."""
+    return "\n".join(_texts(error))
+
+
+def _texts(error: BaseException) -> Iterator[str]:
+    for one in _chain(error):
+        yield f"{type(one).__module__}.{type(one).__qualname__}: {one}"
+        # Where PySpark keeps what came with an error of the JVM.
+        yield str(getattr(one, "_stackTrace", None) or "")
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An error and its causes, those in the JVM included."""
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        one = waiting.pop(0)
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        inner = getattr(one, "_cause", None)
+        waiting += [inner if isinstance(inner, BaseException) else None, one.__cause__]

@@ -1,0 +1,279 @@
+"""The life of a driver that holds the lease: run the query, drain, leave with a meaningful exit code."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from stateward.contract.exit_codes import DriverExit
+from stateward.contract.process_identity import driver_process
+from stateward.runtime.api.config import Config
+from stateward.runtime.checkpoint import generations
+from stateward.runtime.checkpoint.checkpoint_repair import repair_logs
+from stateward.runtime.driver import control, session, signals
+from stateward.runtime.driver import drain as draining
+from stateward.runtime.driver import ending as endings
+from stateward.runtime.driver.cause import DISK_FULL, cause_of
+from stateward.runtime.driver.ending import Ending
+from stateward.runtime.driver.failure import explain, is_transient
+from stateward.runtime.driver.jvm_watchdog import ParentJvm
+from stateward.runtime.driver.retries import FIRST_DELAY_S, LONGEST_DELAY_S, Retries
+from stateward.runtime.kafka.broker import Broker, BrokerAwayError
+from stateward.runtime.lease.lease import Lease, utc_now
+from stateward.runtime.lease.lease_keeper import LeaseKeeper
+from stateward.runtime.query.stream_query import StreamQuery, session_conf
+from stateward.runtime.telemetry.history import History, history_uri
+from stateward.runtime.telemetry.memory import MemoryGauge
+from stateward.runtime.telemetry.monitor import TopicMonitor
+from stateward.runtime.telemetry.progress import Position, Progress
+from stateward.runtime.telemetry.status import StatusFile
+from stateward.state.compatibility.start import require_start
+from stateward.state.operation.replan import take_back_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from stateward.runtime.api.any_job import AnyJob
+
+_LOG = logging.getLogger("stateward.driver")
+_POLL_S = 0.5
+_CONTROL_S = 1.0
+
+
+class Driver:
+    """One launch of one stream that holds the lease."""
+
+    def __init__(self, job: AnyJob, config: Config, lease: Lease, status: StatusFile) -> None:
+        self._job = job
+        self._config = config
+        self._status = status
+        self._lease = lease
+        self._keeper = LeaseKeeper(lease, config.lease.renew_ms, utc_now)
+        self._history = History(
+            history_uri(config.status_uri),
+            reason=control.reason_of_launch(config.control_uri, config.run_id),
+            may_write=self._keeper.check,
+        )
+        self._broker = Broker(config.bootstrap_servers)
+        self._asked = threading.Event()
+        self._reason = ""
+        self._progress: Progress | None = None
+        self._monitor: TopicMonitor | None = None
+        self._memory = MemoryGauge(driver_process().pid)
+        self._control_read = 0.0
+
+    def run(self) -> int:
+        """Run until drained, failed, or without the lease; returns the exit code."""
+        signals.handle_in_python(self._ask)
+        jvm = ParentJvm()
+        jvm.exit_with_it(self._status)
+        self._keeper.start()
+        self._status.start_heartbeat(self._history.note)
+        try:
+            self._serve()
+            ending = endings.drained(self._reason)
+        except Exception as error:
+            ending = endings.ending_of(jvm.blamed_for(error), self._keeper.lost)
+            if ending.code == DriverExit.FAILED:
+                _LOG.exception("stream %s failed", self._config.stream)
+        self._leave(ending)
+        return ending.code
+
+    def _serve(self) -> None:
+        self._status.enter("checkpoint")
+        self._enter_generation()
+        require_start(self._job, self._config)
+        self._take_back_plan()
+        self._status.enter("session")
+        spark = session.create_session(
+            f"stateward-{self._config.stream}",
+            self._config.state_partitions,
+            {
+                **session.checkpoint_conf(self._config.checkpoint_uri),
+                **session_conf(self._job),
+                **self._config.spark_conf,
+            },
+        )
+        try:
+            signals.handle_in_jvm(spark, self._ask)
+            self._status.enter("topics")
+            partitions = self._ensure_topics()
+            if partitions is None:
+                return
+            query = StreamQuery(spark, self._job, self._config, partitions, self._keeper)
+            self._status.enter("tables")
+            query.create_tables()
+            self._monitor = TopicMonitor(
+                config=self._config,
+                broker=self._broker,
+                partitions=partitions,
+                position=self._position,
+                publish=self._status.update,
+                clock=utc_now,
+            )
+            self._monitor.start()
+            self._status.enter("query")
+            self._run_queries(query)
+        finally:
+            if self._monitor is not None:
+                self._monitor.stop()
+            if self._keeper.lost is None:
+                spark.stop()
+
+    def _enter_generation(self) -> None:
+        """Find the checkpoint that counts; under the lease, so that it stays the one."""
+        generation = generations.current(self._config.checkpoint_uri)
+        generation.require_settled(self._config.stream)
+        repair_logs(generation.uri)
+        self._config = replace(self._config, checkpoint_uri=generation.uri)
+        self._status.update(generation=generation.number, checkpoint=generation.uri)
+
+    def _take_back_plan(self) -> None:
+        """Let a batch be planned again, smaller, that no driver could run."""
+        config = self._config
+        self._keeper.check()
+        most = config.max_records_per_batch
+        take_back_plan(config.checkpoint_uri, config.tables, config.topics, most)
+
+    def _ensure_topics(self) -> dict[str, int] | None:
+        """Partitions of each data topic once the broker answers; None if asked to stop before that."""
+        delay = FIRST_DELAY_S
+        while not self._should_leave():
+            try:
+                if self._job.ticks:
+                    self._broker.ensure_tick_topic(self._config.tick_topic)
+                return {topic: self._ensure_topic(topic) for topic in self._config.topics}
+            except BrokerAwayError as error:
+                self._status.update(state="waiting", message=str(error))
+                self._asked.wait(delay)
+                delay = min(delay * 2, LONGEST_DELAY_S)
+        return None
+
+    def _ensure_topic(self, topic: str) -> int:
+        return self._broker.ensure_topic(
+            topic,
+            self._config.topic_partitions,
+            create=self._config.create_topics,
+            stream=self._config.stream,
+        )
+
+    def _run_queries(self, stream_query: StreamQuery) -> None:
+        """Run the query, again after a failure that passes, until asked to leave; then drain."""
+        retries = Retries()
+        while not self._should_leave():
+            failure = self._run_one(stream_query)
+            if failure is None:
+                break
+            retries.note(stream_query.checkpoint.last_committed())
+            self._judge(failure, retries)
+            self._wait_for_broker(explain(failure))
+            self._asked.wait(retries.delay_s)
+        self._drain(stream_query, None)
+
+    def _run_one(self, stream_query: StreamQuery) -> Exception | None:
+        """Start the query and watch it; returns its failure, or None when it was drained."""
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+
+        query: StreamingQuery | None = None
+        try:
+            query = stream_query.start()
+            ledger = stream_query.ensure_ledger(str(query.id))
+            self._progress = Progress(stream_query.checkpoint, ledger, self._config.topics)
+            self._status.update(state="running", message="", cause=None, **self._progress.resume())
+            while query.isActive and not self._should_leave():
+                fields = self._progress.poll(query)
+                if (rows := fields.get("state_rows")) is not None:
+                    stream_query.note_state(rows)
+                self._publish({**fields, **self._memory.look(time.monotonic())})
+                self._asked.wait(_POLL_S)
+            if query.isActive:
+                self._drain(stream_query, query)
+                return None
+            query.awaitTermination()  # raises what ended it
+            return RuntimeError(f"stream {self._config.stream}: the query ended by itself")
+        except (PySparkException, Py4JJavaError) as error:
+            return error
+        except OSError as error:
+            if cause_of(error) != DISK_FULL:
+                raise
+            # A disk that is full for this process leaves the query running, and there must not be two.
+            if query is not None:
+                query.stop()
+            return error
+
+    def _drain(self, stream_query: StreamQuery, query: StreamingQuery | None) -> None:
+        if self._keeper.lost is not None:
+            raise self._keeper.lost
+        self._status.update(state="draining", message=self._reason)
+        draining.drain(
+            query, stream_query.checkpoint, lambda: stream_query.start(once=True), self._config.stream
+        )
+        if self._progress is not None:
+            self._status.update(**self._progress.resume())
+
+    def _judge(self, failure: Exception, retries: Retries) -> None:
+        """Raise the failure unless it may pass."""
+        if self._keeper.lost is not None:
+            raise self._keeper.lost
+        if self._asked.is_set() or self._broker_is_away():
+            return
+        cause = cause_of(failure)
+        if not is_transient(failure) or retries.are_used_up(cause):
+            raise failure
+        _LOG.warning("stream %s: restarting the query: %s", self._config.stream, explain(failure))
+        if cause == DISK_FULL:
+            message = f"a disk is full, make room: {explain(failure)}"
+            self._status.update(state="waiting", message=message, cause=cause.to_json())
+
+    def _wait_for_broker(self, cause: str) -> None:
+        delay = FIRST_DELAY_S
+        while not self._should_leave() and self._broker_is_away():
+            self._status.update(state="waiting", message=f"Kafka is away, trying again: {cause}")
+            self._asked.wait(delay)
+            delay = min(delay * 2, LONGEST_DELAY_S)
+
+    def _broker_is_away(self) -> bool:
+        try:
+            self._broker.partitions(self._config.topic)
+        except BrokerAwayError:
+            return True
+        return False
+
+    def _publish(self, fields: dict[str, Any]) -> None:
+        away = self._monitor.broker_away if self._monitor else None
+        state, message = ("waiting", away) if away else ("running", "")
+        if fields or state != self._status.state:
+            self._status.update(state=state, message=message, **fields)
+
+    def _position(self) -> Position:
+        return self._progress.position if self._progress else Position(-1, {}, 0)
+
+    def _should_leave(self) -> bool:
+        """Whether to drain; raises when the lease is lost."""
+        if self._keeper.lost is not None:
+            raise self._keeper.lost
+        now = time.monotonic()
+        if not self._asked.is_set() and now - self._control_read >= _CONTROL_S:
+            self._control_read = now
+            if reason := control.reason_to_leave(self._config.control_uri, self._config.run_id):
+                self._ask(reason)
+        return self._asked.is_set()
+
+    def _ask(self, reason: str) -> None:
+        self._reason = self._reason or f"drained: {reason}"
+        self._asked.set()
+
+    def _leave(self, ending: Ending) -> None:
+        self._keeper.stop()
+        self._status.stop_heartbeat()
+        if ending.code != DriverExit.LEASE_LOST:
+            self._history.end({**self._status.document, **ending.status_fields}, utc_now())
+            self._lease.release()
+        # After a loss the file belongs to the new holder, who rewrites it within a second.
+        self._status.update(**ending.status_fields)
+        said = (self._config.stream, ending.state, ending.code, ending.message)
+        _LOG.info("stream %s: %s (exit %d): %s", *said)

@@ -1,0 +1,55 @@
+"""How a driver ends: its exit code, and what its status says last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from stateward.contract.exit_codes import DriverExit
+from stateward.runtime.driver.cause import LEASE, Cause, cause_of
+from stateward.runtime.driver.failure import explain
+from stateward.runtime.lease.lease import LeaseLostError
+from stateward.state.compatibility.start import StateRefusedError
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The last words.
+
+    Attributes:
+        code: Exit code.
+        state: ``stopped``, ``refused`` or ``failed``.
+        message: Why.
+        cause: What kind of cause; None of a driver that was drained.
+    """
+
+    code: DriverExit
+    state: str
+    message: str
+    cause: Cause | None = None
+
+    @property
+    def status_fields(self) -> dict[str, Any]:
+        """What goes into the status."""
+        cause = self.cause.to_json() if self.cause else None
+        return {"state": self.state, "message": self.message, "cause": cause}
+
+
+def drained(reason: str) -> Ending:
+    """The end that was asked for."""
+    return Ending(DriverExit.DRAINED, "stopped", reason)
+
+
+def ending_of(error: Exception, lost: LeaseLostError | None) -> Ending:
+    """The end by a failure.
+
+    Args:
+        error: The failure.
+        lost: Set if the lease was lost as well: then whatever fails may come of that.
+    """
+    if isinstance(error, StateRefusedError):
+        return Ending(DriverExit.REFUSED, "refused", str(error), cause_of(error))
+    lost = error if isinstance(error, LeaseLostError) else lost
+    if lost is not None:
+        return Ending(DriverExit.LEASE_LOST, "failed", str(lost), LEASE)
+    return Ending(DriverExit.FAILED, "failed", explain(error), cause_of(error))

@@ -1,0 +1,166 @@
+"""Kafka's records in, a row of Spark for each event out: what Spark's own operators work on.
+
+A row is an event, a tick, or a result that is settled where the record was read: dead letters, late events
+and counts, packed as `rows` describes them. Columns that do not belong to the event begin with ``_`` so that
+no field of a stream is in their way; those of other kinds of rows are null.
+
+Whether an event is late is judged here, at the watermark of the batch, and a late event never reaches an
+operator: Spark would drop it without a word. To Spark a row *at* the watermark is late too. An event at the
+watermark is on time, so its row's time is one microsecond after its millisecond.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal
+from operator import attrgetter
+from typing import Any, Final
+
+import pyarrow as pa
+
+from stateward.runtime.api.record_fields import EVENT_TIME, Bounds, Field
+from stateward.runtime.api.tables import DEAD_LETTERS, LATE_EVENTS
+from stateward.runtime.checkpoint.checkpoint import PlannedBatch
+from stateward.runtime.ingest.parse import Rejection
+from stateward.runtime.ingest.record_batch import Load, Place, running_batch
+from stateward.runtime.sink.output_rows import KIND_COUNTS, encode_pieces
+from stateward.runtime.watermark.partition_times import NEVER
+
+NUMBER: Final = "decimal(38,9)"
+AFTER_MS_US: Final = 1
+"""Microseconds of a row's time after the millisecond of its event."""
+
+_TYPES: Final = {"text": "string", "flag": "boolean", "number": NUMBER}
+_ARROW: Final = {"text": pa.string(), "flag": pa.bool_(), "number": pa.decimal128(38, 9)}
+_INSTANT = pa.timestamp("us", tz="UTC")
+_OWN: Final = (
+    ("_tick_ts", "timestamp", _INSTANT),
+    ("_kind", "string", pa.string()),
+    ("_rows", "bigint", pa.int64()),
+    ("_data", "binary", pa.binary()),
+    (EVENT_TIME.name, "timestamp", _INSTANT),
+)
+_BILLIONTH = Decimal("1e-9")
+_EXACT = Context(prec=76)
+_ROWS_PER_BATCH = 10_000
+
+
+@dataclass(frozen=True)
+class EventRows:
+    """What becomes of a record.
+
+    Attributes:
+        key: Name of the field by which the stream is keyed.
+        fields: All declared fields.
+        bounds: Limits of a record and of its time.
+        topic: The data topic.
+        checkpoint_uri: Says at which watermark the batch runs.
+    """
+
+    key: str
+    fields: tuple[Field, ...]
+    bounds: Bounds
+    topic: str
+    checkpoint_uri: str
+
+    @property
+    def columns(self) -> tuple[Field, ...]:
+        """The fields that are columns beside the event time."""
+        return tuple(field for field in self.fields if field != EVENT_TIME)
+
+    @property
+    def ddl(self) -> str:
+        """Columns of the runtime, and a column per field."""
+        own = [f"{name} {kind}" for name, kind, _ in _OWN]
+        return ", ".join(own + [f"`{field.name}` {_TYPES[field.kind]}" for field in self.columns])
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The same as Arrow has it."""
+        own = [(name, kind) for name, _, kind in _OWN]
+        return pa.schema(own + [(field.name, _ARROW[field.kind]) for field in self.columns])
+
+    def load(self) -> EventLoad:
+        """Begin with one task's records."""
+        return EventLoad(self, running_batch(self.checkpoint_uri))
+
+
+class EventLoad(Load):
+    """What one task has made of its records so far."""
+
+    def __init__(self, sorter: EventRows, batch: PlannedBatch) -> None:
+        super().__init__(sorter.topic, sorter.fields, sorter.bounds, batch.now_ms)
+        self._sorter = sorter
+        self._watermark_ms = batch.watermark_ms
+        self._values = attrgetter(*(field.name for field in sorter.columns))
+        self._owner = attrgetter(sorter.key)
+        self._events: list[tuple[Any, ...]] = []
+        self._late: list[tuple[Any, ...]] = []
+
+    def _record(self, place: Place, key: bytes | None, value: bytes | None) -> None:
+        parsed = self._parse(value, self._now_ms)
+        if isinstance(parsed, Rejection):
+            self._reject(place, key, value, parsed)
+            return
+        record, event_ms = parsed
+        if event_ms > self._newest.get(place[0], NEVER):
+            self._watch.event(place[0], event_ms, place[2])
+        if event_ms < self._watermark_ms:
+            late = (self._topic, *place, record.event_id, self._owner(record), event_ms)
+            self._late.append((*late, self._watermark_ms, value))
+        else:
+            self._events.append((event_ms * 1000 + AFTER_MS_US, *self._values(record)))
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Settled results and ticks first, then the events."""
+        ticks = [{"_tick_ts": tick} for tick in self._ticks]
+        schema = self._sorter.schema
+        # A batch for each: what Spark takes in at once has to fit into its memory.
+        for kind, number, data in self._settled():
+            settled = {"_kind": kind, "_rows": number, "_data": data}
+            yield pa.RecordBatch.from_pylist([settled], schema=schema)
+        if rows := ticks:
+            yield pa.RecordBatch.from_pylist(rows, schema=schema)
+        for begin in range(0, len(self._events), _ROWS_PER_BATCH):
+            yield self._batch(self._events[begin : begin + _ROWS_PER_BATCH], schema)
+
+    def _batch(self, events: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+        times, *columns = zip(*events, strict=True)
+        nothing = [pa.nulls(len(events), kind) for _, _, kind in _OWN[:-1]]
+        arrays = [pa.array(times, pa.int64()).cast(_INSTANT)]
+        for field, values in zip(self._sorter.columns, columns, strict=True):
+            exact = map(to_decimal, values) if field.kind == "number" else values
+            arrays.append(pa.array(list(exact), _ARROW[field.kind]))
+        return pa.RecordBatch.from_arrays([*nothing, *arrays], schema=schema)
+
+    def _settled(self) -> Iterator[tuple[str, int, bytes]]:
+        dead = [letter for letters in self._dead.values() for letter in letters]
+        for table, rows in ((DEAD_LETTERS, dead), (LATE_EVENTS, self._late)):
+            for number, piece in encode_pieces(table, rows):
+                yield table.name, number, piece
+        counts = Counter(
+            dead=len(dead),
+            late=len(self._late),
+            tick_records=sum(self._data_ticks.values()),
+            # Taken back for each event that deduplication lets through (`native_query`).
+            duplicates=len(self._events),
+        )
+        times = self._watch.times()
+        counts["records"] = times.records
+        if times.records:
+            found = {**counts, "watermark_ms": self._watermark_ms, "times": times.to_json()}
+            yield KIND_COUNTS, 1, json.dumps(found).encode()
+
+
+def to_decimal(number: int | float | None) -> Decimal | None:
+    """A number with nine decimals, rounded half up from its shortest decimal text.
+
+    Args:
+        number: As it was decoded: finite, with at most 29 digits before the point.
+    """
+    if number is None:
+        return None
+    return Decimal(repr(number)).quantize(_BILLIONTH, ROUND_HALF_UP, _EXACT)

@@ -1,0 +1,120 @@
+"""Kafka's records in, rows of a table out, one for one: what a `LandingJob` runs.
+
+There is no shuffle and no operator with state: each task reads its ranges, packs the rows as `rows` says, and
+counts every record as accepted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from stateward.runtime.api.tables import Table
+from stateward.runtime.ingest.packed_format import OUTPUT_DDL
+from stateward.runtime.kafka.planner import Scan
+from stateward.runtime.kafka.source import source_of
+from stateward.runtime.sink.output_rows import KIND_COUNTS, OUTPUT_SCHEMA, PIECE_BYTES, encode_rows
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+    from pyspark.sql import DataFrame, SparkSession
+
+    from stateward.runtime.api.config import Config
+    from stateward.runtime.api.landing_job import LandingJob
+
+
+def read_landed(
+    spark: SparkSession, config: Config, job: LandingJob, partitions: Mapping[str, int]
+) -> DataFrame:
+    """The records of the data topics as packed rows of the job's table.
+
+    Args:
+        spark: The session.
+        config: The launch.
+        job: The stream.
+        partitions: The data topics, and how many partitions each has.
+
+    Returns:
+        `lanes.OUTPUT_DDL`.
+    """
+    scan = Scan(
+        bootstrap=config.bootstrap_servers,
+        topics=partitions,
+        time=None,
+        from_latest=config.starting_offsets == "latest",
+        most_records=config.max_records_per_batch,
+        checkpoint_uri=config.checkpoint_uri,
+    )
+    source = source_of(scan, LandingPacker(job.output.table, job.row))
+    spark.dataSource.register(source)
+    return spark.readStream.format(source.name()).load()
+
+
+@dataclass(frozen=True)
+class LandingPacker:
+    """What becomes of a record.
+
+    Attributes:
+        table: Where it goes.
+        row: Makes its row.
+    """
+
+    table: Table
+    row: Callable[[Message], tuple[Any, ...]]
+
+    ddl: ClassVar[str] = OUTPUT_DDL
+
+    def load(self) -> LandingLoad:
+        """Begin to pack one task's records."""
+        return LandingLoad(self)
+
+
+class LandingLoad:
+    """What one task has packed so far."""
+
+    def __init__(self, packer: LandingPacker) -> None:
+        self._packer = packer
+        self._rows: list[tuple[Any, ...]] = []
+        self._bytes = 0
+        self._parts: list[tuple[str, int, bytes]] = []
+
+    def take(self, messages: Sequence[Message]) -> None:
+        """Make rows of records of a data topic."""
+        row = self._packer.row
+        for message in messages:
+            self._rows.append(row(message))
+            self._bytes += len(message)
+            if self._bytes >= PIECE_BYTES:
+                self._pack()
+
+    def begin(self, partitions: Sequence[int]) -> None:
+        """It does not matter which partitions they are of."""
+
+    def tick(self, tick_ms: int) -> None:
+        """Never called: the stream has no ticks.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError("a landing stream has no ticks")
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The packed rows, each a batch of its own, and the count of them all."""
+        self._pack()
+        landed = sum(size for _, size, _ in self._parts)
+        if landed:
+            self._parts.append((KIND_COUNTS, 1, json.dumps({"accepted": landed, "records": landed}).encode()))
+        for part in self._parts:
+            columns = zip(part, OUTPUT_SCHEMA, strict=True)
+            arrays = [pa.array([value], field.type) for value, field in columns]
+            yield pa.RecordBatch.from_arrays(arrays, schema=OUTPUT_SCHEMA)
+
+    def _pack(self) -> None:
+        if self._rows:
+            table = self._packer.table
+            self._parts.append((table.name, len(self._rows), encode_rows(table, self._rows)))
+            self._rows, self._bytes = [], 0

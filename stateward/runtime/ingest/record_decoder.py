@@ -1,0 +1,171 @@
+"""Kafka's records in, a few packed rows out: parsed, judged, and put into buckets before the shuffle.
+
+Packing first means that Spark moves and decodes a row per bucket and task, and not one per record.
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from stateward.runtime.api.key_filter import KeyFilter, takes
+from stateward.runtime.api.record_fields import Bounds, Field
+from stateward.runtime.api.tables import DEAD_LETTERS
+from stateward.runtime.checkpoint.checkpoint import PlannedBatch
+from stateward.runtime.ingest.packed_format import (
+    LANE_DATA_TICK,
+    LANE_DEAD,
+    LANE_EVENT,
+    LANE_OTHER,
+    LANE_TICK,
+    LANE_TIMES,
+    PACKED_DDL,
+    bucket_of,
+)
+from stateward.runtime.ingest.parse import Rejection
+from stateward.runtime.ingest.record_batch import Load, Place, running_batch
+from stateward.runtime.sink.output_rows import PIECE_BYTES, encode_pieces
+from stateward.runtime.watermark.partition_times import NEVER
+
+_SCHEMA = pa.schema(
+    [
+        ("lane", pa.string()),
+        ("bucket", pa.int32()),
+        ("tick_ts", pa.timestamp("us", tz="UTC")),
+        ("records", pa.int64()),
+        ("payload", pa.binary()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Packer:
+    """What becomes of a record.
+
+    Attributes:
+        owner: From a parsed record to its key.
+        fields: All declared fields.
+        bounds: Limits of a record and of its time.
+        event: From a parsed record and its time to the event's plain tuple.
+        buckets: Number of buckets.
+        topic: The data topic.
+        checkpoint_uri: Says when the batch was planned, and at which watermark.
+        on_arrival: Whether the time of an event is when its batch was planned (``clock: processing``).
+        only: Which keys are the stream's.
+    """
+
+    ddl: ClassVar[str] = PACKED_DDL
+
+    owner: Callable[[Any], str]
+    fields: tuple[Field, ...]
+    bounds: Bounds
+    event: Callable[[Any, int], tuple[Any, ...]]
+    buckets: int
+    topic: str
+    checkpoint_uri: str
+    on_arrival: bool = False
+    only: tuple[KeyFilter, ...] = ()
+
+    def load(self) -> PackedLoad:
+        """Begin to pack one task's records.
+
+        Raises:
+            RuntimeError: The batch is not in the checkpoint.
+        """
+        return PackedLoad(self, running_batch(self.checkpoint_uri))
+
+
+class PackedLoad(Load):
+    """What one task has packed so far.
+
+    Args:
+        packer: What becomes of a record.
+        batch: The batch as it was planned.
+    """
+
+    def __init__(self, packer: Packer, batch: PlannedBatch) -> None:
+        super().__init__(packer.topic, packer.fields, packer.bounds, batch.now_ms)
+        self._packer = packer
+        self._watermark_ms = batch.watermark_ms
+        # A clock that was set back makes no event late.
+        self._arrival_ms = max(batch.now_ms, batch.watermark_ms) if packer.on_arrival else None
+        self._events: list[list[tuple[Any, ...]]] = [[] for _ in range(packer.buckets)]
+        self._others: Counter[int] = Counter()
+
+    def _record(self, place: Place, key: bytes | None, value: bytes | None) -> None:
+        packer = self._packer
+        parsed = self._parse(value, self._now_ms)
+        if isinstance(parsed, Rejection):
+            self._reject(place, key, value, parsed)
+            return
+        record, event_ms = parsed
+        partition = place[0]
+        if self._arrival_ms is not None:
+            event_ms = self._arrival_ms
+        elif event_ms > self._newest.get(partition, NEVER):
+            self._watch.event(partition, event_ms, place[2])
+        owner = packer.owner(record)
+        if packer.only and not takes(packer.only, owner):
+            # Its time counts all the same: time goes on for a stream as it would for one that had every key.
+            self._others[partition] += 1
+            return
+        # Only an event before the watermark can turn out to be late, and then its raw record is put on file.
+        raw = value if event_ms < self._watermark_ms else None
+        self._events[bucket_of(owner, packer.buckets)].append(
+            (owner, *place, raw, *packer.event(record, event_ms))
+        )
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The packed rows: one per lane and bucket, or partition, that has any, more of what is large."""
+        rows: list[tuple[Any, ...]] = []
+        waiting = 0
+        for row in self._rows():
+            rows.append(row)
+            waiting += len(row[-1] or b"")
+            if waiting >= PIECE_BYTES:
+                yield _record_batch(rows)
+                rows, waiting = [], 0
+        if rows:
+            yield _record_batch(rows)
+
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
+        for bucket, records in enumerate(self._events):
+            for count, payload in _payloads(records):
+                yield LANE_EVENT, bucket, None, count, payload
+        for partition, count in self._others.items():
+            yield LANE_OTHER, partition, None, count, None
+        for partition, letters in self._dead.items():
+            for count, payload in encode_pieces(DEAD_LETTERS, letters):
+                yield LANE_DEAD, partition, None, count, payload
+        for partition, count in self._data_ticks.items():
+            yield LANE_DATA_TICK, partition, None, count, None
+        for tick in self._ticks:
+            yield LANE_TICK, 0, tick, 1, None
+        times = self._watch.times()
+        if times.records:
+            yield LANE_TIMES, 0, None, times.records, json.dumps(times.to_json()).encode()
+
+
+def _payloads(records: list[tuple[Any, ...]]) -> Iterator[tuple[int, bytes]]:
+    """Records of a bucket in pieces of at most `PIECE_BYTES` or one record: how many, and packed."""
+    if not records:
+        return
+    payload = marshal.dumps(records)
+    if len(payload) <= PIECE_BYTES or len(records) == 1:
+        yield len(records), payload
+        return
+    half = len(records) // 2
+    yield from _payloads(records[:half])
+    yield from _payloads(records[half:])
+
+
+def _record_batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)

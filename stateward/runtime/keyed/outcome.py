@@ -1,0 +1,95 @@
+"""What one turn of one bucket puts out: rows by table, late events, and counts."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from stateward.runtime.api.key_logic import Turn
+from stateward.runtime.api.stream_job import Output
+from stateward.runtime.api.tables import LATE_EVENTS
+from stateward.runtime.kafka.late_values import Place
+from stateward.runtime.keyed.admission import Overrun
+from stateward.runtime.sink.output_rows import KIND_COUNTS, encode_pieces
+
+ValuesOf = Callable[[Collection[Place]], Mapping[Place, bytes | None]]
+
+
+class Outcome:
+    """Collects; `parts` gives it all.
+
+    Args:
+        outputs: The stream's tables.
+        topic: The data topic.
+        watermark_ms: The watermark of the batch.
+        values: Gives the raw values of late events with which none came, by partition and offset.
+
+    Attributes:
+        timers: The timer (ms) that each bucket has now, or None.
+    """
+
+    def __init__(self, outputs: tuple[Output, ...], topic: str, watermark_ms: int, values: ValuesOf) -> None:
+        self.watermark_ms = watermark_ms
+        self.timers: dict[int, int | None] = {}
+        self.accepted = self.dead = self.duplicates = self.tick_records = self.others = 0
+        self._overruns: Counter[str] = Counter()
+        self._topic = topic
+        self._values = values
+        self._tables = {output.row: output.table for output in outputs}
+        self._rows: dict[type[Any], list[tuple[Any, ...]]] = {output.row: [] for output in outputs}
+        self._late: list[tuple[Any, ...]] = []
+
+    def add(
+        self, key: str, turn: Turn[Any, Any], events: Sequence[Any], records: Sequence[tuple[Any, ...]]
+    ) -> None:
+        """Take in one look at a key; ``records`` are the packed records of ``events``."""
+        for row in turn.rows:
+            self._rows[type(row)].append(row)
+        admission = turn.admission
+        self.accepted += admission.accepted
+        self.duplicates += admission.duplicates
+        if admission.overrun is not None:
+            self._note(admission.overrun)
+        if admission.late:
+            places = {id(event): record for event, record in zip(events, records, strict=True)}
+            for event in admission.late:
+                partition, offset, record_ms, raw = places[id(event)][1:5]
+                late = (self._topic, partition, offset, record_ms, event.event_id, key, event.event_ms)
+                self._late.append((*late, self.watermark_ms, raw))
+
+    def _note(self, overrun: Overrun) -> None:
+        counted = overrun._asdict()
+        counted["held_full"] = int(overrun.folded_early > 0)
+        counted["ids_full"] = int(overrun.ids_forgotten > 0)
+        self._overruns.update({name: number for name, number in counted.items() if number})
+
+    def _late_rows(self) -> list[tuple[Any, ...]]:
+        """The late events, each with the raw value of its record."""
+        without = {(row[1], row[2]) for row in self._late if row[-1] is None}
+        if not without:
+            return self._late
+        values = self._values(without)
+        return [(*row[:-1], values[row[1], row[2]] if row[-1] is None else row[-1]) for row in self._late]
+
+    def parts(self) -> Iterator[tuple[str, int, bytes]]:
+        """``(kind, rows, data)``: the rows of each table in pieces, and one part of counts if any."""
+        of_tables = [(self._tables[row_type], rows) for row_type, rows in self._rows.items()]
+        for table, rows in (*of_tables, (LATE_EVENTS, self._late_rows())):
+            for number, piece in encode_pieces(table, rows):
+                yield table.name, number, piece
+        counts: dict[str, Any] = {
+            "accepted": self.accepted,
+            "dead": self.dead,
+            "late": len(self._late),
+            "duplicates": self.duplicates,
+            "tick_records": self.tick_records,
+            "others": self.others,
+            **self._overruns,
+        }
+        if any(counts.values()):
+            counts["watermark_ms"] = self.watermark_ms
+        if any(counts.values()) or self.timers:
+            counts["timers"] = self.timers
+            yield KIND_COUNTS, 1, json.dumps(counts).encode()

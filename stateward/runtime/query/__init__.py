@@ -1,0 +1,1 @@
+"""One stream's query: source, operators and sink put together."""

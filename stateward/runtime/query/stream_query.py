@@ -1,0 +1,237 @@
+"""One stream's query: tables, source, operators and sink put together."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stateward.contract.table_names import BATCH_COUNTS
+from stateward.runtime.api.landing_job import LandingJob
+from stateward.runtime.api.native_job import NativeJob
+from stateward.runtime.api.tables import DEAD_LETTERS, LATE_EVENTS, SHARED_TABLES
+from stateward.runtime.checkpoint.checkpoint import Checkpoint
+from stateward.runtime.ingest import landing
+from stateward.runtime.ingest.packed_format import OUTPUT_DDL
+from stateward.runtime.ingest.record_batch import NextWatermark
+from stateward.runtime.kafka.broker_clock import BrokerClock
+from stateward.runtime.kafka.late_values import LateValues
+from stateward.runtime.kafka.planner import TimeSource
+from stateward.runtime.kafka.planner_handover import Handover, new_handover
+from stateward.runtime.kafka.scan_barrier import new_rounds
+from stateward.runtime.keyed.bucket_processor import BucketProcessor
+from stateward.runtime.keyed.copy_folders import prepare_copy
+from stateward.runtime.lease.lease_keeper import LeaseKeeper
+from stateward.runtime.query import scan
+from stateward.runtime.query.native_query import NATIVE_CONF, native_rows
+from stateward.runtime.sink import sink
+from stateward.runtime.sink.commit_retry import app_id
+from stateward.runtime.sink.fence import take_over
+from stateward.runtime.sink.ledger import Ledger, recorded_times
+from stateward.runtime.sink.table_repair import repair
+from stateward.runtime.watermark.due_times import Alarms, OpenState
+from stateward.state.compatibility.start import note_start
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from stateward.runtime.api.any_job import AnyJob
+    from stateward.runtime.api.config import Config
+    from stateward.runtime.api.stream_job import StreamJob
+    from stateward.runtime.watermark.partition_times import Times
+
+
+# Spark sees packed rows only, a few per batch, and generates code for them anew in every batch and for every
+# state variable: a third of the CPU time of a small batch.
+_INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+def session_conf(job: AnyJob) -> dict[str, str]:
+    """Settings that the session of a stream needs beside those of `session`."""
+    return NATIVE_CONF if isinstance(job, NativeJob) else _INTERPRETED
+
+
+class StreamQuery:
+    """Starts and restarts the query of one launch.
+
+    Args:
+        spark: The session.
+        job: The stream.
+        config: The launch.
+        partitions: The data topics, and how many partitions each has.
+        keeper: Guards every write.
+
+    Attributes:
+        clock: Tells the broker's time; a test may set another.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        job: AnyJob,
+        config: Config,
+        partitions: Mapping[str, int],
+        keeper: LeaseKeeper,
+    ) -> None:
+        self._spark = spark
+        self._job = job
+        self._config = config
+        self._partitions = partitions
+        self._keeper = keeper
+        self.checkpoint = Checkpoint(config.checkpoint_uri)
+        self.alarms: Alarms | OpenState
+        if isinstance(job, NativeJob):
+            self.alarms = OpenState()
+        else:
+            self.alarms = Alarms(config.state_buckets, new=self.checkpoint.last_planned() < 0)
+        self.ledger: Ledger | None = None
+        self._generation: str | None = None
+        self._noted = False
+        self.clock = BrokerClock(config.tick_topic)
+        self._handover: Handover | None = None
+
+    def create_tables(self) -> None:
+        """Create the tables that are not there yet, and take over the others.
+
+        What a power loss has torn is taken back, and earlier holders of the lease cannot write any more.
+
+        Raises:
+            LeaseLostError: Another one has the lease.
+            TornTableError: A file is not whole that a batch which is committed has written.
+        """
+        generation, last = self.checkpoint.query_id(), self.checkpoint.last_committed()
+        for table in (*(output.table for output in self._job.outputs), *SHARED_TABLES):
+            uri = self._config.tables[table.name]
+            repair(uri, app_id(str(generation), table.name), last)
+            table.create(uri)
+            take_over(uri, self._config.stream, self._keeper.check)
+
+    def start(self, *, once: bool = False) -> StreamingQuery:
+        """Start the query; with ``once`` for one batch only."""
+        if self._job.ticks:
+            self._handover = self._new_handover()
+        writer = (
+            self._rows()
+            .writeStream.foreachBatch(self._write)
+            .queryName(self._config.stream)
+            .option("checkpointLocation", self._config.checkpoint_uri)
+        )
+        if once:
+            writer = writer.trigger(once=True)
+        else:
+            writer = writer.trigger(processingTime=f"{self._config.trigger_interval_ms} milliseconds")
+        query = writer.start()
+        self.ensure_ledger(str(query.id))
+        return query
+
+    def _rows(self) -> DataFrame:
+        """What the stream puts out: `lanes.OUTPUT_DDL`."""
+        job, config = self._job, self._config
+        if isinstance(job, LandingJob):
+            return landing.read_landed(self._spark, config, job, self._partitions)
+        partitions = self._partitions[config.topic]
+        time = TimeSource(scan.time_rule(config), self.clock, str(self.handover.file))
+        if isinstance(job, NativeJob):
+            time = replace(time, rounds=new_rounds(_local_folder(config)))
+            return native_rows(self._spark, config, job, partitions, time)
+        packed = scan.read(self._spark, config, scan.packer_of(config, job), partitions, time)
+        grouped = scan.keyed(packed, config.watermark_delay_ms)
+        return grouped.transformWithState(_processor(job, config), OUTPUT_DDL, "append", "eventTime")
+
+    @property
+    def handover(self) -> Handover:
+        """What the planner of the present start is told; there is one once it has started."""
+        assert self._handover is not None  # of a job with ticks, which has been started
+        return self._handover
+
+    def note_state(self, rows: int) -> None:
+        """Take in how many rows the state had after the last batch."""
+        self.alarms.note_state(rows)
+        if self._handover is not None and self._handover.told.due != self.alarms.due:
+            self._handover.tell(due=self.alarms.due)
+
+    def _new_handover(self) -> Handover:
+        handover = new_handover(Path(_local_folder(self._config)))
+        query_id = self.checkpoint.query_id()
+        times = None
+        if query_id is not None:
+            counts_uri, earlier = self._config.tables[BATCH_COUNTS], self.checkpoint.earlier()
+            times = recorded_times(counts_uri, self._config.stream, query_id, earlier)
+        handover.tell(times=times, due=self.alarms.due)
+        return handover
+
+    def _note_times(self, times: Times | None) -> None:
+        if self._handover is not None:
+            self._handover.tell(times=times, due=self.alarms.due)
+
+    def ensure_ledger(self, generation: str) -> Ledger:
+        """The ledger of the checkpoint's generation, read once."""
+        if self.ledger is None or self._generation != generation:
+            self._generation = generation
+            self.ledger = Ledger(
+                self._config.tables[BATCH_COUNTS],
+                self._config.stream,
+                generation,
+                self.checkpoint.earlier(),
+            )
+        return self.ledger
+
+    def _write(self, batch: DataFrame, batch_id: int) -> None:
+        if not self._noted:
+            # Spark has taken the plan, and no state of this start is committed: the batch is run below.
+            note_start(self._job, self._config)
+            self._noted = True
+        # The first batch may begin before start() has returned, but the id is on disk by then.
+        generation = self._generation or self.checkpoint.query_id()
+        assert generation is not None  # Spark writes the checkpoint's metadata before its first batch
+        own = tuple(
+            (output.table, self._config.tables[output.table.name], False) for output in self._job.outputs
+        )
+        shared = tuple(
+            (table, self._config.tables[table.name], True) for table in (DEAD_LETTERS, LATE_EVENTS)
+        )
+        sink.BatchSink(
+            stream=self._config.stream,
+            run_id=self._config.run_id,
+            outputs=own + shared,
+            generation=generation,
+            ledger=self.ensure_ledger(generation),
+            check_lease=self._keeper.check,
+            note_timers=self.alarms.note,
+            checkpoint_uri=self._config.checkpoint_uri,
+            note_times=self._note_times,
+        )(batch, batch_id)
+
+
+def _processor(job: StreamJob, config: Config) -> BucketProcessor:
+    return BucketProcessor(
+        logic=job.logic(config),
+        state_type=job.state_type,
+        event_type=job.event_type,
+        outputs=job.outputs,
+        limits=config.limits,
+        topic=config.topic,
+        late_values=LateValues(config.bootstrap_servers, config.topic),
+        next_watermark=NextWatermark(config.checkpoint_uri, config.watermark_delay_ms),
+        state_version=job.state_version,
+        state_steps=job.state_steps,
+        cache_root=_cache_root(config),
+        checkpoint_uri=config.checkpoint_uri,
+    )
+
+
+def _cache_root(config: Config) -> str:
+    if config.state_cache_dir:
+        return config.state_cache_dir
+    return str(Path(tempfile.gettempdir()) / f"stateward-state-{os.getuid()}" / config.stream)
+
+
+def _local_folder(config: Config) -> str:
+    return str(prepare_copy(_cache_root(config), config.checkpoint_uri))

@@ -1,0 +1,1 @@
+"""From a batch's rows to Delta tables: files first, then one fenced commit per table."""

@@ -1,0 +1,188 @@
+"""Where a batch's rows go: each table's in one commit, idempotently, under the lease.
+
+A batch may run again after a crash. Every table has a Delta transaction id of its own per checkpoint
+generation, so what was written is not written twice, and what was not is.
+
+The rows come packed (`rows`) and are few next to the events, so they are collected and written with
+``deltalake``: some milliseconds a table, where a Spark job takes a second.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from stateward.contract.durable import sync_disks
+from stateward.runtime.api.tables import Table, arrow_schema
+from stateward.runtime.sink.commit_retry import app_id
+from stateward.runtime.sink.ledger import BatchCounts, Ledger
+from stateward.runtime.sink.output_rows import COUNT_NAMES, KIND_COUNTS, SchemaError, decode_rows, row_schema
+from stateward.runtime.sink.table_commits import TableWrite
+from stateward.runtime.watermark.partition_times import Times, times_from_json, together
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Target(NamedTuple):
+    """A table that rows may go to.
+
+    Attributes:
+        table: Its shape; its name is the rows' kind and part of the transaction id.
+        uri: Where it is.
+        shared: Whether the rows are marked with stream, generation and batch.
+    """
+
+    table: Table
+    uri: str
+    shared: bool
+
+
+class BatchSink:
+    """The function given to ``foreachBatch``.
+
+    Args:
+        stream: Name of the stream.
+        run_id: This launch.
+        outputs: ``(table, uri, shared)`` of every table the batch may have rows for, in the order of writing;
+            those that are not shared are the stream's own.
+        generation: The query's id.
+        ledger: The ledger of that generation.
+        check_lease: Raises when the lease is lost; called before every write. Returns the epoch.
+        note_timers: Takes in the timers (ms) that buckets have now.
+        checkpoint_uri: Where Spark has put the batch's plan and state.
+        note_times: Takes in what the batch has shown about time, None if it had no records; called last.
+    """
+
+    def __init__(
+        self,
+        *,
+        stream: str,
+        run_id: str,
+        outputs: Iterable[tuple[Table, str, bool]],
+        generation: str,
+        ledger: Ledger,
+        check_lease: Callable[[], int],
+        note_timers: Callable[[Mapping[int, int | None]], None],
+        checkpoint_uri: str,
+        note_times: Callable[[Times | None], None],
+    ) -> None:
+        self._stream = stream
+        self._run_id = run_id
+        self._targets = tuple(Target(*output) for output in outputs)
+        self._generation = generation
+        self._ledger = ledger
+        self._check_lease = check_lease
+        self._note_timers = note_timers
+        self._checkpoint_uri = checkpoint_uri
+        self._note_times = note_times
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Write one batch: runs it, as one Spark job, and commits what it put out.
+
+        Before the first commit the files of the rows are on the disk, and the batch's plan and state, which
+        Spark does not sync: otherwise a table could have rows of a batch that is planned afresh. The commits
+        are on the disk before Spark calls the batch committed, which it does when this returns.
+
+        Args:
+            batch: ``kind, rows, data``, as `rows` describes them.
+            batch_id: Its number.
+
+        Raises:
+            LeaseLostError: Before the first write that is not allowed.
+            ValueError: The batch has rows that belong to no table, or other rows than it says.
+        """
+        epoch = self._check_lease()
+        packed = self._collect(batch)
+        documents = [json.loads(payload.to_pybytes()) for _, payload in packed.pop(KIND_COUNTS, [])]
+        unpacked = [
+            (target, self._unpack(target, packed.get(target.table.name, []))) for target in self._targets
+        ]
+        writes = [self._write_of(target, rows, batch_id) for target, rows in unpacked if rows.num_rows]
+        rows_out = {target.table.name: rows.num_rows for target, rows in unpacked if not target.shared}
+        counted = _batch_counts(batch_id, rows_out, documents)
+        writes += self._ledger.write_of(counted, epoch, self._run_id)
+        for write in writes:
+            write.prepare()
+        self._sync()
+        for write in writes:
+            write.commit(self._check_lease)
+        self._ledger.note(counted)
+        self._sync()
+        for document in documents:
+            self._note_timers({int(bucket): at for bucket, at in document.get("timers", {}).items()})
+        self._note_times(counted.times)
+
+    def _sync(self) -> None:
+        sync_disks((self._checkpoint_uri, *(target.uri for target in self._targets), self._ledger.uri))
+
+    def _write_of(self, target: Target, rows: pa.Table, batch_id: int) -> TableWrite:
+        return TableWrite(
+            self._stream,
+            target.uri,
+            app_id(self._generation, target.table.name),
+            batch_id,
+            self._marked(target, rows, batch_id),
+            current_by=target.table.current_by,
+        )
+
+    def _collect(self, batch: DataFrame) -> dict[str, list[tuple[int, pa.Buffer]]]:
+        """Per kind the payloads and how many rows each says it has."""
+        found: dict[str, list[tuple[int, pa.Buffer]]] = defaultdict(list)
+        for chunk in batch.toArrow().to_batches():
+            kinds, rows, data = (chunk.column(name) for name in ("kind", "rows", "data"))
+            for kind, size, payload in zip(kinds.to_pylist(), rows.to_pylist(), data, strict=True):
+                found[kind].append((size, payload.as_buffer()))
+        known = {KIND_COUNTS, *(target.table.name for target in self._targets)}
+        if unknown := found.keys() - known:
+            raise SchemaError(
+                f"stream {self._stream}: rows for {', '.join(map(repr, sorted(unknown)))}, but its tables "
+                f"are {', '.join(sorted(known - {KIND_COUNTS}))}; declare the table in the stream's outputs"
+            )
+        return found
+
+    def _unpack(self, target: Target, payloads: list[tuple[int, pa.Buffer]]) -> pa.Table:
+        table = target.table
+        schema = row_schema(table)
+        parts = [decode_rows(payload) for _, payload in payloads]
+        for part, (size, _) in zip(parts, payloads, strict=True):
+            if not part.schema.equals(schema) or part.num_rows != size:
+                raise SchemaError(
+                    f"stream {self._stream}, table {table.name}: expected {size} rows of ({_shape(schema)}), "
+                    f"found {part.num_rows} of ({_shape(part.schema)}); encode rows with rows.encode_rows"
+                )
+        # In one piece: the writer may take pieces in any order, and into files of their own.
+        return pa.concat_tables(parts).combine_chunks() if parts else schema.empty_table()
+
+    def _marked(self, target: Target, rows: pa.Table, batch_id: int) -> pa.Table:
+        """The rows with all of the table's columns."""
+        if not target.shared:
+            return rows
+        schema = arrow_schema(target.table)
+        marks = {"stream": self._stream, "generation": self._generation, "batch_id": batch_id}
+        columns = [
+            pa.repeat(pa.scalar(marks[field.name], field.type), rows.num_rows)
+            if field.name in marks
+            else rows.column(field.name)
+            for field in schema
+        ]
+        return pa.table(columns, schema=schema)
+
+
+def _batch_counts(batch_id: int, rows_out: Mapping[str, int], documents: list[dict[str, Any]]) -> BatchCounts:
+    times = [times_from_json(document["times"]) for document in documents if "times" in document]
+    return BatchCounts(
+        batch_id=batch_id,
+        counts={name: sum(int(document.get(name, 0)) for document in documents) for name in COUNT_NAMES},
+        rows_by_table=rows_out,
+        watermark_ms=max((int(document.get("watermark_ms") or 0) for document in documents), default=0),
+        times=together(times) if times else None,
+    )
+
+
+def _shape(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)

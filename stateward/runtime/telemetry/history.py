@@ -1,0 +1,134 @@
+"""``status/<stream>.history.jsonl``: the last day of a stream, a line a minute, written by its driver.
+
+The status is only the present. Charts and a list of what went wrong need the past, also that of drivers which
+were killed, so every driver goes on with the file of the one before it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from stateward.contract import storage
+from stateward.runtime.driver.control import LaunchReason
+
+KEPT = timedelta(hours=24)
+EVERY = timedelta(seconds=60)
+
+_LOG = logging.getLogger(__name__)
+# A broker that comes and goes changes the state with every look at it.
+_CHANGES_APART = timedelta(seconds=5)
+_MOST_LINES = 4_000
+_LONGEST_MESSAGE = 500
+_Line = tuple[datetime, str]
+_MEASURES = (
+    "batch_id",
+    "batch_duration_ms",
+    "watermark",
+    "lag_records",
+    "state_rows",
+    "state_bytes",
+    "delivered",
+)
+
+
+class History:
+    """The lines of one stream's last day.
+
+    The file is written whole, so that a reader never sees half a line, on an object store neither. It stays
+    small: 24 hours, at most 4,000 lines.
+
+    Args:
+        uri: The file.
+        reason: Why this driver was launched.
+        may_write: Raises when this driver is no longer the one that may write.
+    """
+
+    def __init__(self, uri: str, *, reason: LaunchReason, may_write: Callable[[], object]) -> None:
+        self._uri = uri
+        self._reason = reason
+        self._may_write = may_write
+        self._kept: list[_Line] | None = None
+        self._new: list[_Line] = []
+        self._last: tuple[datetime, str] | None = None
+
+    def note(self, status: Mapping[str, Any], now: datetime) -> None:
+        """Take in the status; a line is written once a minute, and when the state has changed.
+
+        A history that cannot be written never ends a stream: what is missing is written with the next line.
+
+        Args:
+            status: The document ``status/<stream>.json``.
+            now: The time, aware.
+        """
+        if self._is_due(str(status["state"]), now):
+            self._add(status, now)
+
+    def end(self, status: Mapping[str, Any], now: datetime) -> None:
+        """Write the last line of this driver, while it still has the lease."""
+        self._add(status, now)
+
+    def _is_due(self, state: str, now: datetime) -> bool:
+        if self._last is None:
+            return True
+        at, before = self._last
+        # A clock that was set back must not silence the history until it has caught up.
+        return now < at or now - at >= (EVERY if state == before else _CHANGES_APART)
+
+    def _add(self, status: Mapping[str, Any], now: datetime) -> None:
+        self._new.append((now, line_of(status, now, self._reason if self._last is None else None)))
+        # Also after a failure the next attempt is made in a minute, not in a second.
+        self._last = (now, str(status["state"]))
+        try:
+            self._may_write()
+            kept = _read(self._uri) if self._kept is None else self._kept
+            lines = [line for line in [*kept, *self._new] if now - line[0] < KEPT][-_MOST_LINES:]
+            storage.write_passing(self._uri, "".join(f"{text}\n" for _, text in lines))
+        except Exception as error:
+            _LOG.warning("history %s could not be written, trying again in a minute: %s", self._uri, error)
+            del self._new[:-_MOST_LINES]
+        else:
+            self._kept, self._new = lines, []
+
+
+def history_uri(status_uri: str) -> str:
+    """Where the history lies: beside the status."""
+    return f"{status_uri.removesuffix('.json')}.history.jsonl"
+
+
+def line_of(status: Mapping[str, Any], now: datetime, reason: LaunchReason | None = None) -> str:
+    """The line of one status.
+
+    Args:
+        status: The document ``status/<stream>.json``.
+        now: The time, aware.
+        reason: Why the driver was launched, if this is its first line.
+    """
+    at = now.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    sentence, failure = (reason.sentence, reason.failure) if reason else ("", None)
+    told = {
+        "at": at,
+        "run_id": status["run_id"],
+        "state": status["state"],
+        "launched": sentence[:_LONGEST_MESSAGE],
+        "failure": failure and {**failure, "cause": str(failure.get("cause"))[:_LONGEST_MESSAGE]},
+        "message": str(status.get("message") or "")[:_LONGEST_MESSAGE],
+        **{name: status.get(name) for name in _MEASURES},
+    }
+    return json.dumps({name: value for name, value in told.items() if value not in (None, "")})
+
+
+def _read(uri: str) -> list[_Line]:
+    """The lines that are there; one that cannot be read is left out, and goes with the next writing."""
+    lines = []
+    for text in (storage.read_text(uri) or "").splitlines():
+        try:
+            at = datetime.fromisoformat(json.loads(text)["at"])
+            if at.tzinfo is not None:
+                lines.append((at, text))
+        except (ValueError, KeyError, TypeError):
+            continue
+    return lines

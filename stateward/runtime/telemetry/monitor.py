@@ -1,0 +1,98 @@
+"""A thread that watches the topic: lag, and whether the broker answers."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from stateward.runtime.api.config import Config
+from stateward.runtime.kafka.broker import Broker, BrokerAwayError
+from stateward.runtime.telemetry.lag import LagTrend
+from stateward.runtime.telemetry.progress import Position
+from stateward.runtime.telemetry.status import iso_ms
+
+_LOG = logging.getLogger(__name__)
+_POLL_S = 0.5
+
+
+class TopicMonitor:
+    """Looks at Kafka twice a second.
+
+    Args:
+        config: The launch.
+        broker: The cluster.
+        partitions: The data topics, and how many partitions each has.
+        position: Gives how far the query has got.
+        publish: Takes status fields.
+        clock: The time, aware.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        broker: Broker,
+        partitions: Mapping[str, int],
+        position: Callable[[], Position],
+        publish: Callable[..., None],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._config = config
+        self._broker = broker
+        self._partitions = partitions
+        self._position = position
+        self._publish = publish
+        self._clock = clock
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="topic-monitor", daemon=True)
+        self._trend = LagTrend()
+        self.broker_away: str | None = None
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(_POLL_S):
+            try:
+                self.look()
+                self.broker_away = None
+            except BrokerAwayError as error:
+                self.broker_away = str(error)
+            except Exception:
+                # Lag can wait for the next look: report and go on.
+                _LOG.exception("stream %s: the topic could not be looked at", self._config.stream)
+
+    def look(self) -> None:
+        """Publish the lag.
+
+        Raises:
+            BrokerAwayError: Kafka does not answer.
+        """
+        position = self._position()
+        # As the planner has them: a topic may have more than it had at the start.
+        counts = {t: max(n, len(position.offsets.get(t, {}))) for t, n in self._partitions.items()}
+        ends = {topic: self._broker.end_offsets(topic, count) for topic, count in counts.items()}
+        if not position.offsets:
+            self._publish(lag_records=None, caught_up=False)
+            return
+        lag = sum(
+            max(0, end - position.offsets.get(topic, {}).get(partition, 0))
+            for topic, parts in ends.items()
+            for partition, end in parts.items()
+        )
+        self._trend.note(self._clock().timestamp(), lag)
+        since_s = self._trend.behind_since_s
+        self._publish(
+            lag_records=lag,
+            caught_up=lag == 0,
+            lag_change_per_s=self._trend.change_per_s,
+            behind_since=None if since_s is None else iso_ms(int(since_s * 1000)),
+        )

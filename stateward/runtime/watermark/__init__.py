@@ -1,0 +1,1 @@
+"""Ticks, timers, and how far the events of each partition have got."""

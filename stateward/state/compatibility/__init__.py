@@ -1,0 +1,1 @@
+"""Whether a checkpoint's state fits the code: descriptors, findings, the verdict."""

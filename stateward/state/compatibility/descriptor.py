@@ -1,0 +1,179 @@
+"""What a checkpoint's state means, as one JSON document beside it: ``stateward.json``.
+
+Spark's own files say little of a keyed stream (a log of chunks, per bucket), and nothing of a clock or a
+setting. So the driver writes down what the code and the YAML declare that made the state, and the next
+start is judged by it (`verdict`). A checkpoint from before that has no such document: then what Spark's own
+files say is all there is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from stateward.contract import storage
+from stateward.runtime.api.landing_job import LandingJob
+from stateward.runtime.api.native_job import NativeJob
+from stateward.runtime.driver.session import STREAM_CONF
+from stateward.runtime.keyed.state_log import HEAD_NAME, LOG_NAME
+from stateward.state.compatibility.function_text import function_text
+from stateward.state.compatibility.shape import event_shape, merged, state_shape
+from stateward.state.files.spark_files import found_by_spark
+from stateward.state.reader.plan_operators import plan_operators
+
+if TYPE_CHECKING:
+    from stateward.runtime.api.any_job import AnyJob
+    from stateward.runtime.api.config import Config
+    from stateward.runtime.api.key_filter import KeyFilter
+    from stateward.runtime.api.stream_job import StreamJob
+
+FORMAT = 1
+FILE = "stateward.json"
+
+Descriptor = dict[str, Any]
+
+_STORE = "spark.sql.streaming.stateStore"
+_OUR_VARIABLES = {
+    HEAD_NAME: {"type": "ValueState", "ttl": False},
+    LOG_NAME: {"type": "MapState", "ttl": False},
+}
+
+
+def describe(job: AnyJob, config: Config) -> Descriptor:
+    """What state the code writes under a configuration. The same text for the same code and configuration."""
+    described: Descriptor = {
+        "format": FORMAT,
+        "stream": config.stream,
+        "topics": sorted(config.topics),
+        "outputs": {output.table.name: _table(output.table) for output in job.outputs},
+        "spark": _spark(job, config),
+    }
+    if isinstance(job, LandingJob):
+        return {**described, "kind": "landing"}
+    described |= {
+        "key": _key(job),
+        "clock": config.clock,
+        "emission": config.emission,
+        "allowed_lateness_ms": config.allowed_lateness_ms,
+        "timeout_jitter_ms": config.timeout_jitter_ms,
+        "logic": dict(config.logic),
+    }
+    if isinstance(job, NativeJob):
+        fields = {field.name: field.kind for field in job.fields(config)}
+        return {**described, "kind": "native", "fields": fields, "operators": plan_operators(job.plan)}
+    return {**described, "kind": "keyed", "state": _state(job, config)}
+
+
+def _state(job: StreamJob, config: Config) -> dict[str, Any]:
+    shapes = {"state": state_shape(job.state_type), "event": event_shape(job.event_type)}
+    steps = {
+        str(step.of): {"says": step.says, "state": step.state is not None, "event": step.event is not None}
+        for step in job.state_steps
+    }
+    return {
+        "version": job.state_version,
+        "schemas": {str(job.state_version): shapes},
+        "steps": steps,
+        "buckets": config.state_buckets,
+    }
+
+
+def _key(job: StreamJob | NativeJob) -> dict[str, Any]:
+    described: dict[str, Any] = {"name": job.key.name, "kind": job.key.kind}
+    if isinstance(job, NativeJob):
+        return described
+    steps = {
+        str(step.of): {"says": step.says, "key": step.key is not None, "merge": step.merge is not None}
+        for step in job.key_steps
+    }
+    rule = None if job.key_of is None else function_text(job.key_of)
+    described |= {"version": job.key_version, "rule": rule, "steps": steps}
+    # Left out where every key is the stream's, so that the text is what it was before there were rules.
+    return {**described, "only": [_filter(one) for one in job.only]} if job.only else described
+
+
+def _filter(one: KeyFilter) -> dict[str, Any]:
+    return {"says": str(one), "names": function_text(one.names), "rest": one.rest}
+
+
+def _table(table: Any) -> dict[str, Any]:
+    return {
+        "columns": {column.name: column.type for column in table.columns},
+        "current_by": list(table.current_by),
+    }
+
+
+def _spark(job: AnyJob, config: Config) -> dict[str, Any]:
+    conf: Mapping[str, str] = {**STREAM_CONF, **_kind_conf(job), **config.spark_conf}
+    spark: dict[str, Any] = {
+        "partitions": config.state_partitions,
+        "provider": conf[f"{_STORE}.providerClass"],
+        "encoding": conf[f"{_STORE}.encodingFormat"],
+        "format": int(conf.get(f"{_STORE}.checkpointFormatVersion", "1")),
+    }
+    if not isinstance(job, NativeJob | LandingJob):
+        spark["variables"] = _OUR_VARIABLES
+        # Of both clocks: processing time is Stateward's own, on Spark's event time.
+        spark["time_mode"] = "EventTime"
+    return spark
+
+
+def _kind_conf(job: AnyJob) -> Mapping[str, str]:
+    if not isinstance(job, NativeJob):
+        return {}
+    from stateward.runtime.query.native_query import NATIVE_CONF
+
+    return NATIVE_CONF
+
+
+def descriptor_uri(checkpoint_uri: str) -> str:
+    """Where the document of a checkpoint is."""
+    return f"{checkpoint_uri.rstrip('/')}/{FILE}"
+
+
+def found_descriptor(checkpoint_uri: str) -> Descriptor | None:
+    """What is known of the state in a checkpoint: its document, and what Spark's own files say, which win.
+
+    None where no batch was committed yet, so that there is no state. Nothing is written; no JVM is needed.
+
+    Args:
+        checkpoint_uri: A checkpoint's folder, or a copy of one.
+    """
+    by_spark = found_by_spark(checkpoint_uri)
+    if by_spark is None:
+        return None
+    written = storage.read_json(descriptor_uri(checkpoint_uri))
+    if written is None:
+        return {**by_spark, "format": 0}
+    spark = {**written.get("spark", {}), **by_spark["spark"]}
+    return {**written, "topics": by_spark["topics"], "spark": spark}
+
+
+def joined(found: Descriptor | None, now: Descriptor) -> Descriptor:
+    """What the checkpoint may hold once the code has run on it: states of older versions too.
+
+    Args:
+        found: What is known of the checkpoint; the verdict on it allows the start.
+        now: What the code writes.
+    """
+    if found is None:
+        return now
+    # A setting of Spark that a checkpoint has keeps its value, whatever the configuration says.
+    document = {**now, "spark": {**now["spark"], **found.get("spark", {})}}
+    if "state" not in found or "state" not in now:
+        return document
+    version = str(now["state"]["version"])
+    schemas = {**found["state"]["schemas"], **now["state"]["schemas"]}
+    if (before := found["state"]["schemas"].get(version)) is not None:
+        shapes = now["state"]["schemas"][version]
+        schemas[version] = {part: merged(before[part], shape) for part, shape in shapes.items()}
+    return {**document, "state": {**now["state"], "schemas": schemas}}
+
+
+def write_descriptor(checkpoint_uri: str, document: Descriptor) -> None:
+    """Put the document beside the checkpoint, whole, unless it is there as it is."""
+    uri = descriptor_uri(checkpoint_uri)
+    ordered: Descriptor = json.loads(json.dumps(document, sort_keys=True))
+    if storage.read_json(uri) != ordered:
+        storage.write_json(uri, ordered)

@@ -1,0 +1,96 @@
+"""Findings about the clock and the settings of a stream: when a change of one applies. Pure."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from stateward.state.compatibility.findings import Finding, Level
+
+Descriptor = dict[str, Any]
+
+_BACK = "put it back as it was"
+_ANEW = "begin a new checkpoint, and fill its tables with `stateward backfill`"
+_CLOCK = {
+    "processing": "states have times of events, and the wall clock would end them all at once",
+    "event": "states have times of the wall clock, and events older than the watermark would be late",
+}
+_EMISSION = {
+    "eager": "events that are held are folded when their key is next looked at; nothing is lost, and from "
+    "then on rows depend on the order of arrival",
+    "watermark": "nothing is lost; a key that has a state keeps what was folded in the order of arrival, and "
+    "is in order for what comes from now on",
+}
+_LATER = "holds for a key from its next event, or from when its present timeout would have been due"
+_NATIVE = "Spark goes on with the groups that are open, which were begun under the old one, in silence"
+
+
+def setting_findings(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
+    """Compare clock, emission, lateness, jitter, and the settings of the logic."""
+    if "clock" not in before or "clock" not in now:
+        return
+    if before["clock"] != now["clock"]:
+        values = (before["clock"], now["clock"])
+        yield Finding(Level.INCOMPATIBLE, "the clock", *values, _CLOCK[now["clock"]], (_BACK, _ANEW))
+    elif before["emission"] != now["emission"]:
+        values = (before["emission"], now["emission"])
+        yield Finding(Level.EVOLVES, "the emission", *values, _EMISSION[now["emission"]])
+    yield from _lateness(before["allowed_lateness_ms"], now["allowed_lateness_ms"])
+    if before["timeout_jitter_ms"] != now["timeout_jitter_ms"]:
+        values = (f"{before['timeout_jitter_ms']} ms", f"{now['timeout_jitter_ms']} ms")
+        yield Finding(Level.EVOLVES, "the jitter of timeouts", *values, f"{_LATER}; no value changes")
+    if now["kind"] == "native":
+        yield from _native(before, now)
+    else:
+        yield from _logic(before["logic"], now["logic"])
+
+
+def _lateness(old: int, new: int) -> Iterator[Finding]:
+    if old == new:
+        return
+    longer = (
+        "ids that are forgotten already stay so: a repeated record older than that counts again, or is late"
+    )
+    consequence = longer if new > old else "held events are folded sooner, and ids are forgotten sooner"
+    yield Finding(Level.EVOLVES, "the allowed lateness", f"{old} ms", f"{new} ms", consequence)
+
+
+def _logic(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Finding]:
+    for name, before, now in _different(old, new):
+        consequence = f"{_LATER}; what a state has noted itself stays"
+        if name == "max_held_events":
+            consequence = (
+                "a key that holds more lets the oldest go when it is next looked at: folded, not lost"
+            )
+        elif not name.endswith("_ms"):
+            consequence = "holds for a key from its next event; what a state has noted itself stays"
+        yield Finding(Level.EVOLVES, f"the setting logic.{name}", before, now, consequence)
+
+
+def _native(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
+    for name, old, new in _different(before["logic"], now["logic"]):
+        what = f"the setting logic.{name} of the plan"
+        yield Finding(Level.INCOMPATIBLE, what, old, new, _NATIVE, (_BACK, _ANEW))
+    if before["operators"] != now["operators"]:
+        olds, news = (
+            [one for one in first if one not in second] or ["the same operators in another order"]
+            for first, second in (
+                (before["operators"], now["operators"]),
+                (now["operators"], before["operators"]),
+            )
+        )
+        consequence = (
+            "Spark finds its operators by their number: one reads the state of another, or refuses it"
+        )
+        values = ("; ".join(olds), "; ".join(news))
+        yield Finding(Level.INCOMPATIBLE, "the plan's operators", *values, consequence, (_BACK, _ANEW))
+    for name, old, new in _different(before["fields"], now["fields"]):
+        consequence = (
+            "events in Spark's state have the old columns: a plan that takes it in reads another schema"
+        )
+        level = Level.EVOLVES if name not in before["fields"] else Level.INCOMPATIBLE
+        yield Finding(level, f"the input field {name}", old, new, consequence, (_BACK, _ANEW))
+
+
+def _different(old: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for name in sorted(old.keys() | new.keys()):
+        if old.get(name) != new.get(name):
+            yield name, str(old.get(name, "not set")), str(new.get(name, "not set"))

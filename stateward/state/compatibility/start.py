@@ -1,0 +1,61 @@
+"""The verdict before a start, and what is noted of a start that it allows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stateward.runtime.driver.conditions import Condition, ConditionError
+from stateward.state.compatibility.descriptor import describe, found_descriptor, joined, write_descriptor
+from stateward.state.compatibility.findings import Verdict
+from stateward.state.compatibility.verdict import judge
+
+if TYPE_CHECKING:
+    from stateward.runtime.api.any_job import AnyJob
+    from stateward.runtime.api.config import Config
+
+
+class StateRefusedError(ConditionError, RuntimeError):
+    """The checkpoint's state is not for this code; the text says why, and the ways out."""
+
+    condition = Condition.STATE_REFUSED
+
+    def __init__(self, stream: str, verdict: Verdict) -> None:
+        refused = [str(one) for one in verdict.findings if one.level == verdict.level]
+        others = len(verdict.findings) - len(refused)
+        more = f" {others} more by `stateward state verdict {stream}`." if others else ""
+        super().__init__(
+            f"stream {stream}: the state is {_WORDS[verdict.level]}: {' | '.join(refused)}.{more}"
+        )
+        self.verdict = verdict
+
+
+_WORDS = {"needs migration": "not readable as it is (needs migration)", "incompatible": "incompatible"}
+
+
+def judge_start(job: AnyJob, config: Config, checkpoint_uri: str | None = None) -> Verdict:
+    """The verdict on a start; takes no JVM, and writes nothing.
+
+    Args:
+        job: The stream's declaration.
+        config: The launch.
+        checkpoint_uri: The checkpoint's folder, if it is not the launch's.
+    """
+    return judge(found_descriptor(checkpoint_uri or config.checkpoint_uri), describe(job, config))
+
+
+def require_start(job: AnyJob, config: Config) -> Verdict:
+    """The verdict on a start that may go on.
+
+    Raises:
+        StateRefusedError: It may not; nothing was written.
+    """
+    verdict = judge_start(job, config)
+    if not verdict.allows_start:
+        raise StateRefusedError(config.stream, verdict)
+    return verdict
+
+
+def note_start(job: AnyJob, config: Config) -> None:
+    """Write down what the checkpoint may hold from now on: before the first batch of a start runs."""
+    uri = config.checkpoint_uri
+    write_descriptor(uri, joined(found_descriptor(uri), describe(job, config)))

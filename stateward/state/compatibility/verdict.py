@@ -1,0 +1,143 @@
+"""verdict: may this code run on this checkpoint, and what becomes of its state? Pure.
+
+Descriptors are compared (`descriptor`), never the state itself, and each part where both sides know it.
+docs/state-compatibility.md lists the changes and what happens.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from stateward.state.compatibility.findings import Finding, Level, Verdict, verdict_of
+from stateward.state.compatibility.key_findings import key_findings
+from stateward.state.compatibility.schema_findings import schema_findings
+from stateward.state.compatibility.setting_findings import setting_findings
+from stateward.state.compatibility.store_findings import store_findings
+
+Descriptor = dict[str, Any]
+
+_BACK = "put it back as it was"
+_ANEW = "begin a new checkpoint, and fill its tables with `stateward backfill`"
+
+
+def judge(before: Descriptor | None, now: Descriptor) -> Verdict:
+    """Compare what a checkpoint holds with what code and YAML declare.
+
+    Args:
+        before: The checkpoint's descriptor; None if there is no state yet.
+        now: That of the code and the YAML.
+    """
+    if before is None:
+        return verdict_of(())
+    if before["format"] > now["format"]:
+        return verdict_of((_newer(before, now),))
+    identity = tuple(_identity(before, now))
+    if identity:
+        # Of another stream, or one of another kind, nothing else can be compared.
+        return verdict_of(identity)
+    findings = [*_sources(before, now), *_outputs(before, now), *store_findings(before, now)]
+    findings += [*key_findings(before, now), *setting_findings(before, now), *schema_findings(before, now)]
+    if before["format"] == 0:
+        findings.append(_undescribed())
+    return verdict_of(findings)
+
+
+def _newer(before: Descriptor, now: Descriptor) -> Finding:
+    return Finding(
+        Level.INCOMPATIBLE,
+        "the checkpoint's descriptor",
+        f"of format {before['format']}",
+        f"of format {now['format']}",
+        "a newer release of Stateward has written it, which this one cannot read",
+        ("start the newer release",),
+    )
+
+
+def _undescribed() -> Finding:
+    return Finding(
+        Level.COMPATIBLE,
+        "the checkpoint's descriptor",
+        "not written",
+        "written from now on",
+        "an older release has made the checkpoint: only what Spark's own files say was compared",
+    )
+
+
+def _identity(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
+    for name, what in (("stream", "the stream"), ("kind", "the kind of the stream")):
+        if name in before and before[name] != now[name]:
+            yield Finding(
+                Level.INCOMPATIBLE,
+                what,
+                before[name],
+                now[name],
+                "the state is of something else, and means nothing to this code",
+                ("start it on a checkpoint of its own", _ANEW),
+            )
+
+
+def _sources(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
+    olds, news = set(before["topics"]), set(now["topics"])
+    gone, come = sorted(olds - news), sorted(news - olds)
+    if gone:
+        yield Finding(
+            Level.INCOMPATIBLE,
+            "the source topics",
+            ", ".join(before["topics"]),
+            ", ".join(now["topics"]),
+            f"the state is of {', '.join(gone)}, and so are the offsets, which say where to read on",
+            (_BACK, "give the new topic a stream of its own", _ANEW),
+        )
+    elif come:
+        yield Finding(
+            Level.EVOLVES,
+            "the source topics",
+            ", ".join(before["topics"]),
+            ", ".join(now["topics"]),
+            f"{', '.join(come)} is read from its begin",
+        )
+
+
+def _outputs(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
+    olds, news = before.get("outputs"), now["outputs"]
+    if olds is None:
+        return
+    for name in sorted(olds.keys() - news.keys()):
+        yield Finding(
+            Level.NEEDS_MIGRATION,
+            f"the output table {name}",
+            "written",
+            "not written",
+            "what is open in the state would end without its row in that table, in silence",
+            ("put the table back", _ANEW),
+        )
+    for name in sorted(news.keys() - olds.keys()):
+        consequence = "it has rows of what happens from now on"
+        yield Finding(
+            Level.EVOLVES, f"the output table {name}", "not written", "written", consequence, ("backfill it",)
+        )
+    for name in sorted(olds.keys() & news.keys()):
+        yield from _table(name, olds[name], news[name])
+
+
+def _table(name: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Finding]:
+    if old["current_by"] != new["current_by"]:
+        yield Finding(
+            Level.NEEDS_MIGRATION,
+            f"the columns by which {name} has one current row",
+            ", ".join(old["current_by"]) or "none",
+            ", ".join(new["current_by"]) or "none",
+            "rows that are there would not be found, and stay beside their successors",
+            (_BACK, "write to a table of another name"),
+        )
+    before, now = old["columns"], new["columns"]
+    for column in sorted(before.keys() | now.keys()):
+        was, is_ = before.get(column, "not there"), now.get(column, "not there")
+        what = f"the column {name}.{column}"
+        if column not in before or column not in now:
+            consequence = "the table has its old columns: the next write fails, and nothing is lost"
+            ways = (f"alter the table {name} before the start", _BACK)
+            yield Finding(Level.EVOLVES, what, was, is_, consequence, ways)
+        elif was != is_:
+            consequence = "the table keeps the old type: values are cast to it in silence, or the write fails"
+            ways = (_BACK, "give the new type a column of its own")
+            yield Finding(Level.NEEDS_MIGRATION, what, was, is_, consequence, ways)

@@ -1,0 +1,1 @@
+"""The files of a checkpoint: copied, compared, checked."""

@@ -1,0 +1,146 @@
+"""What Spark's own files in a checkpoint say of its state, read without Spark; nothing is written."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import fsspec
+
+from stateward.contract import storage
+from stateward.runtime.checkpoint.checkpoint import Checkpoint
+from stateward.runtime.kafka.batch_plan import from_json
+
+_STORE = "spark.sql.streaming.stateStore"
+_TWS = "transformWithState"
+_KEYED = "transformWithStateInPySparkExec"
+# Of plans before version 2, when ticks were records.
+_TICKS = "stateward-ticks-"
+# How a state schema file begins a description of a key or a value.
+_STRUCT = re.compile(rb'\{"type":"struct"')
+_json = json.JSONDecoder()
+
+
+def found_by_spark(checkpoint_uri: str) -> dict[str, Any] | None:
+    """What is known of a checkpoint from its offsets and its state's metadata.
+
+    None if no batch was committed: a driver that dies in the first one leaves its plan and, of the metadata,
+    all, some or none; but no state.
+
+    Returns:
+        Parts of a descriptor (`descriptor`): ``kind``, ``topics`` and ``spark``.
+    """
+    uri = checkpoint_uri.rstrip("/")
+    checkpoint = Checkpoint(uri)
+    if checkpoint.last_committed() < 0:
+        return None
+    text = storage.read_text(f"{uri}/offsets/{checkpoint.last_planned()}")
+    if text is None:
+        return None
+    _, metadata, *sources = text.splitlines()
+    conf = json.loads(metadata).get("conf", {})
+    operators = [_operator(f"{uri}/state/{number}") for number in operator_numbers(uri)]
+    names = [operator["name"] for operator in operators]
+    kind = "landing" if not names else "keyed" if _KEYED in names else "native"
+    spark = {
+        "partitions": int(conf["spark.sql.shuffle.partitions"]) if conf else None,
+        "provider": conf.get(f"{_STORE}.providerClass"),
+        "encoding": conf.get(f"{_STORE}.encodingFormat"),
+        "format": _format(uri),
+        "operators": operators,
+    }
+    topics = sorted(topic for topic in from_json(json.loads(sources[0])) if not topic.startswith(_TICKS))
+    return {
+        "kind": kind,
+        "topics": topics,
+        "spark": {name: value for name, value in spark.items() if value is not None},
+    }
+
+
+def operator_numbers(uri: str) -> list[int]:
+    """The numbers of the operators that have a state."""
+    return sorted(int(name) for name in storage.list_names(f"{uri}/state") if name.isdigit())
+
+
+def operator_metadata(uri: str) -> dict[str, Any]:
+    """What Spark has written of one operator's state in its folder, of either version; empty without any."""
+    text = _newest(f"{uri}/_metadata/v2") or storage.read_text(f"{uri}/_metadata/metadata")
+    return json.loads(text.splitlines()[1]) if text else {}
+
+
+def _operator(uri: str) -> dict[str, Any]:
+    """Name, time mode, variables and schemas of one operator."""
+    document = operator_metadata(uri)
+    stores = document.get("stateStoreInfo", [])
+    found: dict[str, Any] = {
+        "name": document.get("operatorInfo", {}).get("operatorName", "unknown"),
+        "stores": [store["storeName"] for store in stores],
+        "schemas": _schemas(uri),
+    }
+    properties = json.loads(document.get("operatorPropertiesJson") or "{}")
+    if found["name"].startswith(_TWS):
+        found["time_mode"] = properties.get("timeMode")
+        found["variables"] = {
+            one["stateName"]: {"type": one["stateVariableType"], "ttl": bool(one["ttlEnabled"])}
+            for one in properties.get("stateVariables", [])
+            if not one["stateName"].startswith("$")
+        }
+    return found
+
+
+def _newest(uri: str) -> str | None:
+    versions = [int(name) for name in storage.list_names(uri) if name.isdigit()]
+    return storage.read_text(f"{uri}/{max(versions)}") if versions else None
+
+
+def _format(uri: str) -> int | None:
+    """The format of the commit log, in which a state store of checkpoint format 2 notes its versions."""
+    last = Checkpoint(uri).last_committed()
+    text = storage.read_text(f"{uri}/commits/{last}") if last >= 0 else None
+    return int(text.splitlines()[0].removeprefix("v")) if text else None
+
+
+def _schemas(uri: str) -> list[Any]:
+    """The structs in the newest schema files of an operator: a key and a value for each variable or store.
+
+    They lie between lengths and names in Java's own form; the structs themselves are plain JSON.
+    """
+    filesystem, path = fsspec.core.url_to_fs(uri)
+    files = sorted(filesystem.glob(f"{path}/0/_metadata/schema")) + sorted(
+        filesystem.glob(f"{path}/0/*/_metadata/schema")
+    )
+    if newer := sorted(filesystem.glob(f"{path}/_stateSchema/*/*"), key=_schema_number):
+        files = newer[-1:]
+    structs = []
+    for file in files:
+        content = filesystem.cat_file(file)
+        structs += _structs(content)
+    return structs
+
+
+def _schema_number(path: str) -> int:
+    number = path.rpartition("/")[2].partition("_")[0]
+    return int(number) if number.isdigit() else -1
+
+
+def _structs(content: bytes) -> list[Any]:
+    found, position = [], 0
+    while match := _STRUCT.search(content, position):
+        text = content[match.start() :].decode("utf-8", errors="replace")
+        struct, length = _json.raw_decode(text)
+        found.append([f"{field['name']} {_type(field['type'])}" for field in struct["fields"]])
+        position = match.start() + len(text[:length].encode())
+    return found
+
+
+def _type(kind: Any) -> str:
+    """A type of Spark as it is written in DDL."""
+    if isinstance(kind, str):
+        return kind
+    if kind["type"] == "struct":
+        inner = ", ".join(f"{field['name']}: {_type(field['type'])}" for field in kind["fields"])
+        return f"struct<{inner}>"
+    if kind["type"] == "array":
+        return f"array<{_type(kind['elementType'])}>"
+    return f"map<{_type(kind['keyType'])}, {_type(kind['valueType'])}>"

@@ -1,0 +1,1 @@
+"""What is in a state: measures, single keys, comparisons."""

@@ -1,0 +1,1 @@
+"""States under other keys or schemas, and first states: computed, written, proved."""

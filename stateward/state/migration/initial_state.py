@@ -1,0 +1,120 @@
+"""From the rows of a table to the first states of a keyed stream. Runs in the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, NamedTuple, get_type_hints
+
+import msgspec
+
+from stateward.runtime.api.initial_state import SeedRow, SeedRule
+from stateward.runtime.api.key_filter import KeyFilter, takes
+from stateward.runtime.api.key_logic import Kept
+from stateward.runtime.ingest.packed_format import bucket_of
+from stateward.state.migration.key_evaluator import KeyRule
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Seeded(NamedTuple):
+    """What became of a row: a state with its alarm, or why there is none.
+
+    Attributes:
+        bucket: Of the key.
+        key: The key; of a row without one the empty text.
+        state: What is kept for it (`codec`).
+        wake_ms: When there is something to do for it (ms since 1970 UTC).
+        wrong: Why the row has no state; None if it has one.
+        skipped: Whether the stream's function says that the row has none.
+    """
+
+    bucket: int
+    key: str
+    state: bytes | None
+    wake_ms: int | None
+    wrong: str | None = None
+    skipped: bool = False
+
+
+@dataclass(frozen=True)
+class Seeding:
+    """How rows become states.
+
+    Attributes:
+        rule: The stream's logic and types.
+        columns: Those that make the key.
+        separator: Between them, if they are several.
+        seed: The stream's own function; None: columns have the names of the state's fields.
+        buckets: How many the stream has.
+        only: Which keys are the stream's.
+    """
+
+    rule: KeyRule
+    columns: tuple[str, ...]
+    separator: str
+    seed: SeedRule | None
+    buckets: int
+    only: tuple[KeyFilter, ...] = ()
+
+    def rows(self, rows: Iterable[Mapping[str, Any]]) -> list[Seeded]:
+        """What becomes of rows of the table."""
+        codec = self.rule.codec()
+        return [self._row(codec, {name: plain(value) for name, value in row.items()}) for row in rows]
+
+    def _row(self, codec: Any, row: SeedRow) -> Seeded:
+        parts = [row[name] for name in self.columns]
+        if any(part is None or part == "" for part in parts):
+            return Seeded(0, "", None, None, f"no key in {', '.join(self.columns)}")
+        key = self.separator.join(map(str, parts))
+        if not takes(self.only, key):
+            return Seeded(0, key, None, None, "its key is another stream's")
+        try:
+            state = self._state(key, row)
+            if state is None:
+                return Seeded(0, key, None, None, skipped=True)
+            # Through the text: what is of another type than the state says is found now, and not in a batch.
+            text = codec.encode(Kept(self.rule.state_type(*state)))
+            wake_ms = self.rule.wake_ms(key, codec.decode(text))
+        except Exception as error:
+            return Seeded(0, key, None, None, _reason(error))
+        return Seeded(bucket_of(key, self.buckets), key, text, wake_ms)
+
+    def _state(self, key: str, row: SeedRow) -> tuple[Any, ...] | None:
+        if self.seed is not None:
+            return self.seed(key, row)
+        values = {}
+        defaults = self.rule.state_type._field_defaults
+        for name, kind in get_type_hints(self.rule.state_type).items():
+            if name not in row or (row[name] is None and name in defaults):
+                values[name] = defaults[name]  # a column that is needed and missing is found before
+            else:
+                values[name] = msgspec.convert(row[name], kind, strict=False)
+        state: tuple[Any, ...] = self.rule.state_type(**values)
+        return state
+
+
+def missing_columns(state_type: Any, columns: Iterable[str]) -> list[str]:
+    """The state's fields that have neither a column nor a default."""
+    found = set(columns)
+    return [name for name in state_type._fields if name not in found | state_type._field_defaults.keys()]
+
+
+def _reason(error: Exception) -> str:
+    """Why a row has no state; of an error whose text may hold what is in the row only its name."""
+    of_types = isinstance(error, msgspec.ValidationError) and str(error).startswith("Expected `")
+    return f"{type(error).__name__}: {error}" if of_types else type(error).__name__
+
+
+def plain(value: Any) -> Any:
+    """A value as a function of the stream is given it: times as milliseconds since 1970 UTC."""
+    if isinstance(value, datetime):
+        moment = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return (moment - _EPOCH) // (datetime.resolution * 1000)
+    if isinstance(value, date):
+        return plain(datetime(value.year, value.month, value.day, tzinfo=UTC))
+    if isinstance(value, Decimal):
+        return str(value)
+    return value

@@ -1,0 +1,162 @@
+"""What becomes of the states of a keyed stream under another rule for its keys and another schema.
+
+By the functions that the stream declares. Runs in the workers, bucket by bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from stateward.runtime.api.key_filter import KeyFilter, takes
+from stateward.runtime.api.key_logic import Kept, masked_key, without_key
+from stateward.runtime.api.key_step import KeyStep
+from stateward.runtime.api.state_step import PlainState, StateStep
+from stateward.runtime.keyed.admission import Seen, order
+from stateward.runtime.keyed.codec import KeptCodec
+from stateward.runtime.keyed.state_upgrade import Upgrade
+from stateward.state.migration.key_evaluator import KeyRule
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+class RekeyError(RuntimeError):
+    """A step does not give what it has to."""
+
+
+@dataclass(frozen=True)
+class Rekeying:
+    """The steps between what a checkpoint holds and what the code declares.
+
+    Attributes:
+        stream: Its name, for errors.
+        rule: The stream's logic and types as the code has them.
+        key_steps: From the checkpoint's keys to the code's, in order.
+        state_version: The code's.
+        state_steps: All that are declared.
+        only: Which keys are the stream's; others are left out.
+    """
+
+    stream: str
+    rule: KeyRule
+    key_steps: tuple[KeyStep, ...]
+    state_version: int
+    state_steps: tuple[StateStep, ...]
+    only: tuple[KeyFilter, ...] = ()
+
+    def begin(self) -> Rekeyed:
+        """For one task: decoders and encoders are made once for many states."""
+        return Rekeyed(self)
+
+
+class Rekeyed:
+    """Applies the steps to one state after the other.
+
+    Args:
+        how: The steps.
+    """
+
+    def __init__(self, how: Rekeying) -> None:
+        self._how = how
+        self._codec: KeptCodec[Any, Any] = how.rule.codec()
+        self._upgrade = Upgrade(self._codec, how.state_version, how.state_steps)
+        merges = [step.merge for step in how.key_steps if step.merge is not None]
+        self._merge = merges[-1] if merges else None
+
+    def key(self, old: str) -> str:
+        """What a key is now.
+
+        Raises:
+            RekeyError: A step fails, or gives something that is no key.
+        """
+        key: Any = old
+        for step in self._how.key_steps:
+            if step.key is None:
+                continue
+            try:
+                key = step.key(key)
+            except Exception as error:
+                raise self._error(old, step, without_key(error, old)) from error
+            if not isinstance(key, str) or not key:
+                raise self._error(old, step, "nothing" if key == "" else type(key).__name__)
+        return str(key)
+
+    def takes(self, key: str) -> bool:
+        """Whether a key, as it is now, is the stream's."""
+        return takes(self._how.only, key)
+
+    def state(self, of: int, key: str, text: bytes) -> bytes:
+        """A state in the present version.
+
+        Args:
+            of: The version that wrote it.
+            key: Whose it is now.
+            text: What was written.
+
+        Raises:
+            MissingStepError: The chain of steps has a gap.
+            UpgradeError: A step fails, or its result is not of the present version.
+        """
+        return self._upgrade(of, key, text)
+
+    def merged(self, key: str, texts: Sequence[bytes]) -> bytes:
+        """One state for a key that was several, each in the present version, in the order of their old keys.
+
+        What was held is held still, and every id is remembered, each once.
+
+        Raises:
+            RekeyError: There is no function that merges, or what it gives is no state of the stream.
+        """
+        first, *others = texts
+        for other in others:
+            first = self._merged(key, first, other)
+        return first
+
+    def wake_ms(self, key: str, text: bytes) -> int | None:
+        """The watermark at which there is something to do for the key (ms since 1970 UTC), or None."""
+        return self._how.rule.wake_ms(key, self._codec.decode(text))
+
+    def _merged(self, key: str, one: bytes, other: bytes) -> bytes:
+        if self._merge is None:
+            raise RekeyError(
+                f"stream {self._how.stream}: key {masked_key(key)} was several, and no step merges them"
+            )
+        plain, further = _decode(one).get("state"), _decode(other).get("state")
+        states = [state for state in (plain, further) if state is not None]
+        try:
+            state = self._merge(key, *states) if len(states) == 2 else next(iter(states), None)
+            return self._codec.encode(self._kept(one, other, state))
+        except Exception as error:
+            raise RekeyError(
+                f"stream {self._how.stream}: key {masked_key(key)} was several: expected the merge of their "
+                f"states to be a state of version {self._how.state_version}, found "
+                f"{without_key(error, key)}; correct it in the stream's KeyStep. Nothing was changed."
+            ) from error
+
+    def _kept(self, one: bytes, other: bytes, state: PlainState | None) -> Kept[Any, Any]:
+        # Through the text, so that a state is what a decoder makes of it and not what a function left.
+        now = self._codec.decode(_encode({"state": state})).state
+        left, right = self._codec.decode(one), self._codec.decode(other)
+        held = {event.event_id: event for event in sorted((*left.held, *right.held), key=order, reverse=True)}
+        recent = {seen.event_id: seen for seen in (*right.recent, *left.recent)}
+        floors = [kept.floor_ms for kept in (left, right) if kept.floor_ms is not None]
+        return Kept(
+            now,
+            tuple(sorted((event for id_, event in held.items() if id_ not in recent), key=order)),
+            tuple(sorted(recent.values(), key=_when)),
+            max(floors, default=None),
+        )
+
+    def _error(self, old: str, step: KeyStep, found: str) -> RekeyError:
+        return RekeyError(
+            f"stream {self._how.stream}: key {masked_key(old)}: expected KeyStep({step.of}, ...) to give a "
+            f"text that is not empty, found {found}; correct it. Nothing was changed."
+        )
+
+
+def _when(seen: Seen) -> tuple[int, str]:
+    return seen.event_ms, seen.event_id

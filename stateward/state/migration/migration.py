@@ -1,0 +1,241 @@
+"""The state of a drained keyed stream under another rule for its keys: transformed, written, and proved.
+
+What a `StateStep` cannot do while a bucket is read: a key decides the bucket, so a key that becomes another
+one moves. A copy of the checkpoint gets one batch more, in which every bucket is written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from stateward.runtime.checkpoint.checkpoint import Checkpoint
+from stateward.runtime.ingest.packed_format import bucket_of
+from stateward.runtime.kafka.batch_plan import offset_json
+from stateward.state.files.checkpoint_copy import copy_checkpoint, remove
+from stateward.state.files.checkpoint_integrity import examine
+from stateward.state.migration import bucket_states, replace_batch
+from stateward.state.migration.bucket_states import STATES_DDL, STATES_SCHEMA, Sums
+from stateward.state.migration.bucket_writer import STAGED_DDL, stage, write_buckets
+from stateward.state.migration.key_migration import Rekeying
+from stateward.state.migration.migration_survey import Survey, survey_of
+from stateward.state.operation.checkpoint_build import Step, Steps, unfinished
+from stateward.state.operation.errors import StateError
+from stateward.state.operation.steps import Report
+from stateward.state.reader.retained_batches import Retained, retained
+from stateward.state.reader.state_reader import keyed_rows, log_entries, per_bucket
+from stateward.state.reader.stores import Store, format_of, in_words
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_MOVED_DDL = "bucket int, old string, key string, state binary"
+_MOVED_SCHEMA = pa.schema(
+    [("bucket", pa.int32()), ("old", pa.string()), ("key", pa.string()), ("state", pa.binary())]
+)
+
+
+class MigrationFailedError(StateError):
+    """A step or Spark gave up; the source is as it was."""
+
+
+@dataclass(frozen=True)
+class Migrated:
+    """What came of it.
+
+    Attributes:
+        survey: What it did.
+        keys_after: How many keys there are now.
+        buckets: By bucket what was written and found.
+        batch: The last batch, which stands in for the one before it.
+        steps: In their order.
+    """
+
+    survey: Survey
+    keys_after: int
+    buckets: Sums
+    batch: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Migration:
+    """One migration.
+
+    Attributes:
+        spark: A session; no query may run on the source.
+        stream: The stream's name.
+        source_uri: A drained checkpoint; it is only read.
+        how: The steps.
+        buckets: How many there are to be.
+        report: Called with ``check``, ``transform``, ``copy``, ``write`` and ``prove``.
+    """
+
+    spark: SparkSession
+    stream: str
+    source_uri: str
+    how: Rekeying
+    buckets: int
+    report: Report
+
+    def survey(self) -> Survey:
+        """Look at what would be done; nothing is written.
+
+        Raises:
+            MigrationRefusedError: Keys meet, and nothing merges them.
+            MigrationFailedError: A step does not do what it has to.
+        """
+        self.report("check", self.source_uri)
+        with self.readable():
+            found, store = self._found()
+            before = keyed_rows(self.spark, found, store).selectExpr("key AS old", "state AS was")
+            merges = any(step.merge is not None for step in self.how.key_steps)
+            return survey_of(self.stream, self._moved(), before, merges=merges)
+
+    def run(self, target_uri: str) -> Migrated:
+        """Build the migrated checkpoint; what is in the target's folder is removed.
+
+        Raises:
+            MigrationRefusedError: Keys meet, and nothing merges them.
+            MigrationFailedError: A step does not do what it has to, or Spark gave up.
+            BucketProofError: What was written is not what was computed.
+            UnsoundCheckpointError: The source is not drained, or not whole.
+        """
+        steps = Steps(target_uri)
+        sound = examine(self.source_uri)
+        with self.readable():
+            with steps.timed("survey"):
+                survey = self.survey()
+            with unfinished(target_uri, {"source": self.source_uri}):
+                sums = self._build(target_uri, sound.batch_id, survey, steps)
+        keys = sum(one.keys for one in sums.values())
+        return Migrated(survey, keys, sums, sound.batch_id + 1, steps.done)
+
+    def _build(self, target_uri: str, batch_id: int, survey: Survey, steps: Steps) -> Sums:
+        self.report("transform", f"{survey.keys} keys")
+        with steps.timed("transform"):
+            settled = self.states()
+            staged = stage(self._all_buckets(bucket_states.parts(settled)), target_uri)
+        with steps.timed("copy"):
+            copy_checkpoint(self.source_uri, target_uri, self.report)
+        self.report("write", f"{self.buckets} buckets")
+        with steps.timed("write"):
+            self._write(staged, target_uri, batch_id)
+        remove(staged)
+        self.report("prove", "every bucket")
+        with steps.timed("prove"):
+            self._prove_logs(target_uri, batch_id)
+            return bucket_states.prove(
+                self.spark,
+                self.stream,
+                target_uri,
+                settled,
+                buckets=self.buckets,
+                state_version=self.how.state_version,
+            )
+
+    def keys(self) -> int:
+        """How many keys there are to be, before any that meet are merged.
+
+        Raises:
+            MigrationFailedError: A step does not do what it has to.
+        """
+        with self.readable():
+            return self._moved().count()
+
+    def states(self) -> DataFrame:
+        """Every key as it is to be: `bucket_states.STATES_DDL`; to be used while the state is `readable`."""
+        return self._settled(self._moved())
+
+    @contextmanager
+    def readable(self) -> Iterator[None]:
+        """Let the session read the source; an error of Spark's becomes a `MigrationFailedError`."""
+        failed = (
+            f"stream {self.stream}: the state in {self.source_uri} could not be migrated, and is as it was"
+        )
+        with in_words(MigrationFailedError, failed), format_of(self.spark, self.source_uri):
+            yield
+
+    def _found(self) -> tuple[Retained, Store]:
+        found = retained(self.source_uri, self.stream)
+        return found, bucket_states.keyed_store(self.spark, found)
+
+    def _moved(self) -> DataFrame:
+        """Every key of the stream under its new name, its state in the present version: `_MOVED_DDL`."""
+        found, store = self._found()
+        versions = bucket_states.versions_of(self.spark, found, store)
+        how, buckets = self.how, self.buckets
+
+        def rows(partition: int, bucket: int, states: dict[str, tuple[int, bytes]]) -> list[dict[str, Any]]:
+            steps, made = how.begin(), []
+            for old, (_, text) in states.items():
+                key = steps.key(old)
+                if not steps.takes(key):
+                    continue
+                state = steps.state(versions[bucket], key, text)
+                made.append({"bucket": bucket_of(key, buckets), "old": old, "key": key, "state": state})
+            return made
+
+        return per_bucket(log_entries(self.spark, found, store), _MOVED_DDL, rows, _MOVED_SCHEMA)
+
+    def _settled(self, moved: DataFrame) -> DataFrame:
+        """Every new key with one state: `STATES_DDL`."""
+        how = self.how
+
+        def of_bucket(found: pa.Table) -> pa.Table:
+            steps = how.begin()
+            ordered = found.sort_by([("key", "ascending"), ("old", "ascending")])
+            texts: dict[str, list[bytes]] = {}
+            for key, text in zip(
+                ordered.column("key").to_pylist(), ordered.column("state").to_pylist(), strict=True
+            ):
+                texts.setdefault(key, []).append(text)
+            bucket, rows = ordered.column("bucket")[0].as_py(), []
+            for key, several in texts.items():
+                state = several[0] if len(several) == 1 else steps.merged(key, several)
+                wake_ms = steps.wake_ms(key, state)
+                if wake_ms is not None:  # else nothing is left of it
+                    rows.append({"bucket": bucket, "key": key, "state": state, "wake_ms": wake_ms})
+            return pa.Table.from_pylist(rows, schema=STATES_SCHEMA)
+
+        return moved.groupBy("bucket").applyInArrow(of_bucket, STATES_DDL)
+
+    def _all_buckets(self, found: DataFrame) -> DataFrame:
+        """With a part without entries of each old bucket, so that what it had is removed."""
+        buckets = bucket_states.versions_of(self.spark, *self._found())
+        olds = self.spark.createDataFrame([(bucket, None, 0, None) for bucket in buckets], STAGED_DDL)
+        return found.unionByName(olds)
+
+    def _write(self, staged: str, target_uri: str, batch_id: int) -> None:
+        planned = Checkpoint(self.source_uri).planned(batch_id)
+        assert planned is not None  # `examine` has found it
+        replace_batch.forget_watermark(target_uri, batch_id)
+        write_buckets(
+            self.spark,
+            staged,
+            target_uri,
+            begin=offset_json(planned.offsets),
+            state_version=self.how.state_version,
+            name=f"migrate {self.stream}",
+        )
+        replace_batch.stand_in(self.source_uri, target_uri, batch_id)
+
+    def _prove_logs(self, target_uri: str, batch_id: int) -> None:
+        """The new last batch has to end where the old one did."""
+        source, target = Checkpoint(self.source_uri), Checkpoint(target_uri)
+        was, now = source.planned(batch_id), target.planned(batch_id + 1)
+        assert was is not None and now is not None
+        if (
+            replace(was, batch_id=now.batch_id) != now
+            or source.query_id() != target.query_id()
+            or source.state_partitions() != target.state_partitions()
+            or not target.is_clean()
+        ):
+            raise bucket_states.BucketProofError(
+                f"{target_uri}: expected a batch that ends as the last one of {self.source_uri}, found "
+                f"{now}; the stream's state is as it was: report this"
+            )

@@ -1,0 +1,122 @@
+"""What a migration would do, counted over every key before anything is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from stateward.runtime.api.key_logic import masked_key
+from stateward.state.operation.errors import StateError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from stateward.state.inspection.masker import Masker
+
+_SHOWN = 5
+_LONGEST = 500
+
+
+class MigrationRefusedError(StateError):
+    """The state cannot be migrated; nothing was changed."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A key before and after, and what is kept for it as JSON."""
+
+    old: str
+    key: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a migration would do.
+
+    Attributes:
+        keys: How many keys the state has.
+        changed_keys: How many become others.
+        changed_states: How many states are written otherwise.
+        merged: How many keys meet another in what they become.
+        examples: Of the keys that change, the first in their order; of states if no key changes.
+    """
+
+    keys: int
+    changed_keys: int
+    changed_states: int
+    merged: int
+    examples: tuple[Example, ...]
+
+    def masked(self, masker: Masker) -> Survey:
+        """The same as it is shown."""
+        shown = [
+            Example(
+                masker.key(one.old),
+                masker.key(one.key),
+                masker.text(one.before, one.old)[:_LONGEST],
+                masker.text(one.after, one.key)[:_LONGEST],
+            )
+            for one in self.examples
+        ]
+        return replace(self, examples=tuple(shown))
+
+
+def survey_of(stream: str, moved: DataFrame, before: DataFrame, *, merges: bool) -> Survey:
+    """Count what changes.
+
+    Args:
+        stream: The stream's name.
+        moved: Every key with what it becomes: ``old string, key string, state binary``.
+        before: Every key as it is: ``old string, was binary``.
+        merges: Whether states whose keys meet are merged.
+
+    Raises:
+        MigrationRefusedError: Keys meet, and nothing merges them.
+    """
+    both = moved.join(before, "old").cache()
+    try:
+        row = both.agg(
+            F.count("*").alias("keys"),
+            F.count_if(F.col("old") != F.col("key")).alias("changed_keys"),
+            F.count_if(F.col("state") != F.col("was")).alias("changed_states"),
+            F.countDistinct("key").alias("distinct"),
+        ).collect()[0]
+        merged = row["keys"] - row["distinct"]
+        if merged and not merges:
+            raise _refused(stream, both)
+        return Survey(row["keys"], row["changed_keys"], row["changed_states"], merged, _examples(both))
+    finally:
+        both.unpersist()
+
+
+def _refused(stream: str, both: DataFrame) -> MigrationRefusedError:
+    met = (
+        both.groupBy("key")
+        .agg(F.array_sort(F.collect_list("old")).alias("olds"))
+        .where(F.size("olds") > 1)
+        .orderBy("key")
+        .limit(_SHOWN)
+        .collect()
+    )
+    named = "; ".join(
+        f"{', '.join(map(masked_key, row['olds'][:_SHOWN]))} become {masked_key(row['key'])}" for row in met
+    )
+    return MigrationRefusedError(
+        f"stream {stream}: expected every key to become one of its own, found keys that meet: {named}. "
+        "Give the KeyStep a function `merge`, or keys that stay apart. Nothing was changed."
+    )
+
+
+def _examples(both: DataFrame) -> tuple[Example, ...]:
+    for differs in (F.col("old") != F.col("key"), F.col("state") != F.col("was")):
+        rows = both.where(differs).orderBy("old").limit(_SHOWN).collect()
+        if rows:
+            return tuple(
+                Example(row["old"], row["key"], bytes(row["was"]).decode(), bytes(row["state"]).decode())
+                for row in rows
+            )
+    return ()

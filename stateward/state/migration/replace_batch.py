@@ -1,0 +1,83 @@
+"""A batch of ours in place of the last batch of a stream: same offsets, same watermark, another state.
+
+Spark moves neither in a batch that reads nothing, but it does more than it should: a watermark that the last
+batch has left behind would let timers go off in ours. So the copy forgets its watermark for that batch, and
+ours is given what the last one had. To the stream's next start it looks as if the last batch had written it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from stateward.contract import storage
+from stateward.state.files import checkpoint_copy
+
+_WATERMARK, _NEXT_WATERMARK = "batchWatermarkMs", "nextBatchWatermarkMs"
+_OF_THE_PLAN = (_WATERMARK, "batchTimestampMs")
+
+
+def forget_watermark(checkpoint_uri: str, batch_id: int) -> None:
+    """Let the next batch of a copy begin without a watermark."""
+    plan, commit = f"offsets/{batch_id}", f"commits/{batch_id}"
+    _change(checkpoint_uri, plan, {_WATERMARK: 0})
+    _change(checkpoint_uri, commit, {_NEXT_WATERMARK: 0})
+
+
+def stand_in(source_uri: str, checkpoint_uri: str, batch_id: int) -> None:
+    """Let the batch after ``batch_id`` of a copy stand for that batch, which is put back as it was.
+
+    Args:
+        source_uri: The checkpoint that was copied.
+        checkpoint_uri: The copy, after `forget_watermark` and one batch.
+        batch_id: The source's last batch.
+    """
+    for log in ("offsets", "commits"):
+        _put(checkpoint_uri, f"{log}/{batch_id}", _text(source_uri, f"{log}/{batch_id}"))
+    _, metadata, *sources = _text(source_uri, f"offsets/{batch_id}").split("\n")
+    was = json.loads(metadata)
+    following = f"offsets/{batch_id + 1}"
+    _change(checkpoint_uri, following, {name: was[name] for name in _OF_THE_PLAN}, sources)
+    committed = json.loads(_text(source_uri, f"commits/{batch_id}").split("\n")[1])
+    _change(checkpoint_uri, f"commits/{batch_id + 1}", {_NEXT_WATERMARK: committed[_NEXT_WATERMARK]})
+
+
+def go_on_from(source_uri: str, batch_id: int, checkpoint_uri: str, own_batch: int) -> None:
+    """Let a batch of another checkpoint have the watermark and the time of one of the source.
+
+    Args:
+        source_uri: The source.
+        batch_id: Its batch.
+        checkpoint_uri: The other checkpoint.
+        own_batch: Its batch.
+    """
+    was = json.loads(_text(source_uri, f"offsets/{batch_id}").split("\n")[1])
+    committed = json.loads(_text(source_uri, f"commits/{batch_id}").split("\n")[1])
+    _change(checkpoint_uri, f"offsets/{own_batch}", {name: was[name] for name in _OF_THE_PLAN})
+    following = {_NEXT_WATERMARK: committed[_NEXT_WATERMARK]}
+    _change(checkpoint_uri, f"commits/{own_batch}", following)
+
+
+def put_offsets(checkpoint_uri: str, batch_id: int, offsets: dict[str, Any]) -> None:
+    """Let a batch end at some offsets."""
+    _change(checkpoint_uri, f"offsets/{batch_id}", {}, [json.dumps(offsets)])
+
+
+def _change(
+    checkpoint_uri: str, path: str, changes: dict[str, Any], sources: list[str] | None = None
+) -> None:
+    """Change the metadata of a plan or a commit, and the offsets of its sources."""
+    version, metadata, *rest = _text(checkpoint_uri, path).split("\n")
+    changed = json.dumps({**json.loads(metadata), **changes}, separators=(",", ":"))
+    _put(checkpoint_uri, path, "\n".join([version, changed, *(rest if sources is None else sources)]))
+
+
+def _put(checkpoint_uri: str, path: str, text: str) -> None:
+    storage.write_text(f"{checkpoint_uri}/{path}", text)
+    checkpoint_copy.remove(f"{checkpoint_uri}/{checkpoint_copy.crc_of(path)}")
+
+
+def _text(checkpoint_uri: str, path: str) -> str:
+    text = storage.read_text(f"{checkpoint_uri}/{path}")
+    assert text is not None  # `examine` has found the last batch, and ours was awaited
+    return text

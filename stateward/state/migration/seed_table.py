@@ -1,0 +1,106 @@
+"""The table of a seed: where it may lie, and how it is read.
+
+Whoever may seed a stream may name any table. So only those below configured folders are read, whatever links
+and `..` are in the way, and an error says nothing of what was found in one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from stateward.state.operation.errors import StateError
+from stateward.state.reader.stores import is_of_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger("stateward.state")
+
+FORMATS = ("delta", "parquet", "csv")
+# Spark takes them for a pattern of several paths.
+_PATTERN = frozenset("*?[]{}\\")
+
+
+def read_table(
+    spark: Callable[[], SparkSession], stream: str, table: str, kind: str, roots: Sequence[str]
+) -> DataFrame:
+    """Open a table.
+
+    Args:
+        spark: Gives the session; not asked for a table that is refused.
+        stream: Name of the stream, for errors.
+        table: URI of the table, or the path of a local one.
+        kind: One of `FORMATS`.
+        roots: URIs of the folders below which it may lie.
+
+    Raises:
+        StateError: It lies elsewhere, has files elsewhere, or cannot be read as that.
+    """
+    if kind not in FORMATS:
+        raise StateError(f"stream {stream}: expected one of the formats {', '.join(FORMATS)}, found {kind!r}")
+    uri = None if _PATTERN.intersection(table) else resolved(table)
+    if uri is None or not is_below(uri, roots):
+        raise StateError(
+            f"stream {stream}: expected the URI of a table below {' or '.join(roots) or 'no folder'}, found "
+            f"{table}. Copy the table there, or have its folder added to STATEWARD_SEED_ROOTS."
+        )
+    with without_values(StateError, f"stream {stream}: the table {table} cannot be read as {kind}"):
+        session = spark()
+        reader = session.read.option("header", True) if kind == "csv" else session.read
+        rows = reader.format(kind).load(uri)
+        files = rows.inputFiles()
+    # A table of Delta may name files anywhere, and a link may lead anywhere.
+    found = (resolved(unquote(one)) for one in files)
+    if not all(one is not None and is_below(one, roots) for one in found):
+        raise StateError(
+            f"stream {stream}: expected all files of the table {table} below {' or '.join(roots)}, found "
+            "some elsewhere. Copy the table as a whole, or have their folder added to STATEWARD_SEED_ROOTS."
+        )
+    return rows
+
+
+def resolved(uri: str) -> str | None:
+    """The one URI of a file or folder, without links and `..`; None if it has none.
+
+    A path is one of this machine. No other storage has links.
+    """
+    scheme, separator, path = uri.partition("://")
+    if not separator:
+        # Hadoop writes `file:/path`.
+        scheme, path = "file", uri.removeprefix("file:")
+    scheme = scheme.lower()
+    parts = path.split("/")
+    if scheme == "file":
+        return f"file://{os.path.realpath(path)}" if path.startswith("/") else None
+    if not parts[0] or {"", ".", ".."}.intersection(parts[1:-1]) or parts[-1] in (".", ".."):
+        return None
+    return f"{scheme}://{path.rstrip('/')}"
+
+
+def is_below(uri: str, roots: Sequence[str]) -> bool:
+    """Whether a resolved URI is below one of some folders."""
+    known = [root for one in roots if (root := resolved(one)) is not None]
+    return any(uri.startswith(f"{root.rstrip('/')}/") for root in known)
+
+
+@contextmanager
+def without_values(kind: Callable[[str], Exception], what: str) -> Iterator[None]:
+    """Say an error of Spark's as one of ours, by its condition alone: its text may hold what was read."""
+    try:
+        yield
+    except Exception as error:
+        if not is_of_spark(error):
+            raise
+        log.warning("%s", what, exc_info=error)
+        raise kind(f"{what} ({condition(error)}). The operation's log has more.") from None
+
+
+def condition(error: Exception) -> str:
+    """What kind of an error it is, such as ``PATH_NOT_FOUND``; of one without a name its class."""
+    known = getattr(error, "getCondition", lambda: None)()
+    return str(known or type(error).__name__)

@@ -1,0 +1,1 @@
+"""What every state operation does: lease, journal, request, answer."""

@@ -1,0 +1,63 @@
+"""A checkpoint that is built beside the one that counts: marked until it is proved, its steps timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from stateward.contract import storage
+from stateward.runtime.checkpoint import generations
+from stateward.runtime.checkpoint.generations import UNFINISHED
+from stateward.runtime.lease.lease import utc_now
+from stateward.state.files.checkpoint_copy import remove, size_of
+
+
+@contextmanager
+def unfinished(target_uri: str, made_of: Mapping[str, str | int]) -> Iterator[None]:
+    """Empty a folder for a checkpoint, and mark it from its first byte until the block has ended well.
+
+    Args:
+        target_uri: The folder.
+        made_of: What the checkpoint is made of; for people.
+    """
+    generations.pin(target_uri, utc_now())
+    remove(target_uri)
+    storage.write_json(f"{target_uri}/{UNFINISHED}", dict(made_of))
+    yield
+    remove(f"{target_uri}/{UNFINISHED}")
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step took: seconds, and the bytes it has added to the target."""
+
+    name: str
+    seconds: float
+    bytes_written: int
+
+
+class Steps:
+    """The steps by which a target comes to be.
+
+    Args:
+        target_uri: Its folder.
+    """
+
+    def __init__(self, target_uri: str) -> None:
+        self._target_uri = target_uri
+        self._done: list[Step] = []
+
+    @property
+    def done(self) -> tuple[Step, ...]:
+        """Those that have ended well, in their order."""
+        return tuple(self._done)
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """The block is a step."""
+        begun, size = time.monotonic(), size_of(self._target_uri)
+        yield
+        seconds = round(time.monotonic() - begun, 3)
+        self._done.append(Step(name, seconds, size_of(self._target_uri) - size))

@@ -1,0 +1,108 @@
+"""What the function of a verb works with."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from stateward.contract import storage
+from stateward.runtime.checkpoint.generations import Generation
+from stateward.runtime.sink.fence import CheckLease
+from stateward.state.compatibility.setting_changes import changed_settings
+from stateward.state.inspection.masker import Masker, masker_of
+from stateward.state.operation.errors import StateError
+from stateward.state.operation.journal import Journal
+from stateward.state.operation.leased import take_over_all, unleased
+from stateward.state.operation.request import Request
+from stateward.state.operation.steps import Report
+from stateward.state.savepoints.manifest import CHECKPOINT
+from stateward.state.savepoints.savepoint_catalog import Shelf
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a verb works with.
+
+    Attributes:
+        request: What is to be done.
+        generation: The stream's current one.
+        shelf: The stream's savepoints.
+        journal: Of this operation.
+        report: Takes each step; raises when the lease is lost.
+        clock: The time, aware.
+        spark: Gives the session, made at the first call.
+        runs: Whether the stream runs; only ever with a dry run of a verb that takes the lease.
+        check: Gives the epoch of the lease that is held, and raises when it is lost.
+    """
+
+    request: Request
+    generation: Generation
+    shelf: Shelf
+    journal: Journal
+    report: Report
+    clock: Callable[[], datetime]
+    spark: Callable[[], SparkSession]
+    runs: bool = False
+    check: CheckLease = unleased
+
+    def take_over(self) -> None:
+        """Let the stream's tables refuse whoever had the lease before: to be done before a state counts.
+
+        Raises:
+            LeaseLostError: The lease is lost.
+        """
+        take_over_all(self.request.config, self.check)
+
+    @property
+    def stream(self) -> str:
+        """Its name."""
+        return self.request.config.stream
+
+    @property
+    def job(self) -> Any:
+        """Its declaration: a `StreamJob`, `NativeJob` or `LandingJob`."""
+        return self.job_of(self.stream)
+
+    @property
+    def masker(self) -> Masker:
+        """Masks what is shown of its keys and states, unless the request is to show them."""
+        return masker_of(self.job, shows_all=self.request.shows_all)
+
+    def job_of(self, stream: str) -> Any:
+        """The declaration of any stream.
+
+        Raises:
+            StateError: There is none.
+        """
+        name = f"spark_jobs.{stream}.declaration"
+        try:
+            return importlib.import_module(name).JOB
+        except ModuleNotFoundError as error:
+            if error.name not in (name, name.rpartition(".")[0]):
+                raise
+            raise StateError(
+                f"stream {stream}: expected its declaration in {name.replace('.', '/')}.py, found no such "
+                "file: deploy the release that has it"
+            ) from error
+
+    def changed_settings(self) -> list[tuple[str, str, str]]:
+        """Settings of the newest launch that are others now: name, before, now, as JSON."""
+        launched = storage.read_json(self.request.launched_uri) or {}
+        return changed_settings(launched, self.request.document)
+
+    def checkpoint(self, savepoint: str | None) -> str:
+        """The folder of a savepoint's checkpoint; without one that of the current generation.
+
+        Raises:
+            StateError: There is no such savepoint, or it is broken.
+        """
+        if savepoint is None:
+            return self.generation.uri
+        self.shelf.require_good(savepoint)
+        return f"{self.shelf.folder(savepoint)}/{CHECKPOINT}"

@@ -1,0 +1,1 @@
+"""The result pages of state operations."""

@@ -1,0 +1,1 @@
+"""The number of a state's partitions: measured, advised, changed."""

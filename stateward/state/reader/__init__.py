@@ -1,0 +1,1 @@
+"""The state of a checkpoint, read by batch, operator and variable."""

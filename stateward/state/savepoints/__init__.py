@@ -1,0 +1,1 @@
+"""Savepoints: taken, catalogued, verified, restored, pruned."""

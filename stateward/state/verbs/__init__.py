@@ -1,0 +1,1 @@
+"""The verbs of state operations, one file each, and their registry."""

@@ -1,0 +1,263 @@
+"""The verb ``inspect``: what is in a stream's state, how large it is, where it lies, and how it grows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from stateward.runtime.api.key_logic import masked_key
+from stateward.runtime.api.stream_job import StreamJob
+from stateward.state.inspection.bounds import Bound, bounds_of
+from stateward.state.inspection.measures import Load, Variable
+from stateward.state.inspection.sizes import Growth, Sample, Size, SizeLimits, growth, skew
+from stateward.state.migration.key_evaluator import rule_of
+from stateward.state.operation.errors import StateError
+from stateward.state.operation.steps import Report
+from stateward.state.partitions.checkpoint_interval import Interval, interval
+from stateward.state.reader.keyed_variables import KEYS, keyed_variables, live_keys
+from stateward.state.reader.native_variables import native_variable, row_count
+from stateward.state.reader.retained_batches import (
+    Retained,
+    batch_times,
+    is_retained,
+    plans,
+    retained,
+    state_files,
+)
+from stateward.state.reader.state_reader import readable
+from stateward.state.reader.stores import Store, stores
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from stateward.runtime.api.any_job import AnyJob
+    from stateward.runtime.api.config import Config
+    from stateward.runtime.checkpoint.checkpoint import PlannedBatch
+
+LARGEST = 10
+SAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found; times in milliseconds since 1970 UTC.
+
+    Attributes:
+        stream: The stream.
+        checkpoint_uri: The folder that was read.
+        batch_id: As of which batch.
+        first_batch, last_batch: The retained batches.
+        planned_ms: When that batch was planned.
+        watermark_ms: Its watermark; 0 before the first tick.
+        variables: By operator and variable.
+        partition_skew: The fullest partition over the mean, by bytes of keys and states; None without any.
+        bucket_skew: Likewise of buckets; None too where there are none.
+        size: The terms of the size formula.
+        growth: Over the retained batches.
+        interval: The checkpoint-interval formula.
+        bounds: Of each bound per key how often it was reached, and what that has cost.
+        unreadable: States that the stream's logic of now cannot read.
+        keys_shown: Whether keys are named in full.
+        notes: What was left out, or what a figure rests on, in sentences.
+    """
+
+    stream: str
+    checkpoint_uri: str
+    batch_id: int
+    first_batch: int
+    last_batch: int
+    planned_ms: int
+    watermark_ms: int
+    variables: tuple[Variable, ...]
+    partition_skew: float | None
+    bucket_skew: float | None
+    size: Size
+    growth: Growth
+    interval: Interval
+    bounds: tuple[Bound, ...]
+    unreadable: int
+    keys_shown: bool
+    notes: tuple[str, ...]
+
+
+def inspect(
+    spark: SparkSession,
+    checkpoint_uri: str,
+    stream: str,
+    *,
+    job: AnyJob | None = None,
+    config: Config | None = None,
+    batch_id: int | None = None,
+    limits: SizeLimits | None = None,
+    mtbf_ms: int | None = None,
+    mtbf_from: str = "",
+    show_keys: bool = False,
+    largest: int = LARGEST,
+    samples: int = SAMPLES,
+    report: Report = lambda step, state: None,
+) -> Inspection:
+    """Look at the state in a checkpoint's folder; nothing is written there.
+
+    Args:
+        spark: A session; it need not be the one that runs the stream.
+        checkpoint_uri: One generation's folder, or a savepoint's copy of one.
+        stream: Name of the stream.
+        job: Its declaration. With it and ``config`` the keys of a keyed stream have timers.
+        config: Its launch.
+        batch_id: As of which retained batch; None for the newest.
+        limits: Sizes at which somebody should look; None for 1 GB and 5 GB.
+        mtbf_ms: The mean time between failures, milliseconds; None to assume a day.
+        mtbf_from: What that rests on, in words.
+        show_keys: Whether keys are named in full, which may be personal data.
+        largest: How many of the largest keys to name.
+        samples: As of how many batches to count keys for the growth; 1 or less leaves it out. Each costs
+            Spark a load of the state.
+        report: Told of each step, and what becomes of it.
+
+    Raises:
+        StateError: There is no such batch, or Spark cannot read its state.
+    """
+    found = retained(checkpoint_uri, stream, batch_id)
+    report("operators", "reading")
+    all_stores = stores(spark, found.uri)
+    variables, unreadable = _measured(
+        spark, found, all_stores, job=job, config=config, largest=largest, report=report
+    )
+    report("growth", "sampling")
+    planned = plans(found)
+    size = _size(found, variables)
+    earlier = spread([batch for batch in planned if batch < found.batch_id], samples - 1)
+    counted = _samples(spark, found, all_stores, [planned[batch] for batch in earlier])
+    counted.append(Sample(found.batch_id, found.planned_ms, size.keys))
+    times = batch_times(found, planned)
+    return Inspection(
+        stream=stream,
+        checkpoint_uri=found.uri,
+        batch_id=found.batch_id,
+        first_batch=found.first,
+        last_batch=found.last,
+        planned_ms=found.planned_ms,
+        watermark_ms=found.watermark_ms,
+        variables=tuple(variables if show_keys else map(_masked, variables)),
+        partition_skew=_skew([variable.partitions for variable in _data(variables)]),
+        bucket_skew=_skew([variable.buckets for variable in _data(variables)]),
+        size=size,
+        growth=growth(counted, size, limits or SizeLimits()),
+        interval=interval(times, mtbf_ms, mtbf_from),
+        bounds=bounds_of(job, config, found),
+        unreadable=unreadable,
+        keys_shown=show_keys,
+        notes=tuple(_notes(found, variables, unreadable, bool(times))),
+    )
+
+
+def _measured(
+    spark: SparkSession,
+    found: Retained,
+    all_stores: tuple[Store, ...],
+    *,
+    job: AnyJob | None,
+    config: Config | None,
+    largest: int,
+    report: Report,
+) -> tuple[list[Variable], int]:
+    """All variables, and how many states of a keyed stream could not be read."""
+    rule = rule_of(job, config) if isinstance(job, StreamJob) and config is not None else None
+    buckets = None if config is None else config.state_buckets
+    variables: list[Variable] = []
+    unreadable = 0
+    for store in all_stores:
+        report(f"operator {store.operator_id} {store.name}", "measuring")
+        if store.is_keyed:
+            keyed = keyed_variables(spark, found, store, rule=rule, buckets=buckets, most=largest)
+            variables += keyed.variables
+            unreadable += keyed.unreadable
+        else:
+            variables.append(native_variable(spark, found, store, largest))
+    return variables, unreadable
+
+
+def _data(variables: list[Variable]) -> list[Variable]:
+    """The variables that hold the states: the keys of a keyed stream, and not how they are stored."""
+    keyed = [variable for variable in variables if variable.name == KEYS]
+    return keyed or variables
+
+
+def _size(found: Retained, variables: list[Variable]) -> Size:
+    data = _data(variables)
+    return Size(
+        keys=sum(variable.rows for variable in data),
+        key_bytes=sum(variable.key_bytes for variable in data),
+        value_bytes=sum(variable.value_bytes for variable in data),
+        store_bytes=sum(v.key_bytes + v.value_bytes for v in variables if v.measure == "stored"),
+        disk_bytes=sum(state_files(found).values()),
+    )
+
+
+def _skew(groups: list[tuple[Load, ...]]) -> float | None:
+    """The skew of all variables together, by number."""
+    bytes_of: dict[int, int] = {}
+    for group in groups:
+        for load in group:
+            bytes_of[load.number] = bytes_of.get(load.number, 0) + load.key_bytes + load.value_bytes
+    return skew(list(bytes_of.values())) if bytes_of else None
+
+
+def _samples(
+    spark: SparkSession, found: Retained, all_stores: tuple[Store, ...], earlier: list[PlannedBatch]
+) -> list[Sample]:
+    """The keys as of earlier batches; without those that a running stream has let go of in the meantime."""
+    counted = []
+    for plan in earlier:
+        try:
+            counted.append(_sample(spark, found, all_stores, plan))
+        except StateError:
+            if is_retained(found, plan.batch_id):
+                raise
+    return counted
+
+
+def _sample(
+    spark: SparkSession, found: Retained, all_stores: tuple[Store, ...], plan: PlannedBatch
+) -> Sample:
+    """The keys as of an earlier batch."""
+    batch = plan.batch_id
+    with readable(spark, found):
+        keys = sum(
+            live_keys(spark, found, store, batch) if store.is_keyed else row_count(spark, found, store, batch)
+            for store in all_stores
+        )
+    return Sample(batch, plan.planned_ms, keys)
+
+
+def spread(batches: list[int], most: int) -> list[int]:
+    """At most ``most`` of the batches, evenly spread, the first among them."""
+    if most < 1 or not batches:
+        return []
+    step = max(1.0, len(batches) / most)
+    return [batches[int(number * step)] for number in range(min(most, len(batches)))]
+
+
+def _masked(variable: Variable) -> Variable:
+    return replace(variable, largest=tuple(replace(key, key=masked_key(key.key)) for key in variable.largest))
+
+
+def _notes(found: Retained, variables: list[Variable], unreadable: int, has_times: bool) -> list[str]:
+    notes = []
+    if not variables:
+        notes.append("The stream keeps no state.")
+    if unreadable:
+        notes.append(
+            f"{unreadable} states cannot be read by the stream's code of now, nor brought to its version by "
+            "the steps in STATE_STEPS, so they have no timers here: `verdict` says what is missing."
+        )
+    if any(variable.name == KEYS and variable.timers is None for variable in variables):
+        notes.append("Without the stream's declaration and configuration its keys have no timers here.")
+    if found.batch_id != found.last:
+        notes.append("Files on disk are those of now, whatever batch is looked at.")
+    if not has_times:
+        notes.append(
+            "The times of the commits are not those of their batches, as in a copy of a checkpoint, so what "
+            "a batch costs is not measured."
+        )
+    return notes

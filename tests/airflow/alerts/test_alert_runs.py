@@ -1,0 +1,148 @@
+"""DAG runs that tell of a driver's crashes: Airflow's own, the driver a stand-in, the receiver a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from stateward.alerts.incident_document import read_incidents
+from stateward.contract.storage import read_json
+from stateward.control.reconcile.observe import read_supervisor
+from stateward.project.layout import Layout
+from stateward.project.settings import Settings
+from tests.airflow.conftest import STREAM, House, results
+from tests.support.waiting import PATIENCE_S, wait_until
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.fixture
+def listening(house: House, monkeypatch: pytest.MonkeyPatch) -> House:
+    """An installation that tells of incidents in the file `told`, and takes five good seconds for the end."""
+    file = house.home / "notifiers.yaml"
+    file.write_text(
+        "- class: stateward.airflow.notifiers.json_lines.JsonLinesNotifier\n"
+        f"  kwargs: {{path: {house.home}/told}}\n"
+        "- class: stateward.airflow.notifiers.task_log.TaskLogNotifier\n"
+    )
+    for name, value in (("NOTIFIERS", str(file)), ("RESOLVE_AFTER_S", "5")):
+        house.environment[f"STATEWARD_{name}"] = value
+        monkeypatch.setenv(f"STATEWARD_{name}", value)
+    return house
+
+
+def told(house: House) -> list[dict[str, Any]]:
+    file = house.home / "told"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def events(house: House) -> list[str]:
+    return [message["event"] for message in told(house)]
+
+
+def driver(house: House, starts: int) -> int:
+    """Wait until the newest of `starts` drivers runs, and is supervised; return its process id."""
+    layout = Layout.of(Settings(home=house.home))
+
+    def pid() -> int | None:
+        status, lines = read_json(layout.status_uri(STREAM)) or {}, house.starts()
+        newest = lines and lines[-1] == f"{status.get('run_id')} {status.get('pid')}"
+        ok = newest and len(lines) == starts and status["state"] == "running"
+        return int(status["pid"]) if ok and read_supervisor(layout, STREAM) else None
+
+    def found() -> str:
+        return f"expected driver {starts} to run, starts: {house.starts()}\n{house.failed_output()}"
+
+    return wait_until(pid, PATIENCE_S, found) or 0
+
+
+def hears(house: House, *expected: str) -> None:
+    """Wait until exactly these turns have been told."""
+    wait_until(
+        lambda: events(house) == list(expected),
+        240,
+        lambda: f"expected {expected}, told {events(house)}\n{house.failed_output()}",
+    )
+
+
+def test_several_crashes_are_one_incident_with_one_resolution(listening: House) -> None:
+    run = listening.trigger("run")
+    os.kill(driver(listening, starts=1), signal.SIGKILL)
+    os.kill(driver(listening, starts=2), signal.SIGKILL)
+    driver(listening, starts=3)
+    hears(listening, "opened", "resolved")
+    opened, resolved = told(listening)
+    assert opened["id"] == resolved["id"]
+    assert "process gone" in opened["cause"]
+    assert resolved["restarts"] == 2
+
+    assert listening.run_here("stop") == {"deploy": "success", "supervise": "skipped"}
+    states, output = results(run)
+    assert states == {"deploy": "success", "supervise": "success"}, output
+    assert f"Incident {opened['id']}" in output
+    assert events(listening) == ["opened", "resolved"]
+
+
+def test_a_supervisor_that_is_killed_in_an_incident_leaves_no_duplicate(listening: House) -> None:
+    first = listening.trigger("run")
+    os.kill(driver(listening, starts=1), signal.SIGKILL)
+    pid = driver(listening, starts=2)
+    hears(listening, "opened")
+    first.kill()
+    first.communicate()
+    os.kill(pid, signal.SIGKILL)
+    second = listening.trigger("run")
+    hears(listening, "opened", "resolved")
+    opened, resolved = told(listening)
+    assert opened["id"] == resolved["id"]
+    assert resolved["restarts"] == 2
+    assert opened["links"]["dag_run"] != resolved["links"]["dag_run"]
+    assert listening.run_here("stop") == {"deploy": "success", "supervise": "skipped"}
+    assert results(second)[0] == {"deploy": "success", "supervise": "success"}
+    assert events(listening) == ["opened", "resolved"]
+
+
+def test_giving_up_is_told_once_more_and_a_stop_ends_the_incident(listening: House) -> None:
+    run = listening.trigger("run")
+    pid = driver(listening, starts=1)
+    (listening.home / "fail").touch()
+    os.kill(pid, signal.SIGKILL)
+    states, output = results(run)
+    assert states == {"deploy": "success", "supervise": "failed"}, output
+    assert events(listening) == ["opened", "escalated"]
+    opened, escalated = told(listening)
+    assert opened["id"] == escalated["id"]
+    assert "restarted 2 times" in escalated["cause"]
+    # Nobody supervises any more: the run that stops the stream tells that the incident is over.
+    assert listening.run_here("stop") == {"deploy": "success", "supervise": "skipped"}
+    assert events(listening) == ["opened", "escalated", "resolved"]
+    assert read_supervisor(Layout.of(Settings(home=listening.home)), STREAM) is None
+
+
+def test_a_run_that_gave_up_ends_once_that_is_told(listening: House) -> None:
+    """And does not fire again and again while the receiver is away."""
+    file = listening.home / "notifiers.yaml"
+    right = file.read_text()
+    file.write_text("- class: tests.airflow.alerts.test_notifications.Refusing\n  name: JsonLinesNotifier\n")
+    run = listening.trigger("run")
+    pid = driver(listening, starts=1)
+    (listening.home / "fail").touch()
+    os.kill(pid, signal.SIGKILL)
+    layout = Layout.of(Settings(home=listening.home))
+
+    def given_up() -> bool:
+        incidents = read_incidents(layout, STREAM)
+        refused = any(delivery.problem for one in incidents.outbox for delivery in one.deliveries)
+        return refused and any(one.gave_up for one in incidents.memory.open)
+
+    wait_until(given_up, PATIENCE_S, listening.failed_output)
+    file.write_text(right)
+    states, output = results(run)
+    assert states == {"deploy": "success", "supervise": "failed"}, output
+    assert events(listening) == ["opened", "escalated"]
+    assert "notifier JsonLinesNotifier did not take" in output
+    assert output.count("The trigger fired") < 8, output

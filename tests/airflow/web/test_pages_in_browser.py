@@ -1,0 +1,122 @@
+"""A page in which a value has become HTML, in a real browser: it is shown, and nothing of it happens."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stateward.airflow.operators.quality_report import DOCS_PREFIX
+from stateward.airflow.plugins.data_docs import data_docs_app
+from stateward.platform.parts.ports import free_ports
+from stateward.project.layout import Layout
+from tests.support.pages.browser import CHROMIUM
+from tests.support.waiting import PATIENCE_S, wait_until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+    from starlette.types import ASGIApp
+
+pytestmark = [
+    pytest.mark.airflow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine to look at the pages with"),
+]
+
+PAGE = """<!DOCTYPE html><title>report</title>
+<p id="value">a value</p>
+<meta http-equiv="refresh" content="0;url=expectations/sessions.html">
+<script>document.title = "it ran"</script>
+<img src="none.png" onerror="document.title = 'it ran'">
+<a href="expectations/sessions.html">the next page</a>
+"""
+OTHER = "<!DOCTYPE html><title>other</title><p>The other page.</p>"
+
+
+@dataclass(frozen=True)
+class Served:
+    """The pages, with Stateward's headers and without any, and the token of a person."""
+
+    guarded: str
+    bare: str
+    token: str
+
+
+@contextmanager
+def serving(app: ASGIApp) -> Iterator[str]:
+    """Serve an application on a free port, and give its address."""
+    import uvicorn
+
+    (port,) = free_ports(1)
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        wait_until(lambda: server.started, PATIENCE_S, "the server has started")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata_database: Path) -> Iterator[Served]:
+    from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+    from fastapi import FastAPI
+    from starlette.staticfiles import StaticFiles
+
+    monkeypatch.setenv("STATEWARD_HOME", str(tmp_path))
+    folder = Path(Layout.of().data_docs_uri.removeprefix("file://"))
+    (folder / "expectations").mkdir(parents=True)
+    (folder / "index.html").write_text(PAGE)
+    (folder / "expectations" / "sessions.html").write_text(OTHER)
+    create_app(apps="core")  # Makes the auth manager, which checks the tokens.
+    token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="reader", role="viewer"))
+    outer = FastAPI()
+    outer.mount(DOCS_PREFIX, data_docs_app())
+
+    @outer.get("/frame")
+    def frame() -> object:
+        from fastapi.responses import HTMLResponse
+
+        # As Airflow shows the pages of plugins.
+        return HTMLResponse(f'<iframe src="{DOCS_PREFIX}/index.html"></iframe>')
+
+    with serving(outer) as guarded, serving(StaticFiles(directory=folder)) as bare:
+        yield Served(guarded, bare, token)
+    purge_cached_app()
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--no-proxy-server"]
+        )
+        yield made
+        made.close()
+
+
+def test_a_value_that_has_become_html_does_nothing(served: Served, browser: Browser) -> None:
+    context = browser.new_context()
+    context.add_cookies([{"name": "_token", "value": served.token, "url": served.guarded, "sameSite": "Lax"}])
+    framed = context.new_page()
+    framed.goto(f"{served.guarded}/frame")
+    inner = framed.frames[1]
+    inner.get_by_text("a value").wait_for()
+    # The same page without the headers is gone in that time, so that this one would be, too.
+    bare = browser.new_page()
+    bare.goto(f"{served.bare}/index.html")
+    bare.get_by_text("The other page.").wait_for()
+
+    assert inner.url.endswith("/stateward/data-docs/index.html")
+    assert inner.title() == "report"
+    inner.get_by_text("the next page").click()
+    inner.get_by_text("The other page.").wait_for()

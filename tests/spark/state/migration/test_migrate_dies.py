@@ -1,0 +1,101 @@
+"""The verb ``migrate`` killed by SIGKILL at one step after the other, each time by the next attempt.
+
+The state is always the old one or the new one, and in the end the stream's answer is that of one never moved.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stateward.runtime.checkpoint import generations
+from stateward.runtime.checkpoint.checkpoint import Checkpoint
+from stateward.runtime.checkpoint.generations import UNFINISHED, Generation
+from stateward.state.compatibility.start import require_start
+from stateward.state.files.checkpoint_copy import checksums_of
+from stateward.state.migration.bucket_states import kept_states
+from stateward.state.operation.job import perform
+from tests.support.full import only_full
+from tests.support.kafka.broker import RunningBroker
+from tests.support.spark.launches import Launch
+from tests.support.spark.running_query import running
+from tests.support.state.crash_injection import MADE_CURRENT, PLANNED, killed_at
+from tests.support.state.operations import new_launch, operate, request_of
+from tests.support.streams.oracle import difference, expected_rows, found_rows
+from tests.support.streams.payments import QUIET, payments
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+# Each takes a Spark of its own; `make matrix` has all of them.
+STEPS = (
+    ["check", "transform", "copy", "write", PLANNED, "prove", "generation", MADE_CURRENT]
+    if os.environ.get("STATE_MATRIX")
+    else [PLANNED, MADE_CURRENT]
+)
+
+
+# A move that is killed takes the same way, and is in `make test`.
+@only_full
+def test_killed_at_each_step_the_state_is_the_old_or_the_new(
+    tmp_path: Path, broker: RunningBroker, spark: SparkSession
+) -> None:
+    sent = payments(seed=10, accounts=60)
+    launch = new_launch(tmp_path, broker, "migration-dies")
+    half = len(sent.records) // 2
+    launch.send(sent.records[:half])
+    with running(launch, spark, "run-1", checkpoint_uri=launch.checkpoint) as query:
+        query.settle()
+        query.drain()
+    old, root = generations.current(launch.uri("checkpoint")), launch.uri("checkpoint")
+    files, states = checksums_of(old.uri), kept(spark, launch)
+    launch.buckets = 12
+
+    for step in STEPS:
+        asked = request_of(launch, "migrate")
+        killed_at(step, launch, asked)
+        assert checksums_of(old.uri) == files
+        if step != MADE_CURRENT:
+            assert generations.current(root) == old
+            check_left(step, old)
+            refused_as_it_is(launch)
+    assert generations.current(root).number == 2
+    assert kept(spark, launch) == states
+
+    # The next try of the same task says what the one before has done, and another run that there is nothing.
+    assert perform(asked).data == {"changed": True, "generation": 2}
+    assert operate(launch, "migrate").data == {"changed": False}
+    launch.send(sent.records[half:])
+    with running(launch, spark, "run-2", checkpoint_uri=launch.checkpoint) as query:
+        require_start(launch.stream.job, query.config)
+        query.settle()
+        query.tick(sent.last + QUIET)
+        query.drain()
+    assert difference(found_rows(launch), expected_rows(launch, sent.events)) == {}
+
+
+def kept(spark: SparkSession, launch: Launch) -> dict[str, bytes]:
+    """By key what the current generation keeps."""
+    rows = kept_states(spark, launch.stream.name, launch.checkpoint).collect()
+    return {row["key"]: bytes(row["state"]) for row in rows}
+
+
+def refused_as_it_is(launch: Launch) -> None:
+    """A death leaves a state that has still to be migrated, and not one that would be read wrongly."""
+    told = operate(launch, "verdict")
+    assert (told.data["level"], told.is_good) == ("needs migration", False)
+
+
+def check_left(step: str, old: Generation) -> None:
+    """What a death has left beside the state that counts: a folder that says that it is not finished."""
+    target = old.following().uri
+    batch = Checkpoint(old.uri).last_committed() + 1
+    unfinished = ("transform", "copy", "write", PLANNED, "prove")
+    assert Path(f"{target}/{UNFINISHED}".removeprefix("file://")).exists() == (step in unfinished)
+    assert (Checkpoint(target).last_planned() == batch) == (step in (PLANNED, "prove", "generation"))
+    assert (Checkpoint(target).last_committed() == batch) == (step in ("prove", "generation"))

@@ -1,0 +1,140 @@
+"""A new stream begins with states from a table, and goes on with them as with its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from stateward.runtime.checkpoint import generations
+from stateward.state.compatibility.start import require_start
+from stateward.state.operation.context import Context
+from stateward.state.operation.errors import StateError
+from tests.support.kafka.broker import RunningBroker
+from tests.support.spark.launches import Launch
+from tests.support.spark.running_query import running
+from tests.support.state.operations import operate
+from tests.support.streams.versions import RELEASES, START, START_MS, LateLaunch, sent_orders, stream_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+_JOB = RELEASES["a field split"]
+
+
+def table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Open totals, their times as timestamps."""
+    instant = pa.timestamp("ms", "UTC")
+    times = {name: pa.array([row[name] for row in rows], instant) for name in ("first_ms", "last_ms")}
+    numbers = {name: [row[name] for row in rows] for name in ("orders", "units", "cents", "coupons")}
+    return pa.table({"customer": [row["customer"] for row in rows], **times, **numbers})
+
+
+def opened(number: int, **changes: Any) -> dict[str, Any]:
+    state = {"first_ms": START_MS - 500, "last_ms": START_MS - 100, "orders": 2, "units": 7, "cents": 5}
+    return {"customer": str(number), **state, "coupons": 1, **changes}
+
+
+@pytest.fixture
+def launch(tmp_path: Path, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> Launch:
+    monkeypatch.setattr(Context, "job", property(lambda context: _JOB))
+    made = LateLaunch(tmp_path, broker, "seeded-orders", partitions=2, stream=stream_of(_JOB))
+    broker.create_topic(made.topic, made.partitions)
+    return made
+
+
+def test_a_stream_begins_with_a_table(launch: Launch, spark: SparkSession) -> None:
+    (orders,) = sent_orders(seed=5, parts=1, each=120)
+    launch.send(order.record for order in orders)
+    uri = launch.uri("open_totals")
+    refused(launch, uri)
+    # Forty customers have orders to come, ten have not.
+    rows = [opened(customer) for customer in range(50)]
+    write_deltalake(uri, table(rows), mode="overwrite")
+    would = operate(launch, "seed", dry_run=True, table=uri, key="customer")
+    assert (would.data["keys"], would.data["rows"], would.data["skipped"]) == (50, 50, 0)
+    assert all("***(" in key for key, _ in would.data["examples"])
+    in_full = operate(launch, "seed", dry_run=True, table=uri, key="customer", show_keys=True)
+    assert [key for key, _ in in_full.data["examples"]] == ["0", "1", "10", "11", "12"]
+    assert generations.current(launch.uri("checkpoint")).number == 1
+    sown = operate(launch, "seed", table=uri, key="customer")
+    assert sum(one["keys"] for one in sown.data["buckets"].values()) == 50
+    assert operate(launch, "verdict").data["level"] == "compatible"
+    with pytest.raises(StateError, match="expected a stream without a checkpoint"):
+        operate(launch, "seed", table=uri, key="customer")
+
+    with running(launch, spark, checkpoint_uri=launch.checkpoint) as query:
+        require_start(_JOB, query.config)
+        query.settle()
+        query.tick(START + timedelta(hours=1))
+        assert query.state_rows() == 0
+        counted = query.counted()
+        query.drain()
+    assert (counted["accepted"], counted["delivered"], counted["late"]) == (120, 120, 0)
+    found = launch.rows("orders")
+    ordered = Counter(order.customer for order in orders)
+    assert sum(row["orders"] for row in found) == 50 * 2 + sum(ordered.values())
+    before = [row for row in found if row["first_at"] == START - timedelta(milliseconds=500)]
+    assert len(before) == 50, "every seeded state ends in a row"
+    assert {row["customer"]: row["cents"] for row in before}["45"] == 705
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "delta"])
+def test_nothing_of_another_folder_is_read_or_said(
+    launch: Launch, tmp_path_factory: pytest.TempPathFactory, kind: str
+) -> None:
+    """A link in a table's folder, and a file that only a table's log refers to."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "secret"
+    elsewhere.write_text("name,swordfish\n1,2\n")
+    folder = launch.folder / "a table"
+    folder.mkdir()
+    if kind == "delta":
+        write_deltalake(str(folder), table([opened(1)]))
+        [log] = (folder / "_delta_log").glob("*.json")
+        [name] = [path.name for path in folder.glob("*.parquet")]
+        (folder / name).unlink()
+        log.write_text(log.read_text().replace(name, f"file://{elsewhere}"))
+    else:
+        (folder / f"part-0.{kind}").symlink_to(elsewhere)
+    with pytest.raises(StateError) as error:
+        operate(launch, "seed", dry_run=True, table=f"file://{folder}", key="customer", format=kind)
+    assert "expected all files of the table" in str(error.value) or kind == "parquet"
+    assert "swordfish" not in str(error.value) and str(elsewhere) not in str(error.value)
+
+    bad = launch.folder / f"bad.{kind}"
+    bad.write_text("name,swordfish\n1,2\n")
+    with pytest.raises(StateError) as error:
+        operate(launch, "seed", dry_run=True, table=f"file://{bad}", key="customer", format=kind)
+    assert "swordfish" not in str(error.value)
+
+
+def refused(launch: Launch, uri: str) -> None:
+    """What is no state of the stream is named, and nothing is written."""
+    wrong = {
+        r"3 rows have no state \(3 rows: no key in customer": [
+            opened(1),
+            *([opened(2, customer=None)] * 3),
+        ],
+        r"1 keys have several rows: 98\*\*\*\(7\) \(2 rows\)": [opened(9876543), opened(9876543), opened(2)],
+        r"\(1 rows: ValidationError: Expected `int`, got `null`, such as key 98\*\*\*\(7\)\)": [
+            opened(9876543, units=None),
+            opened(2),
+        ],
+    }
+    for message, rows in wrong.items():
+        write_deltalake(uri, table(rows), mode="overwrite")
+        with pytest.raises(StateError, match=message):
+            operate(launch, "seed", table=uri, key="customer")
+    with pytest.raises(StateError, match="expected columns client in the table, found none") as error:
+        operate(launch, "seed", table=uri, key="client")
+    assert "first_ms" not in str(error.value)
+    with pytest.raises(StateError, match="expected one of the formats delta, parquet, csv, found 'avro'"):
+        operate(launch, "seed", table=uri, key="customer", format="avro")
+    assert generations.current(launch.uri("checkpoint")).number == 1

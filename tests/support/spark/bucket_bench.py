@@ -1,0 +1,137 @@
+"""One bucket of keys in Spark's TwsTester: state, copy, timers and rows of any stream."""
+
+from __future__ import annotations
+
+import json
+import marshal
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.tws_tester import TwsTester
+
+from stateward.runtime.api.key_logic import KeyLogic
+from stateward.runtime.api.stream_job import StreamJob
+from stateward.runtime.ingest.packed_format import LANE_EVENT
+from stateward.runtime.keyed import state_cache
+from stateward.runtime.keyed.admission import Limits
+from stateward.runtime.keyed.bucket_processor import BucketProcessor
+from stateward.runtime.keyed.state_log import HEAD_NAME, LOG_NAME
+from stateward.runtime.sink.output_rows import KIND_COUNTS, decode_rows
+
+LATENESS = 100
+BUCKET = (LANE_EVENT, 3)
+Arrival = tuple[str, Any]
+
+
+class _TwoColumnKey(BucketProcessor):
+    """The tester wraps every key in a tuple of one; the engine gives the grouping columns themselves."""
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
+        return super().handleInputRows(key[0], rows, timerValues)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        return super().handleExpiredTimer(key[0], timerValues, expiredTimerInfo)
+
+
+class BucketBench:
+    """One bucket under test; each call of `batch` and `watermark` is a micro-batch of its own."""
+
+    def __init__(self, folder: Path, job: StreamJob, logic: KeyLogic[Any, Any], **limits: Any) -> None:
+        self.processor = _TwoColumnKey(
+            logic=logic,
+            state_type=job.state_type,
+            event_type=job.event_type,
+            outputs=job.outputs,
+            limits=Limits(LATENESS, **{"max_held": 100, **limits}),
+            topic="t",
+            late_values=lambda places: {place: self.in_kafka.get(place) for place in places},
+            next_watermark=lambda: self._next_ms,
+            state_version=1,
+            cache_root=str(folder),
+            checkpoint_uri="file:///checkpoint",
+        )
+        # Spark does not filter late rows in this query (the column with the watermark is not passed on).
+        self.tester = TwsTester(self.processor, timeMode="EventTime", eventTimeExtractor=lambda row: 1 << 62)
+        self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.counts: Counter[str] = Counter()
+        self.in_kafka: dict[tuple[int, int], bytes] = {}
+        self.other: list[tuple[str, int, bytes]] = []
+        self.reported: int | None = None
+        self._offset = self._next_ms = 0
+        self._tables = {output.table.name for output in job.outputs}
+
+    def batch(self, *arrivals: Arrival, raw: bytes | None = None, next_ms: int = 0) -> None:
+        """Run a batch whose plan makes the watermark ``next_ms``; 0 if it leaves it as it is."""
+        self._plan(next_ms)
+        records = []
+        for key, event in arrivals:
+            self._offset += 1
+            records.append((key, 1, self._offset, 7, raw, *event))
+        row = Row(records=len(records), payload=marshal.dumps(records))
+        self._take(self.tester.test(BUCKET, [row]))
+
+    def watermark(self, watermark_ms: int) -> None:
+        self._plan(0)
+        self._take(self.tester.setWatermark(watermark_ms))
+
+    def end_task(self) -> None:
+        self.processor.close()
+
+    def end(self) -> None:
+        """End the task, if one runs, and close the copies: the test is over."""
+        self.end_task()
+        close_copies()
+
+    def fail_task(self) -> None:
+        """End a task whose changes to the copy are lost, as when its worker dies."""
+        assert self.processor._cache is not None
+        self.processor._cache.abort()
+        self.processor._cache = None
+
+    @property
+    def states(self) -> dict[str, dict[str, Any]]:
+        """The newest state of each key, as a reader of the state store finds it: by the log alone."""
+        newest: dict[str, Any] = {}
+        for _, value in sorted(self.tester.peekMapState(LOG_NAME, BUCKET).items()):
+            newest |= json.loads(value[0])
+        return {key: state for key, state in newest.items() if state is not None}
+
+    @property
+    def logged(self) -> int:
+        return sum(len(json.loads(value[0])) for value in self.tester.peekMapState(LOG_NAME, BUCKET).values())
+
+    @property
+    def timers(self) -> list[int]:
+        self.tester.handle.setGroupingKey(BUCKET)
+        return list(self.tester.handle.listTimers())
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.states and not self.timers and self.tester.peekValueState(HEAD_NAME, BUCKET) is None
+
+    def _plan(self, next_ms: int) -> None:
+        # A task of Spark's has a processor of its own.
+        self._next_ms, self.processor._next_ms = next_ms, None
+
+    def _take(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            if row["kind"] in self._tables:
+                found = decode_rows(row["data"]).to_pylist()
+                assert len(found) == row["rows"]
+                self.rows[row["kind"]] += found
+            elif row["kind"] == KIND_COUNTS:
+                counts = json.loads(row["data"])
+                counts.pop("watermark_ms", None)
+                (self.reported,) = counts.pop("timers").values()
+                self.counts.update(counts)
+            else:
+                self.other.append((row["kind"], row["rows"], row["data"]))
+
+
+def close_copies() -> None:
+    for environment in state_cache._open.values():
+        environment.close()
+    state_cache._open.clear()

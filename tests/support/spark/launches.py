@@ -1,0 +1,264 @@
+"""Launches of a stream for tests: configuration, input, output, and the driver as a process."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from deltalake import DeltaTable
+
+from stateward.control.launchers.launch import DRIVER_CONF
+from stateward.control.launchers.local_files import local_files_conf
+from stateward.runtime.api.record_fields import TICK_KEY
+from stateward.runtime.api.tables import SHARED_TABLES
+from stateward.runtime.checkpoint import generations
+from tests.support.kafka.broker import RunningBroker
+from tests.support.waiting import PATIENCE_S, wait_until
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+JARS = CHECKOUT / "jars" / "spark"
+REAL_EVENTS = CHECKOUT / "data" / "web_events.jsonl.gz"
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What a launch has to know of a stream.
+
+    Attributes:
+        name: The stream; its code is ``spark_jobs/<name>``.
+        tables: Its own tables.
+        logic: Its parameters, those of ``include/streams/<name>.yaml``.
+    """
+
+    name: str
+    tables: tuple[str, ...]
+    logic: Mapping[str, Any]
+
+    @property
+    def script(self) -> Path:
+        return CHECKOUT / "spark_jobs" / self.name / "job.py"
+
+    @property
+    def job(self) -> Any:
+        return importlib.import_module(f"spark_jobs.{self.name}.declaration").JOB
+
+
+EVENT_WINDOWS = Stream(
+    "event_windows",
+    ("event_windows_sliding", "event_windows_tumbling"),
+    {"size_ms": 5 * MINUTE_MS, "slide_ms": MINUTE_MS},
+)
+PAYMENT_AUTH_JOIN = Stream(
+    "payment_auth_join",
+    ("payment_authentications",),
+    {"before_ms": 2 * MINUTE_MS, "after_ms": 2 * MINUTE_MS},
+)
+USER_SESSIONS = Stream(
+    "user_sessions",
+    ("sessions",),
+    {"gap_ms": 30 * MINUTE_MS, "max_gap_ms": 24 * HOUR_MS, "max_held_events": 10_000},
+)
+FRAUD_WATCH = Stream(
+    "fraud_watch",
+    ("fraud_alerts", "fraud_summaries"),
+    {
+        "velocity_count": 5,
+        "velocity_amount": 5000,
+        "velocity_window_ms": 10 * MINUTE_MS,
+        "authentication_window_ms": 2 * MINUTE_MS,
+        "idle_ms": 30 * MINUTE_MS,
+        "review_ms": 24 * HOUR_MS,
+        "safety_ms": 25 * HOUR_MS,
+        "max_held_events": 10_000,
+    },
+)
+USER_ACTIVITY = Stream(
+    "user_activity",
+    ("activity_sessions", "activity_anomalies"),
+    {"session_timeout_ms": HOUR_MS, "counter_idle_ms": 30 * 24 * HOUR_MS, "max_held_events": 10_000},
+)
+INTRUSION_PATTERNS = Stream(
+    "intrusion_patterns",
+    ("intrusion_alerts",),
+    {"horizon_ms": 20 * MINUTE_MS, "max_held_events": 10_000},
+)
+ACTION_COUNTS = Stream(
+    "action_counts",
+    ("action_counts",),
+    {"idle_ms": 5 * MINUTE_MS, "max_held_events": 10_000},
+)
+DEVICE_LIFECYCLE = Stream(
+    "device_lifecycle",
+    ("device_alerts", "device_status"),
+    {"offline_after_ms": HOUR_MS, "forget_after_ms": 30 * 24 * HOUR_MS, "max_held_events": 10_000},
+)
+RAW_EVENTS = Stream("raw_events", ("raw_events",), {})
+
+
+# The optimising compiler pays after minutes, and most drivers of tests do not live that long.
+FOR_SECONDS = {
+    **DRIVER_CONF,
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError",
+}
+
+
+@dataclass
+class Launch:
+    """One installation of one stream in a folder of its own; `prefix` stands before a driver's command."""
+
+    folder: Path
+    broker: RunningBroker
+    topic: str
+    partitions: int = 3
+    driver_memory: str = "768m"
+    stream: Stream = USER_SESSIONS
+    buckets: int = 16
+    driver_conf: Mapping[str, str] = field(default_factory=lambda: FOR_SECONDS)
+    prefix: tuple[str, ...] = ()
+    drivers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        return (*self.stream.tables, *(table.name for table in SHARED_TABLES))
+
+    def uri(self, *parts: str) -> str:
+        return "/".join((f"file://{self.folder}", *parts))
+
+    @property
+    def checkpoint(self) -> str:
+        """The current generation's."""
+        return generations.current(self.uri("checkpoint")).uri
+
+    def document(self, run_id: str = "run-1", **changes: Any) -> dict[str, Any]:
+        return {
+            "version": 1,
+            "stream": self.stream.name,
+            "run_id": run_id,
+            "bootstrap_servers": self.broker.bootstrap,
+            "topic": self.topic,
+            "topic_partitions": self.partitions,
+            "create_topics": True,
+            "tick_topic": f"stateward-ticks-{self.topic}",
+            "starting_offsets": "earliest",
+            "max_records_per_batch": 20000,
+            "trigger_interval_ms": 500,
+            "allowed_lateness_ms": 120_000,
+            "not_before": "2000-01-01T00:00:00Z",
+            "max_ahead_ms": 3_600_000,
+            "max_record_bytes": 1_048_576,
+            "tick": {"mode": "auto", "interval_ms": 1000},
+            "clock": "event",
+            "emission": "watermark",
+            "timeout_jitter_ms": 0,
+            "logic": dict(self.stream.logic),
+            "state_partitions": 2,
+            "state_buckets": self.buckets,
+            "state_cache_dir": str(self.folder / "cache"),
+            "spark_conf": {},
+            "lease": {"uri": self.uri("leases"), "ttl_ms": 20_000, "renew_ms": 1000},
+            "checkpoint_uri": self.uri("checkpoint"),
+            "status_uri": self.uri("status.json"),
+            "control_uri": self.uri("control.json"),
+            "tables": {name: self.uri("tables", name) for name in self.table_names},
+            **changes,
+        }
+
+    def start(self, run_id: str = "run-1", **changes: Any) -> subprocess.Popen[bytes]:
+        """Start a driver with spark-submit, as the control plane does."""
+        config = self.folder / f"{run_id}.config.json"
+        config.write_text(json.dumps(self.document(run_id, **changes)))
+        spark_home = Path(sys.executable).parents[1] / "lib" / "python3.11" / "site-packages" / "pyspark"
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(CHECKOUT),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "SPARK_HOME": str(spark_home),
+        }
+        command = [
+            *self.prefix,
+            str(spark_home / "bin" / "spark-submit"),
+            "--master",
+            "local[2]",
+            "--driver-memory",
+            self.driver_memory,
+        ]
+        settings = {**self.driver_conf, **local_files_conf(JARS.parent, "local[2]", {})}
+        command += [part for conf in settings.items() for part in ("--conf", "=".join(conf))]
+        command += ["--jars", ",".join(str(jar) for jar in sorted(JARS.glob("*.jar")))]
+        command += [str(self.stream.script), f"file://{config}"]
+        with self.log(run_id).open("ab") as log:
+            driver = subprocess.Popen(
+                command, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        self.drivers.append(driver)
+        return driver
+
+    def log(self, run_id: str) -> Path:
+        return self.folder / f"{run_id}.log"
+
+    def status(self) -> dict[str, Any]:
+        path = self.folder / "status.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def wait_for(self, what: str, timeout_s: float = PATIENCE_S, **expected: Any) -> dict[str, Any]:
+        """Wait until the status has all the expected values."""
+
+        def found() -> dict[str, Any] | None:
+            status = self.status()
+            return status if all(status.get(name) == value for name, value in expected.items()) else None
+
+        return wait_until(found, timeout_s, lambda: f"{what}: expected {expected}, found {self.status()}")
+
+    def send(self, records: Iterable[tuple[bytes | None, bytes | None]], partition: int | None = None) -> int:
+        """Send (key, value) pairs, which stay in order within a partition, and return how many."""
+        producer = Producer(
+            {
+                **self.broker.client,
+                "bootstrap.servers": self.broker.bootstrap,
+                "message.max.bytes": 8_000_000,
+                # Without it a part that is tried again, as on a new topic, comes after what was sent later.
+                "enable.idempotence": True,
+            }
+        )
+        count = 0
+        for key, value in records:
+            where = {} if partition is None else {"partition": partition}
+            producer.produce(self.topic, value=value, key=key, **where)
+            producer.poll(0)
+            count += 1
+        assert producer.flush(60) == 0, "not every record was taken by the broker"
+        return count
+
+    def end_replay(self, time: str) -> None:
+        for partition in range(self.partitions):
+            self.send([(TICK_KEY.encode(), json.dumps({"tick": time}).encode())], partition)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = DeltaTable(self.uri("tables", table)).to_pyarrow_table().to_pylist()
+        return rows
+
+    def kill_all(self) -> None:
+        """SIGKILL to every driver that is left, with its workers."""
+        for driver in self.drivers:
+            if driver.poll() is None:
+                os.killpg(driver.pid, signal.SIGKILL)
+                driver.wait()
+
+
+def real_events() -> list[tuple[bytes, bytes]]:
+    """The 10,000 real page views, keyed by visitor."""
+    with gzip.open(REAL_EVENTS, "rb") as lines:
+        return [(json.loads(line)["user_id"].encode(), line.strip()) for line in lines]

@@ -1,0 +1,118 @@
+"""The streams of keyed logic with durations scaled down, so that few events meet every timeout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+from spark_jobs.action_counts import declaration as action_counts
+from spark_jobs.action_counts.logic import CountLogic
+from spark_jobs.action_counts.model import ActionEvent
+from spark_jobs.device_lifecycle import declaration as device_lifecycle
+from spark_jobs.device_lifecycle.machine import DeviceMachine
+from spark_jobs.device_lifecycle.model import DeviceReading
+from spark_jobs.fraud_watch import declaration as fraud_watch
+from spark_jobs.fraud_watch.machine import FraudMachine
+from spark_jobs.fraud_watch.model import PaymentEvent
+from spark_jobs.intrusion_patterns import declaration as intrusion_patterns
+from spark_jobs.intrusion_patterns.logic import IntrusionLogic
+from spark_jobs.intrusion_patterns.model import Pattern, SecurityEvent
+from spark_jobs.user_activity import declaration as user_activity
+from spark_jobs.user_activity.logic import ActivityLogic
+from spark_jobs.user_activity.model import ActivityEvent
+from spark_jobs.user_sessions import declaration as user_sessions
+from spark_jobs.user_sessions.logic import SessionLogic
+from spark_jobs.user_sessions.model import SessionEvent
+from stateward.runtime.api.key_logic import KeyLogic
+from stateward.runtime.api.stream_job import StreamJob
+
+# A key and one of its events.
+Arrival = tuple[str, Any]
+
+_MICROS = 1_000_000
+_STEPS = ("scan", "failure", "escalation")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A stream, its logic with short durations, and what its events may say beside id and time."""
+
+    job: StreamJob
+    logic: KeyLogic[Any, Any]
+    event: Callable[..., Any]
+    values: tuple[st.SearchStrategy[Any], ...]
+
+
+CASES = {
+    "action_counts": Case(action_counts.JOB, CountLogic(600), ActionEvent, (st.sampled_from("xyz"),)),
+    "user_sessions": Case(
+        user_sessions.JOB,
+        SessionLogic(1000),
+        SessionEvent,
+        (
+            st.sampled_from("xy"),
+            st.integers(0, 6).map(lambda number: number == 0),
+            st.none() | st.integers(1, 2500),
+        ),
+    ),
+    "user_activity": Case(
+        user_activity.JOB,
+        ActivityLogic(session_timeout_ms=800, counter_idle_ms=2000),
+        ActivityEvent,
+        (st.sampled_from(("login", "login", "logout", "logout", "lunch")),),
+    ),
+    "fraud_watch": Case(
+        fraud_watch.JOB,
+        FraudMachine(
+            velocity_count=3,
+            velocity_amount_micros=50 * _MICROS,
+            velocity_window_ms=600,
+            authentication_window_ms=300,
+            idle_ms=1000,
+            review_ms=2500,
+            safety_ms=3000,
+        ),
+        PaymentEvent,
+        (
+            st.sampled_from(
+                ("transaction",) * 5 + ("authenticated", "review_confirmed", "case_closed", "refund")
+            ),
+            st.integers(0, 30).map(lambda amount: amount * _MICROS),
+        ),
+    ),
+    "device_lifecycle": Case(
+        device_lifecycle.JOB,
+        DeviceMachine(offline_after_ms=600, forget_after_ms=1500),
+        DeviceReading,
+        (
+            st.sampled_from(("running", "running", "idle", "error", "retired", "odd")),
+            st.none() | st.sampled_from(("E1", "E2")),
+        ),
+    ),
+    "intrusion_patterns": Case(
+        intrusion_patterns.JOB,
+        IntrusionLogic(
+            (
+                Pattern("long", _STEPS, 1200, "Look."),
+                Pattern("short", ("failure", "escalation"), 400, "Look."),
+            )
+        ),
+        SecurityEvent,
+        (st.sampled_from((*_STEPS, "other")),),
+    ),
+}
+
+
+def arrivals(case: Case) -> st.SearchStrategy[list[Arrival]]:
+    """Events of a few keys, in no order of time."""
+    event = st.builds(case.event, st.uuids().map(str), st.integers(0, 5000), *case.values)
+    return st.lists(st.tuples(st.sampled_from("abcdef"), event), min_size=1, max_size=30)
+
+
+def out_of_order(events: list[Arrival], data: st.DataObject, lateness: int) -> list[Arrival]:
+    """As they arrive within the allowed lateness: by event time plus a delay of at most the lateness."""
+    delays = [data.draw(st.integers(0, lateness)) for _ in events]
+    return [e for _, e in sorted(zip(delays, events, strict=True), key=lambda p: p[0] + p[1][1].event_ms)]

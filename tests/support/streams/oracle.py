@@ -1,0 +1,52 @@
+"""What a stream's tables should hold, by the oracle, and what they do hold; both ready to be compared."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from proof.truth.keyed_truth import rows_of_table
+from stateward.runtime.api.config import parse_config
+from stateward.runtime.api.key_logic import fold_all
+from tests.support.spark.launches import Launch
+
+Rows = list[dict[str, Any]]
+
+
+def expected_rows(launch: Launch, events: Iterable[tuple[str, Any]]) -> dict[str, Rows]:
+    """By table the rows of all events, given with their keys: seen at once and in order."""
+    logic = launch.stream.job.logic(parse_config(launch.document(), "test"))
+    by_key: dict[str, list[Any]] = defaultdict(list)
+    for key, event in events:
+        by_key[key].append(event)
+    return of_tables(launch, [row for key, found in by_key.items() for row in fold_all(logic, key, found)])
+
+
+def of_tables(launch: Launch, rows: list[tuple[Any, ...]]) -> dict[str, Rows]:
+    """By table the rows of an oracle, as the table has them."""
+    return {output.table.name: in_order(rows_of_table(output, rows)) for output in launch.stream.job.outputs}
+
+
+def found_rows(launch: Launch) -> dict[str, Rows]:
+    """By table of the stream the rows that are there."""
+    return {table: in_order(launch.rows(table)) for table in launch.stream.tables}
+
+
+def difference(found: dict[str, Rows], expected: dict[str, Rows]) -> dict[str, Any]:
+    """Tables that are not as expected, with a few of the rows that make the difference; empty if none is."""
+    differences = {}
+    for table, wanted in expected.items():
+        if found[table] != wanted:
+            here, there = ({str(row) for row in rows} for rows in (found[table], wanted))
+            differences[table] = {
+                "found and expected": (len(found[table]), len(wanted)),
+                "surplus": [row for row in found[table] if str(row) not in there][:3],
+                "missing": [row for row in wanted if str(row) not in here][:3],
+            }
+    return differences
+
+
+def in_order(rows: Rows) -> Rows:
+    """The rows in an order that depends on them alone."""
+    return sorted(rows, key=lambda row: str(list(row.values())))

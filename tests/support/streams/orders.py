@@ -1,0 +1,180 @@
+"""A stream that adds up a customer's orders, in three versions of its states and events.
+
+Version 1 keeps a total as a text; version 2 counts coupons, with a field more in states and events; version 3
+keeps the total as two numbers, which a function splits out of the text, in states and in held events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from stateward.runtime.api.key_logic import Rows
+from stateward.runtime.api.key_step import KeyStep
+from stateward.runtime.api.state_step import PlainEvent, PlainState, StateStep
+from stateward.runtime.api.tables import Column, Table
+
+IDLE_MS = 700
+
+ORDERS = Table(
+    "orders",
+    "Orders of one customer until it was idle",
+    (
+        Column("customer", "string", "The customer"),
+        Column("first_at", "timestamp", "Time of the first order"),
+        Column("orders", "long", "How many"),
+        Column("cents", "long", "Their amounts"),
+        Column("coupons", "long", "Orders with a coupon, of those since it is counted"),
+    ),
+)
+
+
+class OrdersRow(NamedTuple):
+    """One row of the table."""
+
+    customer: str
+    first_ms: int
+    orders: int
+    cents: int
+    coupons: int
+
+
+class OrderV1(NamedTuple):
+    """An order; its price is a text such as ``3.25``."""
+
+    event_id: str
+    event_ms: int
+    price: str
+
+
+class OrderV2(NamedTuple):
+    """With one field more, at the end."""
+
+    event_id: str
+    event_ms: int
+    price: str
+    coupon: bool = False
+
+
+class OrderV3(NamedTuple):
+    """The price is two numbers."""
+
+    event_id: str
+    event_ms: int
+    units: int
+    cents: int
+    coupon: bool
+
+
+class StateV1(NamedTuple):
+    """The total is a text."""
+
+    first_ms: int
+    last_ms: int
+    orders: int
+    total: str
+
+
+class StateV2(NamedTuple):
+    """With one field more."""
+
+    first_ms: int
+    last_ms: int
+    orders: int
+    total: str
+    coupons: int = 0
+
+
+class StateV3(NamedTuple):
+    """The total is two numbers."""
+
+    first_ms: int
+    last_ms: int
+    orders: int
+    units: int
+    cents: int
+    coupons: int
+
+
+EVENT_TYPES: dict[int, Any] = {1: OrderV1, 2: OrderV2, 3: OrderV3}
+STATE_TYPES: dict[int, Any] = {1: StateV1, 2: StateV2, 3: StateV3}
+
+
+def split(price: str) -> tuple[int, int]:
+    units, cents = price.split(".")
+    return int(units), int(cents)
+
+
+def cents_of(one: Any, text: str) -> int:
+    """An amount in cents, of an order or of a state, whatever its version."""
+    units, cents = split(getattr(one, text)) if hasattr(one, text) else (one.units, one.cents)
+    return units * 100 + cents
+
+
+@dataclass(frozen=True)
+class OrderLogic:
+    """The logic of all versions; ``of`` is that of the states it keeps."""
+
+    of: int
+
+    def apply(self, key: str, state: Any, event: Any) -> tuple[Any, Rows]:
+        first_ms, orders, total, coupons = event.event_ms, 0, 0, 0
+        if state is not None:
+            first_ms, orders, total = state.first_ms, state.orders, cents_of(state, "total")
+            coupons = getattr(state, "coupons", 0)
+        total += cents_of(event, "price")
+        coupons += getattr(event, "coupon", False)
+        amount = divmod(total, 100) if self.of == 3 else (as_text(total),)
+        values = (first_ms, event.event_ms, orders + 1, *amount, coupons)
+        kind = STATE_TYPES[self.of]
+        return kind(*values[: len(kind._fields)]), ()
+
+    def deadline(self, state: Any) -> int:
+        return int(state.last_ms + IDLE_MS)
+
+    def expire(self, key: str, state: Any, at_ms: int) -> tuple[None, Rows]:
+        coupons = getattr(state, "coupons", 0)
+        return None, (OrdersRow(key, state.first_ms, state.orders, cents_of(state, "total"), coupons),)
+
+
+def as_text(cents: int) -> str:
+    return f"{cents // 100}.{cents % 100:02}"
+
+
+def with_coupon(key: str, event: PlainEvent) -> PlainEvent:
+    return [*event, False]
+
+
+def uncounted(key: str, state: PlainState) -> PlainState:
+    return {**state, "coupons": 0}
+
+
+def split_state(key: str, state: PlainState) -> PlainState:
+    units, cents = split(state.pop("total"))
+    return {**state, "units": units, "cents": cents}
+
+
+def split_event(key: str, event: PlainEvent) -> PlainEvent:
+    event_id, event_ms, price, coupon = event
+    return [event_id, event_ms, *split(price), coupon]
+
+
+FIRST = StateStep(1, "coupons are counted from now on", state=uncounted, event=with_coupon)
+SECOND = StateStep(2, "the total is two numbers", state=split_state, event=split_event)
+
+PREFIX = "customer-"
+
+
+@dataclass(frozen=True)
+class NamedLogic(OrderLogic):
+    """Of the release whose keys say what they are; its rows name customers as ever."""
+
+    def expire(self, key: str, state: Any, at_ms: int) -> tuple[None, Rows]:
+        return super().expire(key.removeprefix(PREFIX), state, at_ms)
+
+
+def named(key: str) -> str:
+    return f"{PREFIX}{key}"
+
+
+NAMED = KeyStep(1, "a key says that it is a customer's", key=named)

@@ -1,0 +1,157 @@
+"""Every stream with its durations scaled down to about a second, so that few events meet every timeout.
+
+What the processors tier has as Python objects (`cases.py`), as records and configuration.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import strategies as st
+
+from proof.truth.expected import DEAD, DUPLICATE, EVENT, Sent
+from stateward.runtime.api.record_fields import Reason
+from tests.support.spark.launches import (
+    ACTION_COUNTS,
+    DEVICE_LIFECYCLE,
+    EVENT_WINDOWS,
+    FRAUD_WATCH,
+    INTRUSION_PATTERNS,
+    PAYMENT_AUTH_JOIN,
+    USER_ACTIVITY,
+    USER_SESSIONS,
+    Stream,
+)
+
+START = datetime(2024, 3, 1, tzinfo=UTC)
+LATENESS_MS = 400
+# In which all events are; some ten times the shortest timeouts.
+SPAN_MS = 5000
+RECORDED_MS = int(START.timestamp() * 1000) + SPAN_MS
+# Longer than any chain of the timeouts here.
+QUIET = timedelta(minutes=5)
+
+_KAFKA_KEYS = st.sampled_from((b"0", b"1", b"2", b"3", b"4", b"5"))
+_PAYMENT_KINDS = ("transaction",) * 5 + ("authenticated", "review_confirmed", "case_closed", "refund")
+
+
+@dataclass(frozen=True)
+class Short:
+    """A stream and what its events say.
+
+    Attributes:
+        stream: The stream, with short durations.
+        values: By field what an event may say beside id, key and time; a None is left out.
+    """
+
+    stream: Stream
+    values: Mapping[str, st.SearchStrategy[Any]]
+
+
+def _short(stream: Stream, values: Mapping[str, st.SearchStrategy[Any]], **logic: int) -> Short:
+    return Short(replace(stream, logic={**stream.logic, **logic}), values)
+
+
+SHORT = (
+    _short(
+        USER_SESSIONS,
+        {
+            "event_type": st.sampled_from("xy"),
+            "is_last": st.sampled_from((None,) * 4 + (False, True)),
+            "timeout_s": st.sampled_from((None, None, 0.3, 1.2, 2.5)),
+        },
+        gap_ms=1000,
+        max_gap_ms=2500,
+    ),
+    _short(
+        USER_ACTIVITY,
+        {"activity": st.sampled_from(("login", "login", "logout", "logout", "lunch"))},
+        session_timeout_ms=800,
+        counter_idle_ms=2000,
+    ),
+    _short(
+        FRAUD_WATCH,
+        {"kind": st.sampled_from(_PAYMENT_KINDS), "amount": st.sampled_from((None, 0, 9.99, 30, 49.5))},
+        velocity_count=3,
+        velocity_amount=50,
+        velocity_window_ms=600,
+        authentication_window_ms=300,
+        idle_ms=1000,
+        review_ms=2500,
+        safety_ms=3000,
+    ),
+    _short(
+        DEVICE_LIFECYCLE,
+        {
+            "status": st.sampled_from(("running", "running", "idle", "error", "retired", "odd")),
+            "error_code": st.sampled_from((None, "E1", "E2")),
+        },
+        offline_after_ms=600,
+        forget_after_ms=1500,
+    ),
+    _short(
+        INTRUSION_PATTERNS,
+        {"kind": st.sampled_from(("recon_scan", "auth_failure", "privilege_escalation", "port_open"))},
+        horizon_ms=2500,
+    ),
+    # By event time here: what it computes can be compared with an oracle then.
+    _short(ACTION_COUNTS, {"event_type": st.sampled_from("xyz")}, idle_ms=600),
+    _short(
+        EVENT_WINDOWS,
+        {
+            "event_type": st.sampled_from(("view", "click", "Öffnen")),
+            "value": st.sampled_from((None, 0, -7, 0.1, -0.3, 1e11 / 3)),
+        },
+        size_ms=1000,
+        slide_ms=250,
+    ),
+    _short(
+        PAYMENT_AUTH_JOIN,
+        {
+            "kind": st.sampled_from(("transaction", "transaction", "authenticated", "case_closed")),
+            "amount": st.sampled_from((None, 10, 0.1)),
+        },
+        before_ms=300,
+        after_ms=300,
+    ),
+)
+
+
+@st.composite
+def arriving(draw: st.DrawFn, short: Short) -> list[Sent]:
+    """Records in the order they are sent: by event time plus a delay of at most the lateness.
+
+    Some come twice, some are no events. Kafka's key is not the stream's, so that a key's events are in any
+    partition.
+    """
+    key_name = short.stream.job.key.name
+    delay = st.integers(0, LATENESS_MS)
+    event = st.tuples(
+        st.sampled_from("abcdef"),
+        st.integers(0, SPAN_MS),
+        st.fixed_dictionaries(dict(short.values)),
+        st.lists(delay, min_size=1, max_size=2),
+        _KAFKA_KEYS,
+    )
+    found: list[tuple[int, Sent]] = []
+    # An example takes seconds, so not of the simplest ones, with which Hypothesis begins.
+    events = st.lists(event, min_size=25, max_size=100).filter(lambda all_: len({one[0] for one in all_}) > 3)
+    for number, said in enumerate(draw(events)):
+        key, at_ms, values, delays, kafka_key = said
+        value = _value({"event_id": f"e{number}", key_name: key, **values}, at_ms)
+        # Of an event that comes twice either record is the duplicate.
+        for mark, delay_ms in zip((EVENT, DUPLICATE), delays, strict=False):
+            found.append((at_ms + delay_ms, Sent(mark, kafka_key, value)))
+    for at_ms in draw(st.lists(st.integers(0, SPAN_MS), max_size=2)):
+        found.append((at_ms, Sent(DEAD, b"junk", b"junk", Reason.MALFORMED_JSON)))
+    return [record for _, record in sorted(found, key=lambda arrival: arrival[0])]
+
+
+def _value(fields: dict[str, Any], at_ms: int) -> bytes:
+    at = (START + timedelta(milliseconds=at_ms)).isoformat(timespec="milliseconds")
+    said = {name: value for name, value in fields.items() if value is not None}
+    return json.dumps({**said, "event_time": at}).encode()

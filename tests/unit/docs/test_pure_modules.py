@@ -1,0 +1,116 @@
+"""Pure modules (docs/architecture.md). What each room may import is in pyproject.toml, for import-linter."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+
+PURE = (
+    "stateward/control/jobs/backfill_verdict.py",
+    "stateward/control/jobs/backfill_window.py",
+    "stateward/control/health/cause.py",
+    "stateward/control/reconcile/startup_probe.py",
+    "stateward/control/reconcile/decide.py",
+    "stateward/control/reconcile/documents.py",
+    "stateward/control/health/health.py",
+    "stateward/alerts/incident.py",
+    "stateward/alerts/incident_text.py",
+    "stateward/control/launchers/driver_exit.py",
+    "stateward/control/health/failure.py",
+    "stateward/control/health/log_diagnosis.py",
+    "stateward/control/health/diagnosis.py",
+    "stateward/alerts/outbox.py",
+    "stateward/control/reconcile/status.py",
+    "stateward/control/health/thresholds.py",
+    "stateward/control/reconcile/desired_state.py",
+    "stateward/maintenance/retention.py",
+    "stateward/metrics/catalogue.py",
+    "stateward/metrics/samples.py",
+    "stateward/pages/charts.py",
+    "stateward/pages/streams/condition.py",
+    "stateward/pages/human_units.py",
+    "stateward/pages/streams/findings.py",
+    "stateward/pages/streams/incidents.py",
+    "stateward/pages/link.py",
+    "stateward/pages/quality/charts.py",
+    "stateward/pages/quality/failures.py",
+    "stateward/pages/quality/history.py",
+    "stateward/pages/quality/rows.py",
+    "stateward/pages/quality/view.py",
+    "stateward/pages/streams/charts.py",
+    "stateward/pages/streams/history.py",
+    "stateward/pages/streams/view.py",
+    "stateward/runtime/keyed/admission.py",
+    "stateward/runtime/driver/cause.py",
+    "stateward/runtime/driver/conditions.py",
+    "stateward/runtime/telemetry/lag.py",
+    "stateward/runtime/telemetry/operator_metrics.py",
+    "stateward/runtime/driver/retries.py",
+    "stateward/runtime/kafka/offsets.py",
+    "stateward/runtime/api/key_logic.py",
+    "stateward/runtime/api/key_filter.py",
+    "stateward/runtime/api/key_step.py",
+    "stateward/runtime/api/initial_state.py",
+    "stateward/runtime/api/state_step.py",
+    "stateward/recompute/evidence.py",
+    "stateward/recompute/lookback.py",
+    "stateward/quality/quarantine/quarantine_rules.py",
+    "stateward/state/compatibility/*findings.py",
+    "stateward/state/partitions/advice.py",
+    "stateward/state/inspection/state_changes.py",
+    "stateward/state/pages/charts.py",
+    "stateward/state/partitions/checkpoint_interval.py",
+    "stateward/state/pages/human_units.py",
+    "stateward/state/inspection/measures.py",
+    "stateward/state/compatibility/shape_changes.py",
+    "stateward/state/inspection/sizes.py",
+    "stateward/state/compatibility/verdict.py",
+    "spark_jobs/*/logic.py",
+    "spark_jobs/*/machine.py",
+    "spark_jobs/*/model.py",
+    "spark_jobs/*/transitions.py",
+    "spark_jobs/*/amounts.py",
+    "spark_jobs/*/patterns.py",
+    "stateward/contract/exit_codes.py",
+    "stateward/contract/environment.py",
+    "stateward/contract/table_names.py",
+)
+
+
+def imports(file: Path) -> Iterator[tuple[int, str]]:
+    """Every module a file imports, at module level or anywhere else, with its line."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}:{node.lineno}: a relative import"
+            # Of `from spark_jobs.runtime import admission` the imported name may be the module.
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from ((node.lineno, name) for name in [node.module or "", *names])
+
+
+def pure_files() -> list[Path]:
+    return sorted(file for pattern in PURE for file in ROOT.glob(pattern))
+
+
+def module_of(file: Path) -> str:
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts)
+
+
+def test_pure_modules_import_only_the_standard_library_and_each_other() -> None:
+    files = pure_files()
+    pure = {module_of(file) for file in files}
+    assert len(pure) >= 5, f"where have the pure modules gone? Found {sorted(pure)}"
+    breaches = [
+        f"{file.relative_to(ROOT)}:{line} imports {name}"
+        for file in files
+        for line, name in imports(file)
+        if name.split(".")[0] not in sys.stdlib_module_names
+        and not any(name == module or name.startswith(f"{module}.") for module in pure)
+        and not any(module.startswith(f"{name}.") for module in pure)
+    ]
+    assert breaches == []

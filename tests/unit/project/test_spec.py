@@ -1,0 +1,167 @@
+"""A stream's YAML: what is accepted, and what it comes to."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from stateward.project.spec import STREAMS_FOLDER, SpecError, StreamSpec, load_spec, load_specs
+from stateward.project.spec_logic import MODELS, FraudWatchLogic
+from stateward.project.spec_schema import SCHEMA_FILE, schema_text
+
+FRAUD = (STREAMS_FOLDER / "fraud_watch.yaml").read_text()
+SMALL = {
+    "stream": "small",
+    "description": "Small.",
+    "owner": "me",
+    "source": {"topic": "t"},
+    "event_time": {"allowed_lateness": "0s"},
+    "tables": ["rows"],
+}
+
+
+def test_every_shipped_spec_is_valid() -> None:
+    specs, problems = load_specs()
+    assert problems == []
+    assert [spec.stream for spec in specs] == sorted(path.stem for path in STREAMS_FOLDER.glob("*.yaml"))
+
+
+def test_durations_of_the_logic_become_milliseconds() -> None:
+    spec = load_spec("user_sessions")
+    assert spec.logic.config() == {"gap_ms": 1_800_000, "max_gap_ms": 86_400_000, "max_held_events": 10_000}
+
+
+def test_every_shipped_stream_has_a_model_of_its_settings() -> None:
+    assert sorted(spec.stream for spec in load_specs()[0]) == sorted(MODELS)
+
+
+def test_the_shipped_settings_of_fraud_watch_are_the_defaults_of_its_model() -> None:
+    spec = load_spec("fraud_watch")
+    assert spec.logic == FraudWatchLogic()
+    assert (spec.tables, spec.emission) == (["fraud_alerts", "fraud_summaries"], "watermark")
+    assert spec.logic.config() == {
+        "velocity_count": 5,
+        "velocity_amount": 5000.0,
+        "velocity_window_ms": 600_000,
+        "authentication_window_ms": 120_000,
+        "idle_ms": 1_800_000,
+        "review_ms": 86_400_000,
+        "safety_ms": 90_000_000,
+        "max_held_events": 10_000,
+    }
+
+
+def test_a_stream_without_a_model_has_settings_of_any_name(tmp_path: Path) -> None:
+    logic = {"horizon": "20m", "steps": 3, "strict": True, "mode": "fast", "ratio": 0.5}
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, "logic": logic}))
+    spec = load_spec("small", tmp_path)
+    assert spec.logic.config() == {
+        "horizon_ms": 1_200_000,
+        "steps": 3,
+        "strict": True,
+        "mode": "fast",
+        "ratio": 0.5,
+        "max_held_events": 10_000,
+    }
+    assert spec.longest_timeout == timedelta(minutes=20)
+
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, "logic": {"steps": [1]}}))
+    with pytest.raises(SpecError, match=r"logic\.steps: expected a duration, a number, text, true or false"):
+        load_spec("small", tmp_path)
+
+
+def test_longest_timeout_covers_lateness_and_the_longest_duration() -> None:
+    assert load_spec("user_sessions").longest_timeout == timedelta(hours=24, minutes=2)
+
+
+def test_only_what_has_no_default_is_required(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(SMALL))
+    spec = load_spec("small", tmp_path)
+    assert (spec.trigger_interval, spec.lease.ttl) == (timedelta(seconds=1), timedelta(seconds=20))
+    assert (spec.state.buckets, spec.state.cache) == (64, None)
+    assert spec.logic.config() == {"max_held_events": 10_000}
+    assert spec.quality is None
+
+
+def test_a_stream_may_emit_on_arrival(tmp_path: Path) -> None:
+    (tmp_path / "fraud_watch.yaml").write_text(FRAUD.replace("emission: watermark", "emission: eager"))
+    assert load_spec("fraud_watch", tmp_path).emission == "eager"
+
+
+def test_a_stream_may_run_by_processing_time(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, "clock": "processing"}))
+    assert load_spec("small", tmp_path).clock == "processing"
+    assert load_spec("user_sessions").clock == "event"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"clock": "sundial"}, "clock: expected one of 'event' or 'processing', found 'sundial'"),
+        ({"clock": "processing", "emission": "eager"}, "no emission with clock: processing"),
+        (
+            {"clock": "processing", "source": {"topic": "t", "tick": {"mode": "record"}}},
+            r"source\.tick\.mode to be auto or wall_clock",
+        ),
+    ],
+)
+def test_what_contradicts_the_clock_is_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, **change}))
+    with pytest.raises(SpecError, match=said):
+        load_spec("small", tmp_path)
+
+
+def test_a_jitter_delays_the_end_of_the_last_key(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, "timeout": {"jitter": "90s"}}))
+    assert load_spec("small", tmp_path).longest_timeout == timedelta(seconds=90)
+
+
+def test_limits_of_the_state_have_defaults_and_an_order(tmp_path: Path) -> None:
+    limits = load_spec("user_sessions").state.limits
+    assert (limits.warn_bytes, limits.critical_bytes) == (10**9, 5 * 10**9)
+    document = {**SMALL, "state": {"limits": {"warn_bytes": 2, "critical_bytes": 1}}}
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(document))
+    with pytest.raises(SpecError, match="expected warn_bytes to be at most critical_bytes, found 2 and 1"):
+        load_spec("small", tmp_path)
+
+
+def test_the_editors_schema_is_current() -> None:
+    assert SCHEMA_FILE.read_text() == schema_text(), "run `python -m stateward.project.spec_schema`"
+
+
+def test_savepoints_on_schedule_are_asked_for_and_have_a_policy(tmp_path: Path) -> None:
+    def load(section: dict[str, Any]) -> StreamSpec:
+        (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, "savepoints": section}))
+        return load_spec("small", tmp_path)
+
+    found = load({"schedule": "0 4 * * *"}).savepoints
+    assert found is not None
+    assert (found.keep, found.days) == (3, 7)
+    for section, problem in (
+        ({"schedule": "daily"}, r"savepoints\.schedule: expected a cron expression of five fields"),
+        ({"schedule": "0 4 * * *", "keep": 0}, r"savepoints\.keep: expected a number above 0"),
+        ({"keep": 2}, r"savepoints\.schedule"),
+    ):
+        with pytest.raises(SpecError, match=problem):
+            load(section)
+
+
+def test_every_stream_is_reconciled_daily_unless_its_yaml_says_otherwise(tmp_path: Path) -> None:
+    def load(**section: Any) -> StreamSpec:
+        (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, **section}))
+        return load_spec("small", tmp_path)
+
+    found = load().reconciliation
+    assert (found.schedule, found.days) == ("30 5 * * *", 1)
+    found = load(reconciliation={"schedule": None, "days": 7}).reconciliation
+    assert (found.schedule, found.days) == (None, 7)
+    for section, problem in (
+        ({"schedule": "daily"}, r"reconciliation\.schedule: expected a cron expression of five fields"),
+        ({"days": 0}, r"reconciliation\.days: expected a number above 0"),
+    ):
+        with pytest.raises(SpecError, match=problem):
+            load(reconciliation=section)

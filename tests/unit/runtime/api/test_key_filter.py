@@ -1,0 +1,99 @@
+"""Which keys are a stream's: whatever the rules, every key is exactly one stream's."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.user_sessions.declaration import JOB
+from stateward.runtime.api.config import Config, parse_config
+from stateward.runtime.api.key_filter import KeyFilter, takes
+from stateward.runtime.checkpoint.checkpoint import PlannedBatch
+from stateward.runtime.ingest.packed_format import LANE_EVENT, LANE_OTHER, LANE_TIMES
+from stateward.runtime.ingest.record_decoder import PackedLoad
+from stateward.runtime.query.scan import packer_of
+from tests.unit.runtime.telemetry.test_documents import CONFIG
+
+Filters = tuple[KeyFilter, ...]
+
+
+def by_hash(salt: int) -> KeyFilter:
+    return KeyFilter(f"hash {salt}", lambda key: zlib.crc32(f"{salt}{key}".encode()) % 3 == 0)
+
+
+@st.composite
+def divided(draw: st.DrawFn) -> list[Filters]:
+    """The rules of all streams after some splits, each of any stream there was."""
+    streams: list[Filters] = [()]
+    for salt in range(draw(st.integers(1, 4))):
+        rules = streams.pop(draw(st.integers(0, len(streams) - 1)))
+        rule = by_hash(salt) if draw(st.booleans()) else by_hash(salt).others()
+        streams += [(*rules, rule), (*rules, rule.others())]
+    return streams
+
+
+@given(streams=divided(), keys=st.lists(st.text(min_size=1)))
+def test_every_key_is_one_streams_and_none_is_two_streams(streams: list[Filters], keys: list[str]) -> None:
+    for key in keys:
+        assert sum(takes(rules, key) for rules in streams) == 1
+
+
+def test_a_rule_says_whose_keys_are_meant() -> None:
+    large = KeyFilter("large customers", lambda key: True)
+    assert (str(large), str(large.others())) == ("large customers", "all but large customers")
+    assert large.others().others() == large
+
+
+class Message:
+    """A record as librdkafka gives it."""
+
+    def __init__(self, offset: int, user: str, minute: int, *, good: bool = True) -> None:
+        fields = {"event_id": f"e{offset}", "user_id": user, "event_type": "view"}
+        at = {"event_time": f"2024-01-01T00:{minute:02}:00Z"}
+        self._offset, self._value = offset, json.dumps({**fields, **(at if good else {})}).encode()
+
+    def key(self) -> bytes:
+        return b"k"
+
+    def value(self) -> bytes:
+        return self._value
+
+    def partition(self) -> int:
+        return self._offset % 2
+
+    def offset(self) -> int:
+        return self._offset
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 1_800_000_000_000
+
+    def __len__(self) -> int:
+        return len(self._value)
+
+
+def is_even(key: str) -> bool:
+    return int(key) % 2 == 0
+
+
+@pytest.mark.parametrize("rest", [False, True])
+def test_events_of_other_streams_are_counted_and_move_time_on(rest: bool) -> None:
+    config = replace(parse_config(CONFIG, "test"), logic={"gap_ms": 1, "max_gap_ms": 1})
+    job = replace(JOB, only=(KeyFilter("even users", is_even, rest),))
+    load = PackedLoad(packer_of(cast(Config, config), job), PlannedBatch(7, {}, 0, 1_800_000_000_000))
+    messages: list[Any] = [Message(number, str(number), number) for number in range(10)]
+    load.take([*messages, Message(10, "10", 0, good=False)])
+    rows = [row for batch in load.rows() for row in batch.to_pylist()]
+
+    found = {
+        lane: sum(row["records"] for row in rows if row["lane"] == lane) for lane in (LANE_EVENT, LANE_OTHER)
+    }
+    assert found == {LANE_EVENT: 5, LANE_OTHER: 5}
+    [times] = [json.loads(row["payload"]) for row in rows if row["lane"] == LANE_TIMES]
+    minutes = {partition: at // 60_000 % 60 for partition, at in times["newest"].items()}
+    assert minutes == {"0": 8, "1": 9}, "a stream waits for the events of all keys"

@@ -1,0 +1,117 @@
+"""A disk that is full for a while: what a driver says is written later, and its query is run again."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.device_lifecycle.declaration import JOB
+from stateward.contract.process_identity import driver_process
+from stateward.runtime.api.tables import BATCH_COUNTS
+from stateward.runtime.checkpoint.checkpoint import Checkpoint
+from stateward.runtime.driver import driver as drivers
+from stateward.runtime.driver.retries import Retries
+from stateward.runtime.lease.lease import Lease
+from stateward.runtime.sink.ledger import Ledger
+from stateward.runtime.telemetry.status import StatusFile
+from tests.support.small_disk import small_disk
+from tests.unit.state.compatibility.test_descriptor import config_of
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def status_at(uri: str) -> StatusFile:
+    return StatusFile(uri, stream="s", run_id="r1", process=driver_process(), python_pid=1, clock=lambda: NOW)
+
+
+def test_a_status_that_cannot_be_written_is_written_once_there_is_room(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 8 * 4096) as disk:
+        status = status_at(f"file://{disk}/status.json")
+        status.update(state="running")
+        filler = disk / "filler"
+        with pytest.raises(OSError, match="No space left"), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(b"\0" * 4096)
+        status.update(batch_id=4)
+        assert json.loads((disk / "status.json").read_text())["batch_id"] is None
+        filler.unlink()
+        status.update()
+        assert json.loads((disk / "status.json").read_text())["batch_id"] == 4
+        assert [path.name for path in disk.iterdir()] == ["status.json"]
+
+
+class StandInQuery:
+    """A STAND-IN for Spark's query, which needs a JVM: it is there, and does nothing."""
+
+    id = "g1"
+    lastProgress = None
+
+    def __init__(self) -> None:
+        self.isActive = True
+
+    def stop(self) -> None:
+        self.isActive = False
+
+
+class QueryOnAFullDisk:
+    """A STAND-IN for `StreamQuery`: its first starts find no room."""
+
+    def __init__(self, folder: Path, failures: int, then: Any) -> None:
+        self.checkpoint = Checkpoint(f"file://{folder}/checkpoint")
+        self._uri = f"file://{folder}/batch_counts"
+        BATCH_COUNTS.create(self._uri)
+        self._starts = self._outcomes(failures)
+        self._then = then
+
+    def _outcomes(self, failures: int) -> Iterator[bool]:
+        yield from [False] * failures
+        yield True
+
+    def start(self, *, once: bool = False) -> StandInQuery:
+        if not next(self._starts):
+            raise OSError(errno.ENOSPC, "No space left on device", "/cache/rounds")
+        self._then()
+        return StandInQuery()
+
+    def ensure_ledger(self, generation: str) -> Ledger:
+        return Ledger(self._uri, "device_lifecycle", generation)
+
+
+@pytest.mark.parametrize(("failures", "comes_back"), [(12, True), (43, False)])
+def test_a_driver_waits_until_a_full_disk_has_room_again_but_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int, comes_back: bool
+) -> None:
+    monkeypatch.setattr(Retries, "delay_s", 0)
+    monkeypatch.setattr(drivers.Driver, "_broker_is_away", lambda self: False)
+    config = replace(config_of("device_lifecycle", tmp_path), status_uri=f"file://{tmp_path}/status.json")
+    process = driver_process()
+    lease = Lease(f"file://{tmp_path}/l", stream="s", run_id="r1", holder=process, ttl_ms=20_000)
+    said: list[tuple[str, Any]] = []
+
+    class Told(StatusFile):
+        def update(self, **fields: Any) -> None:
+            super().update(**fields)
+            if "state" in fields:
+                said.append((fields["state"], fields.get("cause")))
+
+    status = Told(
+        config.status_uri, stream="s", run_id="r1", process=process, python_pid=1, clock=lambda: NOW
+    )
+    driver = drivers.Driver(JOB, config, lease, status)
+    query: Any = QueryOnAFullDisk(tmp_path, failures, lambda: driver._ask("seen enough"))
+
+    if comes_back:
+        driver._run_queries(query)
+        waits = ("waiting", {"kind": "disk_full", "lasting": False})
+        assert said[:failures] == [waits] * failures
+        assert said[failures] == ("running", None)
+    else:
+        with pytest.raises(OSError, match="No space left on device"):
+            driver._run_queries(query)

@@ -1,0 +1,209 @@
+"""Records become rows one for one, whatever is in them; several topics are one stream."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.raw_events.declaration import JOB, RAW_EVENTS
+from stateward.runtime.api.record_fields import TICK_KEY
+from stateward.runtime.ingest import landing
+from stateward.runtime.ingest.landing import LandingLoad, LandingPacker
+from stateward.runtime.sink.output_rows import COUNT_NAMES, decode_rows
+from stateward.runtime.telemetry.progress import Position
+
+AT_MS = 1_700_000_000_123
+
+
+@dataclass
+class Message:
+    """A record as the client gives it."""
+
+    raw: bytes | None
+    name: bytes | None = None
+    number: int = 0
+    pairs: list[tuple[str, bytes | None]] | None = None
+    at_ms: int = AT_MS
+
+    def topic(self) -> str:
+        return "events"
+
+    def partition(self) -> int:
+        return 2
+
+    def offset(self) -> int:
+        return self.number
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.at_ms
+
+    def key(self) -> bytes | None:
+        return self.name
+
+    def value(self) -> bytes | None:
+        return self.raw
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return self.pairs
+
+    def __len__(self) -> int:
+        return len(self.raw or b"")
+
+
+@pytest.fixture
+def load() -> LandingLoad:
+    return LandingPacker(RAW_EVENTS, JOB.row).load()
+
+
+def parts(load: LandingLoad) -> Iterator[tuple[str, int, bytes]]:
+    for batch in load.rows():
+        for row in batch.to_pylist():
+            yield row["kind"], row["rows"], row["data"]
+
+
+def rows(load: LandingLoad) -> list[dict[str, Any]]:
+    return [
+        row for kind, _, data in parts(load) if kind == "raw_events" for row in decode_rows(data).to_pylist()
+    ]
+
+
+def test_a_record_is_kept_byte_for_byte(load: LandingLoad) -> None:
+    load.take([Message(b"\xff\x00", b"k", 7, [("trace", b"\xfe"), ("trace", None)])])  # type: ignore[list-item]
+
+    assert rows(load) == [
+        {
+            "topic": "events",
+            "partition": 2,
+            "offset": 7,
+            "record_timestamp": datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=AT_MS),
+            "date": date(2023, 11, 14),
+            "key": b"k",
+            "value": b"\xff\x00",
+            "header_names": ["trace", "trace"],
+            "header_values": [b"\xfe", None],
+            "record_timestamp_ms": None,
+        }
+    ]
+
+
+MICROSECONDS = 1_700_000_000_000_000
+NANOSECONDS = 1_700_000_000_123_456_789
+
+
+def test_a_record_that_is_stamped_in_another_unit_is_kept_with_its_stamp(load: LandingLoad) -> None:
+    stamps = (MICROSECONDS, NANOSECONDS, -1)
+    load.take([Message(b"v", number=number, at_ms=at) for number, at in enumerate(stamps)])  # type: ignore[misc]
+
+    last = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+    before_1970 = datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+    assert [(row["record_timestamp"], row["date"], row["record_timestamp_ms"]) for row in rows(load)] == [
+        (last, last.date(), MICROSECONDS),
+        (last, last.date(), NANOSECONDS),
+        (before_1970, before_1970.date(), None),
+    ]
+
+
+def nameless_pair() -> Any:
+    """A tuple of two of which only the second was ever set: ``VALUE``."""
+    api, place = ctypes.pythonapi, ctypes.c_void_p
+    api.PyTuple_New.restype = place
+    api.PyTuple_SetItem.argtypes = (place, ctypes.c_ssize_t, ctypes.py_object)
+    api.Py_IncRef.argtypes = (ctypes.py_object,)
+    made = api.PyTuple_New(2)
+    api.Py_IncRef(VALUE)
+    api.PyTuple_SetItem(made, 1, VALUE)
+    return ctypes.cast(made, ctypes.py_object).value
+
+
+class ForeignHeaders(Message):
+    """As confluent-kafka gives headers of which one has a name that is not UTF-8."""
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        if self.pairs is None:
+            self.pairs = [("trace", b"1"), nameless_pair(), ("last", None)]
+            raise SystemError("'headers' returned a result with an exception set")
+        return self.pairs
+
+
+VALUE = b"the value"
+
+
+def test_a_header_whose_name_is_not_text_keeps_its_place_and_value(load: LandingLoad) -> None:
+    load.take([ForeignHeaders(b"v")])  # type: ignore[list-item]
+
+    [row] = rows(load)
+    assert row["header_names"] == ["trace", "\ufffd", "last"]
+    assert row["header_values"] == [b"1", VALUE, None]
+
+
+def test_what_no_other_stream_accepts_is_kept_too(load: LandingLoad) -> None:
+    found = [Message(None), Message(b""), Message(b'{"tick": "x"}', TICK_KEY.encode())]
+    load.take(found)  # type: ignore[arg-type]
+
+    assert [(row["key"], row["value"], row["header_names"]) for row in rows(load)] == [
+        (None, None, None),
+        (None, b"", None),
+        (TICK_KEY.encode(), b'{"tick": "x"}', None),
+    ]
+
+
+def test_the_date_is_that_of_the_record_in_utc(load: LandingLoad) -> None:
+    midnight = 1_700_006_400_000
+    load.take([Message(b"", at_ms=midnight - 1), Message(b"", at_ms=midnight)])  # type: ignore[list-item]
+
+    assert [row["date"] for row in rows(load)] == [date(2023, 11, 14), date(2023, 11, 15)]
+
+
+def test_every_record_is_counted_as_accepted(load: LandingLoad, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landing, "PIECE_BYTES", 10)
+    load.take([Message(b"123456", number=number) for number in range(5)])  # type: ignore[misc]
+
+    *packed, (kind, size, counts) = parts(load)
+    assert [(kind, size) for kind, size, _ in packed] == [
+        ("raw_events", 2),
+        ("raw_events", 2),
+        ("raw_events", 1),
+    ]
+    assert [row["offset"] for _, _, data in packed for row in decode_rows(data).to_pylist()] == list(range(5))
+    assert (kind, size, json.loads(counts)) == ("counts", 1, {"accepted": 5, "records": 5})
+
+
+def test_a_task_without_records_puts_out_nothing(load: LandingLoad) -> None:
+    load.take([])
+    assert list(load.rows()) == []
+
+
+def test_counters_of_several_topics_are_added(tmp_path: Path) -> None:
+    from stateward.runtime.checkpoint.checkpoint import Checkpoint
+    from stateward.runtime.telemetry.progress import Progress
+
+    checkpoint = Checkpoint(f"file://{tmp_path}")
+    checkpoint.write_initial_offsets({"a": {0: 3}, "b": {0: 0, 1: 5}})
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "commits").mkdir()
+    planned = [
+        "v1",
+        '{"batchWatermarkMs": 0, "batchTimestampMs": 7}',
+        '{"a": {"0": 10}, "b": {"0": 1, "1": 5}, "c": {"0": 9}}',
+    ]
+    (tmp_path / "offsets" / "0").write_text("\n".join(planned))
+    (tmp_path / "commits" / "0").touch()
+
+    progress = Progress(checkpoint, _NoLedger(), ("a", "b"))  # type: ignore[arg-type]
+    fields = progress.resume()
+
+    assert (fields["delivered"], fields["accepted"], fields["watermark"]) == (8, 8, None)
+    assert fields["without_record"] == 0
+    assert progress.position == Position(0, {"a": {0: 10}, "b": {0: 1, 1: 5}}, 0)
+
+
+class _NoLedger:
+    def totals(self, batch_id: int) -> dict[str, int]:
+        return {**dict.fromkeys(COUNT_NAMES, 0), "accepted": 8, "records": 8, "rows_out": 8}

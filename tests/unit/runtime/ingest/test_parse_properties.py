@@ -1,0 +1,74 @@
+"""The shortcut of the parser never gives another verdict than the long way, whatever comes."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stateward.runtime.ingest.parse import Parsed
+from tests.support.streams.parsed_events import FIELDS, PARSER, RECORD, UNPARSABLE, event
+
+TIMES = st.one_of(
+    st.sampled_from(UNPARSABLE),
+    st.datetimes(datetime(1999, 1, 1), datetime(2027, 1, 1)).map(lambda at: f"{at.isoformat()}Z"),  # noqa: DTZ001
+)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(-1e30, 1e30) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+TEXTS = st.text(max_size=4) | st.sampled_from(["", " ", "   ", "u" * 1024, "u" * 1025, "🎈"])
+NUMBERS = st.floats(0, 90_000) | st.integers(-1, 90_000) | st.floats() | st.integers()
+MEMBERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "event_id": TEXTS | ANYTHING,
+        "user_id": TEXTS | ANYTHING,
+        "event_time": TIMES | ANYTHING,
+        "is_last": st.booleans() | ANYTHING,
+        "timeout_s": NUMBERS | ANYTHING,
+        "amount": NUMBERS | ANYTHING,
+        "other": ANYTHING,
+    },
+)
+MANGLING = st.lists(
+    st.tuples(
+        st.floats(0, 1),
+        st.integers(0, 3),
+        st.binary(max_size=3)
+        | st.sampled_from(
+            [b"\\ud800", b"\\u0020", b"\\ude00", b'"', b",", b"1e400", b"\xc3\xbc", b"\n", b"}"]
+        ),
+    ),
+    max_size=2,
+)
+
+
+@st.composite
+def records(draw: st.DrawFn) -> bytes:
+    """Good records, records with bad members, and either with a few bytes changed."""
+    value = json.dumps({**event(), **draw(MEMBERS)}, ensure_ascii=draw(st.booleans())).encode(
+        errors="surrogatepass"
+    )
+    for place, length, inserted in draw(MANGLING):
+        at = int(place * len(value))
+        value = value[:at] + inserted + value[at + length :]
+    return value
+
+
+@settings(max_examples=1000)
+@given(value=records())
+def test_the_shortcut_gives_the_verdict_of_the_long_way(value: bytes) -> None:
+    short, long = PARSER.parse(memoryview(value), RECORD), PARSER.explain(value, RECORD)
+
+    assert type(short) is type(long)
+    assert short == long
+    if isinstance(short, Parsed):
+        names = [field.name for field in FIELDS]
+        assert [type(getattr(short.record, name)) for name in names] == [
+            type(getattr(long.record, name))  # type: ignore[union-attr]
+            for name in names
+        ]

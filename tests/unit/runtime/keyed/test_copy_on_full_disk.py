@@ -1,0 +1,88 @@
+"""A disk that is full under the copies of states: a worker says so and lives on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from stateward.runtime.driver.cause import DISK_FULL, cause_of
+from stateward.runtime.driver.failure import is_transient
+from tests.support.small_disk import small_disk
+
+CHECKOUT = Path(__file__).resolve().parents[4]
+# A worker is a process of its own here: a page of a map for which there is no room ends the process.
+WORKER = """
+import os, sys
+from pathlib import Path
+from stateward.runtime.keyed.bucket_copy import Cached
+from stateward.runtime.keyed.copy_folders import prepare_copy
+from stateward.runtime.keyed.state_cache import StateCache
+
+root, filler, checkpoint = sys.argv[1], Path(sys.argv[2]), "file:///checkpoints/s/g0001"
+
+def batch(number):
+    cache = StateCache(root, checkpoint, 0)
+    for key in range(number * 1000, number * 1000 + 1000):
+        cache.bucket(1).put(f"key-{key}", Cached(1, 1, 1, os.urandom(1000)), None)
+    cache.commit()
+
+def fill():
+    with filler.open("ab", buffering=0) as file:
+        while True:
+            file.write(b"\\0" * 4096)
+
+def run(work):
+    try:
+        work()
+    except Exception as error:
+        print(f"{type(error).__module__}.{type(error).__name__}: {error}", flush=True)
+"""
+GROWS = """
+done = 0
+def grow():
+    global done
+    while True:
+        batch(done)
+        done += 1
+run(grow)
+filler.unlink()
+batch(done)
+cache = StateCache(root, checkpoint, 0)
+assert all(cache.bucket(1).get(f"key-{key}") for key in range(0, (done + 1) * 1000, 500))
+"""
+OPENS = """
+prepare_copy(root, checkpoint).joinpath("p0").mkdir()
+try:
+    fill()
+except OSError:
+    pass
+run(lambda: batch(0))
+filler.unlink()
+batch(0)
+"""
+
+
+def said_by(tmp_path: Path, work: str) -> str:
+    with small_disk(tmp_path / "disk", 24 * 2**20) as disk:
+        filler = disk / "filler"
+        filler.write_bytes(b"\0" * (16 * 2**20))
+        command = [sys.executable, "-c", WORKER + work, str(disk / "copies"), str(filler)]
+        done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def require_full_disk(said: str) -> None:
+    # As the failure of a Python task has it.
+    failure = RuntimeError(f"[STREAM_FAILED] pyspark.errors.exceptions.base.PythonException: {said}")
+    assert cause_of(failure) == DISK_FULL, said
+    assert is_transient(failure)
+
+
+def test_a_copy_that_cannot_grow_is_an_error_and_not_the_end_of_the_worker(tmp_path: Path) -> None:
+    require_full_disk(said_by(tmp_path, GROWS))
+
+
+def test_nor_is_one_that_cannot_be_opened(tmp_path: Path) -> None:
+    require_full_disk(said_by(tmp_path, OPENS))

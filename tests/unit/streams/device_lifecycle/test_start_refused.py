@@ -1,0 +1,57 @@
+"""A driver whose code is not for the checkpoint's state: it leaves before it has written anything there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.device_lifecycle.declaration import JOB
+from stateward.contract.exit_codes import DriverExit
+from stateward.contract.process_identity import driver_process
+from stateward.runtime.driver import driver as drivers
+from stateward.runtime.lease.lease import Lease
+from stateward.runtime.telemetry.status import StatusFile
+from stateward.state.compatibility.start import note_start
+from tests.unit.state.compatibility.test_descriptor import checksums, config_of, planned
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_a_driver_refuses_a_state_that_is_not_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drivers.signals, "handle_in_python", lambda ask: None)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    first = config_of("device_lifecycle", tmp_path)
+    checkpoint = planned(first, tmp_path)
+    note_start(JOB, first)
+    before = checksums(checkpoint)
+    config = replace(first, clock="processing", status_uri=f"file://{tmp_path}/status.json")
+    process = driver_process()
+    lease = Lease(
+        f"file://{tmp_path}/lease", stream=config.stream, run_id="run-2", holder=process, ttl_ms=20_000
+    )
+    epoch = lease.acquire().epoch
+    status = StatusFile(
+        config.status_uri,
+        stream=config.stream,
+        run_id="run-2",
+        process=process,
+        python_pid=1,
+        clock=lambda: NOW,
+    )
+
+    code = drivers.Driver(JOB, config, lease, status).run()
+
+    assert code == DriverExit.REFUSED
+    written = json.loads((tmp_path / "status.json").read_text())
+    assert written["state"] == "refused"
+    assert written["cause"] == {"kind": "state", "lasting": True}
+    assert written["message"].startswith(
+        "stream device_lifecycle: the state is incompatible: the clock: was event, is processing; "
+        "states have times of events, and the wall clock would end them all at once (ways out: put it back"
+    )
+    assert checksums(checkpoint) == before
+    assert lease.acquire().epoch == epoch + 1, "the lease was given back"
