@@ -21,45 +21,69 @@ help: ## Show this list
 setup: $(STAMPS)/installed jars/.verified ## Build .venv from the pinned requirements and fetch the pinned JARs
 	@:
 
-.PHONY: check
-check: setup ## Lint, types, and the fast tests (under a minute)
+# What is left to `make full` has the marker `full`, with ci=True if CI takes it too (tests/support/full.py). A worker
+# has one Spark, one broker and one Airflow; what takes longest comes first, and what shares a platform stays
+# on one worker. QUICK is a profile of Hypothesis with fewer examples.
+PYTEST := $(BIN)/python -m pytest
+QUICK := --hypothesis-profile quick
+SPARK := -n 2 --dist loadfile --no-loadscope-reorder
+AIRFLOW := -n 2 --dist loadfile --no-loadscope-reorder
+E2E := -n 2 --dist loadgroup
+IN_TEST := -m "not full"
+IN_CI := -m "full(ci=True)"
+
+.PHONY: lint
+lint: setup ## Lint and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q -n 2 --hypothesis-profile quick tests/unit tests/streams tests/processors
+
+.PHONY: check
+check: lint ## Lint, types, and the fast tests (under a minute)
+	$(PYTEST) -q -n 2 $(QUICK) $(IN_TEST) tests/unit tests/streams tests/processors
 
 .PHONY: test
-test: setup ## Run every test, fastest tier first, with real Kafka, Spark and Airflow
-	$(BIN)/python -m pytest -n 2 --durations=10 tests/unit tests/streams tests/processors
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=30 tests/spark
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=15 tests/airflow
-	$(BIN)/python -m pytest --durations=15 tests/e2e
+test: setup ## Test everything once, fastest tier first, with real Kafka, Spark and Airflow (under 15 minutes)
+	$(PYTEST) -n 2 $(QUICK) $(IN_TEST) --durations=10 tests/unit tests/streams tests/processors
+	$(PYTEST) $(SPARK) $(IN_TEST) --durations=30 tests/spark
+	$(PYTEST) $(AIRFLOW) $(IN_TEST) --durations=15 tests/airflow
+	$(PYTEST) $(E2E) $(IN_TEST) --durations=15 tests/e2e
+
+.PHONY: ci-full
+ci-full: setup ## Run what `make test` leaves out and CI has time for: one more case of each kind
+	$(PYTEST) -n 2 $(QUICK) $(IN_CI) --durations=10 tests/unit
+	$(PYTEST) $(SPARK) $(IN_CI) --durations=30 tests/spark
+	$(PYTEST) $(AIRFLOW) $(IN_CI) --durations=15 tests/airflow
+	$(PYTEST) $(E2E) $(IN_CI) --durations=15 tests/e2e
+
+.PHONY: full
+full: setup ## Run every test with all of its cases, and ten times the examples of each property (hours)
+	$(PYTEST) -n 2 --durations=10 tests/unit tests/streams tests/processors
+	$(PYTEST) $(SPARK) --durations=30 tests/spark
+	$(PYTEST) $(AIRFLOW) --durations=15 tests/airflow
+	$(PYTEST) $(E2E) --timeout 3600 --durations=15 tests/e2e
 
 .PHONY: examples
 examples: setup ## Ten inputs at random for each stream on real Spark, cut and interrupted at random; EXAMPLES=3 for less
-	SPARK_EXAMPLES=$(or $(EXAMPLES),10) $(BIN)/python -m pytest -q --timeout 7200 tests/spark/streams/test_any_cut.py
+	SPARK_EXAMPLES=$(or $(EXAMPLES),10) $(PYTEST) -q --timeout 7200 tests/spark/streams/test_any_cut.py
 
 .PHONY: matrix
 matrix: setup ## Move every kind of state up and down, however Spark keeps it, and kill a move at each step
-	FULL=1 STATE_MATRIX=1 $(BIN)/python -m pytest -q -n 2 tests/spark/state/partitions/test_matrix.py tests/spark/state/partitions/test_repartition_dies.py \
+	$(PYTEST) -q $(SPARK) tests/spark/state/partitions/test_matrix.py tests/spark/state/partitions/test_repartition_dies.py \
 		tests/spark/state/migration/test_migrate_dies.py
-
-.PHONY: full
-full: setup ## Run the Spark and the end-to-end tests with all of their cases, also those that `make test` leaves out
-	FULL=1 STATE_MATRIX=1 $(BIN)/python -m pytest --durations=30 tests/spark tests/e2e
 
 .PHONY: pages
 pages: setup ## Do every state operation by its form in a real browser; SCREENSHOTS=folder keeps pictures
-	STATE_PAGES=1 $(BIN)/python -m pytest -v --timeout 3600 tests/e2e/test_state_operation_pages.py
+	$(PYTEST) -v --timeout 3600 tests/e2e/test_state_operation_pages.py
 
 .PHONY: compose
 compose: setup ## Build and run docker-compose.yaml on the Docker engine that is there, and break it
-	$(BIN)/python -m pytest -v --timeout 3600 --durations=10 tests/compose
+	$(PYTEST) -v --timeout 3600 --durations=10 tests/compose
 
 .PHONY: soak
 soak: setup ## Watch sockets, descriptors and memory under steady batches for SOAK_MINUTES (15)
-	$(BIN)/python -m pytest -s --timeout 7200 proof/soak
+	$(PYTEST) -s --timeout 7200 proof/soak
 
 .PHONY: truth
 truth: setup ## Prove every stream on generated traffic, killed over and over; TRUTH="--seeds 1 --kills 3" for less

@@ -16,7 +16,8 @@ signal.signal(signal.SIGTERM, signal.default_int_handler)
 # for one of its doctests, and ends it (pyspark.sql.connect.utils). The workers of pytest-xdist have none.
 vars(sys.modules["__main__"]).setdefault("__file__", __file__)
 
-# Examples of a property that does not name a number of its own; `make check` takes the quick profile.
+# Examples of a property that does not name a number of its own: `make full` takes the full profile, every
+# other target the quick one.
 settings.register_profile("full", max_examples=500)
 settings.register_profile("quick", max_examples=60)
 settings.load_profile("full")

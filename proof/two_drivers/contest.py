@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 
 from proof.two_drivers.verdict import named_in, wrong_commits
 from stateward.contract.exit_codes import DriverExit
-from stateward.control.launchers.lease_history import Holding, holdings
+from stateward.contract.lease import Holding, holdings
 from tests.support.spark.launches import Launch
 from tests.support.streams.traced import Traced
 from tests.support.waiting import wait_until

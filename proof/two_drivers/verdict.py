@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stateward.control.launchers.lease_history import Holding
+from stateward.contract.lease import Holding
 
 _HELD = re.compile(r"the lease is held by run (\S+) \(process (\d+) on (.+?)\), epoch (\d+), until")
 

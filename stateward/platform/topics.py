@@ -6,7 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from stateward.platform.kafka_client import client_settings
+from stateward.contract.kafka_client import BROKERS_DEFAULT, client_settings
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -150,7 +150,7 @@ def _create(bootstrap_servers: str, topic: str, partitions: int, timeout_s: floa
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.cimpl import NewTopic
 
-    request = NewTopic(topic, num_partitions=partitions, replication_factor=1)
+    request = NewTopic(topic, partitions, BROKERS_DEFAULT)
     # Named, because the request is cancelled when its client is collected.
     client = admin_client(bootstrap_servers)
     future = client.create_topics([request], request_timeout=timeout_s)[topic]

@@ -63,10 +63,6 @@ class Layout:
         """Return the URI of the Delta table that says who may write the stream's checkpoint."""
         return f"{self.data}/leases/{stream}"
 
-    def lease_history_uri(self, stream: str) -> str:
-        """Return the URI of the Delta table that says who has held the stream's lease so far."""
-        return f"{self.lease_uri(stream)}-history"
-
     def status_uri(self, stream: str) -> str:
         """Return the URI of the JSON file the driver writes: what is."""
         return f"{self.data}/status/{stream}.json"

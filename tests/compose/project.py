@@ -27,10 +27,11 @@ print(json.dumps(DeltaTable(uri).to_pyarrow_table(columns=columns).to_pylist() i
 """
 _HOLDINGS = """
 import json
-from stateward.control.launchers.lease_history import read_holdings
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
-print(json.dumps([(one.epoch, one.end) for one in read_holdings(Layout.of(Settings()), "{stream}")]))
+from stateward.contract.lease import read_holdings
+uri = Layout.of(Settings()).lease_uri("{stream}")
+print(json.dumps([(one.epoch, one.end) for one in read_holdings(uri)]))
 """
 
 

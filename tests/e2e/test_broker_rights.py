@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from stateward.contract.environment import ENV_KAFKA_CLIENT
 from stateward.platform.topics import TopicForbiddenError, TopicMissingError, ensure_topic, partition_count
 from stateward.replay.pacing import Pacer
 from stateward.replay.send import Sender
-from stateward.runtime.kafka.client import VARIABLE
 from stateward.runtime.kafka.offsets import Range
 from stateward.runtime.kafka.reader import ReadError, read
 from tests.support.kafka.broker import RunningBroker
@@ -28,7 +28,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Authoriz
     definition = AuthorizingBroker.in_folder(folder)
     broker = RunningBroker(definition, client=definition.client(ADMIN))
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv(VARIABLE, str(folder / "client"))
+        environment.setenv(ENV_KAFKA_CLIENT, str(folder / "client"))
         definition.write_client_file(folder / "client")
         broker.start()
         yield definition, broker.bootstrap

@@ -9,8 +9,9 @@ import pytest
 from proof.chaos.faults import FAULTS
 from proof.chaos.report import verdict_line
 from proof.chaos.run import Options, run_chaos
+from tests.support.full import only_full
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, only_full]
 
 STREAMS = ("user_sessions", "fraud_watch", "raw_events")
 # Left to `make chaos`: now and then libfaketime itself lets a driver hang, which then has to be replaced.

@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from stateward.contract.lease import LeaseRecord, read_lease
 from stateward.contract.process_identity import started_at
 from stateward.control.launchers import processes
 from stateward.control.launchers.launch import SparkLauncher
-from stateward.control.launchers.lease import Lease, read_lease
 from stateward.control.reconcile.decide import Done, Healthy
 from stateward.control.reconcile.executor import Controller, log_tail
 from stateward.control.reconcile.observe import read_control, read_status
@@ -64,8 +64,8 @@ def status_of(controller: Controller) -> Status:
     return status
 
 
-def held(controller: Controller) -> Lease:
-    lease = read_lease(controller.layout, STREAM)
+def held(controller: Controller) -> LeaseRecord:
+    lease = read_lease(controller.layout.lease_uri(STREAM))
     assert lease is not None
     return lease
 

@@ -9,10 +9,11 @@ import yaml
 
 from tests.support.control.installation import Installation
 from tests.support.control.live_stream import LiveStream
+from tests.support.full import ci_full
 from tests.support.pages.browser import CHROMIUM, keep, logged_in
 from tests.support.waiting import PATIENCE_S, wait_until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, ci_full]
 
 TRIES = 3
 # Spark has a JVM ignore options that it does not know; these it knows, and not together.

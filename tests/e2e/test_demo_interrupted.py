@@ -11,6 +11,7 @@ import pytest
 
 from stateward.platform.processes import find_owned
 from tests.support.control.installation import STATEWARD
+from tests.support.full import ci_full
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.e2e
@@ -18,8 +19,10 @@ pytestmark = pytest.mark.e2e
 
 @pytest.mark.parametrize(
     ("number", "last_part"),
-    [(signal.SIGINT, "kafka"), (signal.SIGTERM, "triggerer")],
-    ids=["SIGINT while Kafka starts", "SIGTERM while Airflow starts"],
+    [
+        pytest.param(signal.SIGINT, "kafka", id="SIGINT while Kafka starts"),
+        pytest.param(signal.SIGTERM, "triggerer", id="SIGTERM while Airflow starts", marks=ci_full),
+    ],
 )
 def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, number: signal.Signals, last_part: str) -> None:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("STATEWARD_")}

@@ -22,6 +22,7 @@ from stateward.platform.parts.supervisord import socket_path
 from stateward.platform.secrets import passwords_file
 from stateward.platform.topics import ensure_topic, partition_count
 from tests.support.control.installation import STATEWARD, Installation
+from tests.support.full import ci_full
 from tests.support.pages.buttons import press
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -116,6 +117,7 @@ def test_clicks_at_once_are_all_answered(platform: Installation) -> None:
             press(api, "PATCH", dag, {"is_paused": False})
 
 
+@ci_full
 def test_a_half_sent_request_stops_nobody(platform: Installation) -> None:
     """A client that promises a body and does not send it: without a token, so it may be anybody."""
     port = platform.settings.airflow_port
@@ -131,7 +133,9 @@ def test_a_half_sent_request_stops_nobody(platform: Installation) -> None:
         assert b" 408 " in half.recv(1000).splitlines()[0]
 
 
-@pytest.mark.parametrize("part", PART_NAMES)
+@pytest.mark.parametrize(
+    "part", [pytest.param(part, marks=() if part == "scheduler" else ci_full) for part in PART_NAMES]
+)
 def test_a_killed_part_comes_back_by_itself(
     platform: Installation, driver: tuple[subprocess.Popen[bytes], Path], part: str
 ) -> None:
@@ -142,6 +146,7 @@ def test_a_killed_part_comes_back_by_itself(
     assert driver[0].poll() is None, "a driver outlives every part"
 
 
+@ci_full
 def test_a_part_that_dies_at_start_says_why_and_comes_back_when_it_is_mended(
     platform: Installation,
 ) -> None:

@@ -6,7 +6,6 @@ names a folder; those in docs/images were taken so.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from stateward.control.jobs.verbs import VERBS
 from stateward.project.settings import CHECKOUT
 from tests.support.control.installation import Installation
 from tests.support.control.live_stream import LiveStream
+from tests.support.full import only_full
 from tests.support.pages.browser import CHROMIUM, keep, logged_in
 from tests.support.streams.event_files import as_line, shifted, web_events, write_lines
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine to look at the pages with"),
-    pytest.mark.skipif("STATE_PAGES" not in os.environ, reason="a quarter of an hour: make pages"),
+    only_full,  # A quarter of an hour.
 ]
 
 ENDED = ("success", "failed")

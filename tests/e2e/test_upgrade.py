@@ -18,10 +18,11 @@ from spark_jobs.user_sessions.model import SessionEvent
 from stateward.runtime.api.key_logic import fold_all
 from tests.support.control.installation import Installation
 from tests.support.control.live_stream import LiveStream
+from tests.support.full import ci_full
 from tests.support.streams.event_files import Event, as_line, shifted, web_events, write_lines
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, ci_full]
 
 PREFIX = "upgraded"
 GAP_MS = 30 * 60 * 1000

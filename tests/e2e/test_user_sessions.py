@@ -21,7 +21,7 @@ from spark_jobs.user_sessions.model import SessionEvent
 from stateward.runtime.api.key_logic import fold_all
 from tests.support.control.installation import Installation
 from tests.support.control.live_stream import LiveStream
-from tests.support.full import only_full
+from tests.support.full import ci_full, only_full
 from tests.support.streams.event_files import (
     KNOWN_EVENTS,
     KNOWN_SESSIONS,
@@ -145,6 +145,7 @@ def test_two_triggers_at_once_leave_one_driver(stream: LiveStream) -> None:
     assert stream.drivers() == [driver]
 
 
+@ci_full
 def test_a_second_driver_by_hand_is_refused_and_names_the_holder(stream: LiveStream) -> None:
     (driver,) = stream.drivers()
     by_hand = subprocess.run(
@@ -166,6 +167,7 @@ def test_the_driver_is_killed_in_mid_replay(stream: LiveStream, tmp_path: Path) 
     replay_with_interruption(stream, tmp_path, 2, lambda: kill_driver_and_wait(stream))
 
 
+@ci_full
 def test_its_python_workers_are_killed_in_mid_replay(stream: LiveStream, tmp_path: Path) -> None:
     def kill() -> None:
         # That batches go on is shown by the answer.
@@ -176,7 +178,8 @@ def test_its_python_workers_are_killed_in_mid_replay(stream: LiveStream, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("scenario", "part"), [(4, "scheduler"), pytest.param(5, "triggerer", marks=only_full)]
+    ("scenario", "part"),
+    [pytest.param(4, "scheduler", marks=ci_full), pytest.param(5, "triggerer", marks=only_full)],
 )
 def test_a_part_of_airflow_is_killed_in_mid_replay(
     stream: LiveStream, platform: Installation, tmp_path: Path, scenario: int, part: str

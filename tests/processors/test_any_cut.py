@@ -1,7 +1,7 @@
 """However a stream's input is cut, shuffled and interrupted: its rows are the oracle's, its state empties.
 
 Every stream of the catalogue goes through the processor that Spark runs. Durations are scaled down, so that
-few events meet every timeout; a jitter may spread those. The full number of examples is that of `make test`.
+few events meet every timeout; a jitter may spread those. The full number of examples is that of `make full`.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
 from spark_jobs.user_sessions.declaration import JOB
 from spark_jobs.user_sessions.model import SessionEvent
@@ -56,7 +57,9 @@ class Message:
 
 def packed(batch: PlannedBatch, *event_times: str, on_arrival: bool = True) -> list[dict[str, Any]]:
     """The packed rows of records with these times, in one bucket."""
-    config = cast(Config, replace(parse_config(CONFIG, "test"), logic={"gap_ms": GAP, "max_gap_ms": GAP}))
+    config = cast(
+        Config, structs.replace(parse_config(CONFIG, "test"), logic={"gap_ms": GAP, "max_gap_ms": GAP})
+    )
     packer = Packer(
         owner=JOB.owner,
         fields=JOB.fields(config),

@@ -1,11 +1,15 @@
-"""Cases that `make test` leaves to `make full`: others of their kind show the same."""
+"""Which tests `make test` leaves to `make full`: others of their kind show the same in less time.
+
+`make test` takes everything that has no marker `full`, `make ci-full` those of them that CI has time for,
+and `make full` everything.
+"""
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
-FULL = "FULL" in os.environ
+only_full = pytest.mark.full
+"""In `make full` alone."""
 
-only_full = pytest.mark.skipif(not FULL, reason="another of its kind is in make test; make full has all")
+ci_full = pytest.mark.full(ci=True)
+"""In `make full`, and in what CI takes of it."""

@@ -187,7 +187,7 @@ class _Told:
     def report(self, part: str, what: str) -> None:
         """Take a step."""
         now = time.monotonic()
-        if part == self._part and what != "ready" and now - self._at < _QUIET_S:
+        if part == self._part and what != batch_job.READY and now - self._at < _QUIET_S:
             return
         self._part, self._at = part, now
         self._say(part, what)

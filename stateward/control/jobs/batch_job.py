@@ -20,6 +20,9 @@ from stateward.platform.jars.fetch import require_jars
 from stateward.project.settings import CHECKOUT, Settings
 from stateward.project.spec import StreamSpec
 
+READY = "ready"
+"""What a step says that ends a part of the work."""
+
 # Where the script of each job lies in the library.
 _FOLDERS = {"state": "state/operation", "backfill": "recompute"}
 _STEP, _ERROR = "@step", "@error"

@@ -15,6 +15,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import UNSET
+
+from stateward.contract.driver_config import DriverConfig, LeaseConfig, TickConfig
 from stateward.contract.environment import (
     ENV_DRIVER_RUN_ID,
     ENV_DRIVER_STREAM,
@@ -43,41 +47,39 @@ def resolved_configuration(spec: StreamSpec, settings: Settings, run_id: str) ->
     """Return `control/<stream>.config.json` as docs/architecture.md says; durations in milliseconds."""
     layout = Layout.of(settings)
     source = spec.source
-    return {
-        "version": 1,
-        "stream": spec.stream,
-        "run_id": run_id,
-        "bootstrap_servers": settings.kafka_bootstrap,
-        **({"topics": source.topics} if source.topics else {"topic": source.topic}),
-        "topic_partitions": source.topic_partitions,
-        "create_topics": settings.may_create_topics,
-        "tick_topic": f"stateward-ticks-{spec.stream}",
-        "starting_offsets": source.starting_offsets,
-        "max_records_per_batch": source.max_records_per_batch,
-        "trigger_interval_ms": to_ms(spec.trigger_interval),
-        "allowed_lateness_ms": to_ms(spec.event_time.allowed_lateness),
-        "not_before": source.not_before.isoformat().replace("+00:00", "Z"),
-        "max_ahead_ms": to_ms(source.max_ahead),
-        "max_record_bytes": source.max_record_bytes,
-        "tick": {"mode": source.tick.mode, "interval_ms": to_ms(source.tick.interval)},
-        "clock": spec.clock,
-        "emission": spec.emission,
-        "timeout_jitter_ms": to_ms(spec.timeout.jitter),
-        "logic": spec.logic.config(),
-        "state_partitions": spec.state.partitions,
-        "state_buckets": spec.state.buckets,
-        "state_cache_dir": _state_cache(spec, settings, layout),
-        "spark_conf": spec.spark.conf,
-        "lease": {
-            "uri": layout.lease_uri(spec.stream),
-            "ttl_ms": to_ms(spec.lease.ttl),
-            "renew_ms": to_ms(spec.lease.renew),
-        },
-        "checkpoint_uri": layout.checkpoint_uri(spec.stream),
-        "status_uri": layout.status_uri(spec.stream),
-        "control_uri": layout.control_uri(spec.stream),
-        "tables": {name: layout.table_uri(name) for name in spec.all_tables},
-    }
+    config = DriverConfig(
+        stream=spec.stream,
+        run_id=run_id,
+        bootstrap_servers=settings.kafka_bootstrap,
+        only_topic=source.topic if source.topic is not None and not source.topics else UNSET,
+        several_topics=tuple(source.topics) if source.topics else UNSET,
+        topic_partitions=source.topic_partitions,
+        create_topics=settings.may_create_topics,
+        tick_topic=f"stateward-ticks-{spec.stream}",
+        starting_offsets=source.starting_offsets,
+        max_records_per_batch=source.max_records_per_batch,
+        trigger_interval_ms=to_ms(spec.trigger_interval),
+        allowed_lateness_ms=to_ms(spec.event_time.allowed_lateness),
+        not_before=source.not_before,
+        max_ahead_ms=to_ms(source.max_ahead),
+        max_record_bytes=source.max_record_bytes,
+        tick=TickConfig(source.tick.mode, to_ms(source.tick.interval)),
+        clock=spec.clock,
+        emission=spec.emission,
+        timeout_jitter_ms=to_ms(spec.timeout.jitter),
+        logic=spec.logic.config(),
+        state_partitions=spec.state.partitions,
+        state_buckets=spec.state.buckets,
+        state_cache_dir=_state_cache(spec, settings, layout),
+        spark_conf=spec.spark.conf,
+        lease=LeaseConfig(layout.lease_uri(spec.stream), to_ms(spec.lease.ttl), to_ms(spec.lease.renew)),
+        checkpoint_uri=layout.checkpoint_uri(spec.stream),
+        status_uri=layout.status_uri(spec.stream),
+        control_uri=layout.control_uri(spec.stream),
+        tables={name: layout.table_uri(name) for name in spec.all_tables},
+    )
+    document: dict[str, Any] = msgspec.to_builtins(config)
+    return document
 
 
 def _state_cache(spec: StreamSpec, settings: Settings, layout: Layout) -> str | None:

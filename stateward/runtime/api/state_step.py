@@ -9,7 +9,7 @@ hold states of its version.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from stateward.runtime.driver.conditions import Condition, ConditionError
+from stateward.contract.conditions import Condition, ConditionError
 
 PlainState = dict[str, Any]
 PlainEvent = list[Any]

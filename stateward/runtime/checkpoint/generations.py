@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from stateward.contract import storage
+from stateward.contract.conditions import Condition, ConditionError
 from stateward.contract.durable import sync_disks
-from stateward.runtime.driver.conditions import Condition, ConditionError
 from stateward.runtime.telemetry.status import iso
 
 POINTER = "current.json"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from stateward.runtime.driver.conditions import Condition, conditions_in
+from stateward.contract.conditions import Condition, conditions_in
 
 
 @dataclass(frozen=True)

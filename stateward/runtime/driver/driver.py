@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from stateward.contract.exit_codes import DriverExit
 from stateward.contract.process_identity import driver_process

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from stateward.contract.conditions import Condition, is_marker
 from stateward.runtime.driver.cause import DISK_FULL, cause_of, conditions_of, full_text
-from stateward.runtime.driver.conditions import Condition, is_marker
 
 _LONGEST = 2000
 _FRAMES = ("at ", "File ", "...", "===", "^^^", "~~~")

@@ -27,8 +27,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from stateward.runtime.driver.conditions import Condition, ConditionError
-from stateward.runtime.kafka.client import VARIABLE, KafkaClientError, client_settings
+from stateward.contract.conditions import Condition, ConditionError
+from stateward.contract.environment import ENV_KAFKA_CLIENT
+from stateward.contract.kafka_client import BROKERS_DEFAULT, KafkaClientError, client_settings
 
 _TIMEOUT_S = 5.0
 _ON_ITS_WAY = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE)
@@ -85,7 +86,7 @@ class Broker:
                 f"stream {stream}: expected topic {topic!r} at {self._bootstrap}, found none. "
                 "Create it, or correct the topic's name in the stream's YAML."
             )
-        self._create(NewTopic(topic, num_partitions=partitions, replication_factor=-1))
+        self._create(NewTopic(topic, partitions, BROKERS_DEFAULT))
         return partitions
 
     def ensure_tick_topic(self, topic: str) -> None:
@@ -96,7 +97,7 @@ class Broker:
         """
         if not self.partitions(topic):
             settings = dict([_STAMPED, ("retention.ms", str(_TICK_RETENTION_MS))])
-            self._create(NewTopic(topic, num_partitions=1, replication_factor=-1, config=settings))
+            self._create(NewTopic(topic, 1, BROKERS_DEFAULT, config=settings))
             return
         stamped = ConfigEntry(*_STAMPED, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[stamped])
@@ -209,7 +210,7 @@ class Broker:
                 self._client = AdminClient(self._settings())
             except KafkaException as error:
                 raise KafkaClientError(
-                    f"{VARIABLE}: expected settings of librdkafka, found one that it does not take: "
+                    f"{ENV_KAFKA_CLIENT}: expected settings of librdkafka, found one that it does not take: "
                     f"{error.args[0].str()}"
                 ) from None
         return self._client

@@ -7,7 +7,7 @@ whatever scanned the topic.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from stateward.runtime.driver.conditions import Condition, ConditionError
+from stateward.contract.conditions import Condition, ConditionError
 
 Offsets = dict[str, dict[int, int]]
 

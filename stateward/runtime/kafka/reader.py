@@ -11,8 +11,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from stateward.runtime.driver.conditions import Condition, ConditionError
-from stateward.runtime.kafka.client import client_settings
+from stateward.contract.conditions import Condition, ConditionError
+from stateward.contract.kafka_client import client_settings
 from stateward.runtime.kafka.offsets import DataLossError, Range
 
 _AT_ONCE = 500

@@ -14,8 +14,8 @@ import shutil
 import stat
 from pathlib import Path
 
+from stateward.contract.conditions import Condition, ConditionError
 from stateward.runtime.checkpoint import generations
-from stateward.runtime.driver.conditions import Condition, ConditionError
 
 MARK = "stateward-copy.json"
 """File in a copy that says of which checkpoint it is."""

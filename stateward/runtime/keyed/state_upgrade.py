@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from stateward.contract.conditions import Condition, ConditionError
 from stateward.runtime.api.key_logic import masked_key, without_key
 from stateward.runtime.api.state_step import StateStep, chain
-from stateward.runtime.driver.conditions import Condition, ConditionError
 from stateward.runtime.keyed.codec import KeptCodec
 
 _decode = msgspec.json.Decoder().decode

@@ -7,20 +7,19 @@ fails.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-import msgspec
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, write_deltalake
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError
+from msgspec.structs import replace
 
+from stateward.contract.conditions import Condition, ConditionError
 from stateward.contract.durable import sync_disks
+from stateward.contract.lease import LeaseRecord, lease_schema, read_lease, record_in
 from stateward.contract.process_identity import ProcessIdentity, host_identity
-from stateward.runtime.driver.conditions import Condition, ConditionError
 from stateward.runtime.lease import lease_history
 from stateward.runtime.sink.delta_tables import create_or_open, has_commit
 from stateward.runtime.sink.table_repair import repair
@@ -28,19 +27,7 @@ from stateward.runtime.sink.table_repair import repair
 Clock = Callable[[], datetime]
 
 _LOG = logging.getLogger(__name__)
-_INSTANT = pa.timestamp("us", tz="UTC")
-_SCHEMA = pa.schema(
-    [
-        ("stream", pa.string()),
-        ("epoch", pa.int64()),
-        ("run_id", pa.string()),
-        ("holder", pa.string()),
-        ("acquired_at", _INSTANT),
-        ("renewed_at", _INSTANT),
-        ("expires_at", _INSTANT),
-        ("released", pa.bool_()),
-    ]
-)
+_SCHEMA = lease_schema()
 # Renewed every few seconds for years: keep an hour of history, and drop what is older every few hundred
 # commits. It is read from the last checkpoint of its log on: 98 commits beyond that took 16 ms to open, eight
 # take 7.
@@ -71,27 +58,6 @@ class LeaseLostError(ConditionError, RuntimeError):
     """This driver no longer holds the lease and must not write."""
 
     condition = Condition.LEASE_LOST
-
-
-@dataclass(frozen=True)
-class LeaseRecord:
-    """The one row of the lease table."""
-
-    stream: str
-    epoch: int
-    run_id: str
-    holder: ProcessIdentity
-    acquired_at: datetime
-    renewed_at: datetime
-    expires_at: datetime
-    released: bool
-
-    def holds(self, now: datetime, host: str) -> bool:
-        """Whether the holder still keeps others out, as seen from ``host``."""
-        if self.released:
-            return False
-        gone = self.holder.is_gone(host)
-        return not gone if gone is not None else self.expires_at > now
 
 
 def utc_now() -> datetime:
@@ -144,10 +110,7 @@ class Lease:
 
     def read(self) -> LeaseRecord | None:
         """What is stored now, or None if the lease was never taken."""
-        try:
-            return _record(DeltaTable(self._uri))
-        except TableNotFoundError:
-            return None
+        return read_lease(self._uri)
 
     def acquire(self, after: int = 0) -> LeaseRecord:
         """Take the lease with the next epoch.
@@ -162,7 +125,7 @@ class Lease:
         table = create_or_open(
             self._uri, _SCHEMA, name=f"lease {self._stream}", configuration=_TABLE_CONFIGURATION
         )
-        version, current = table.version(), _record(table)
+        version, current = table.version(), record_in(table)
         now = self._clock()
         if current is not None and current.holds(now, self._host):
             raise LeaseHeldError(current)
@@ -229,7 +192,7 @@ class Lease:
     def _change(self, changed: LeaseRecord) -> None:
         table = DeltaTable(self._uri)
         version = table.version()
-        self._require_mine(_record(table))
+        self._require_mine(record_in(table))
         try:
             _commit(self._uri, table, changed)
         except CommitFailedError:
@@ -259,13 +222,9 @@ class Lease:
 
 
 def _commit(uri: str, table: DeltaTable, record: LeaseRecord) -> None:
-    row = {
-        **record.__dict__,
-        "holder": json.dumps(msgspec.structs.asdict(record.holder), sort_keys=True),
-    }
     write_deltalake(
         table,
-        pa.Table.from_pylist([row], schema=_SCHEMA),
+        pa.Table.from_pylist([record.row()], schema=_SCHEMA),
         mode="overwrite",
         commit_properties=CommitProperties(max_commit_retries=0),
         post_commithook_properties=PostCommitHookProperties(
@@ -274,10 +233,3 @@ def _commit(uri: str, table: DeltaTable, record: LeaseRecord) -> None:
     )
     # The tables remember the epoch, so it must not go back.
     sync_disks([uri])
-
-
-def _record(table: DeltaTable) -> LeaseRecord | None:
-    rows = table.to_pyarrow_table().to_pylist()
-    if not rows:
-        return None
-    return LeaseRecord(**{**rows[0], "holder": ProcessIdentity(**json.loads(rows[0]["holder"]))})

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stateward.contract.conditions import Condition, ConditionError
 from stateward.runtime.api.tables import Table, arrow_schema
-from stateward.runtime.driver.conditions import Condition, ConditionError
 
 KIND_COUNTS = "counts"
 # The packed rows; `lanes.OUTPUT_DDL` for Spark.

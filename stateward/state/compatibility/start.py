@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stateward.runtime.driver.conditions import Condition, ConditionError
+from stateward.contract.conditions import Condition, ConditionError
 from stateward.state.compatibility.descriptor import describe, found_descriptor, joined, write_descriptor
 from stateward.state.compatibility.findings import Verdict
 from stateward.state.compatibility.verdict import judge

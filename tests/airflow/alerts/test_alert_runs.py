@@ -15,6 +15,7 @@ from stateward.control.reconcile.observe import read_supervisor
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from tests.airflow.conftest import STREAM, House, results
+from tests.support.full import ci_full
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.airflow
@@ -87,6 +88,7 @@ def test_several_crashes_are_one_incident_with_one_resolution(listening: House) 
     assert events(listening) == ["opened", "resolved"]
 
 
+@ci_full
 def test_a_supervisor_that_is_killed_in_an_incident_leaves_no_duplicate(listening: House) -> None:
     first = listening.trigger("run")
     os.kill(driver(listening, starts=1), signal.SIGKILL)
@@ -106,6 +108,7 @@ def test_a_supervisor_that_is_killed_in_an_incident_leaves_no_duplicate(listenin
     assert events(listening) == ["opened", "resolved"]
 
 
+@ci_full
 def test_giving_up_is_told_once_more_and_a_stop_ends_the_incident(listening: House) -> None:
     run = listening.trigger("run")
     pid = driver(listening, starts=1)
@@ -123,6 +126,7 @@ def test_giving_up_is_told_once_more_and_a_stop_ends_the_incident(listening: Hou
     assert read_supervisor(Layout.of(Settings(home=listening.home)), STREAM) is None
 
 
+@ci_full
 def test_a_run_that_gave_up_ends_once_that_is_told(listening: House) -> None:
     """And does not fire again and again while the receiver is away."""
     file = listening.home / "notifiers.yaml"

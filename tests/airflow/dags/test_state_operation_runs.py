@@ -21,6 +21,7 @@ from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from tests.airflow.conftest import ROOT, STREAM, House
 from tests.airflow.dags.test_stream_runs import running
+from tests.support.full import ci_full
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.airflow
@@ -107,6 +108,7 @@ def states(done: str, skipped: str = "", failed: str = "") -> dict[str, str]:
     return told
 
 
+@ci_full
 def test_a_stream_that_was_given_up_is_started_by_the_operation_that_mends_it(
     house: House, jobs: Jobs
 ) -> None:
@@ -147,6 +149,7 @@ def scheduled(house: House) -> dict[str, str]:
     return {task.task_id: str(task.state) for task in dag.test().get_task_instances()}
 
 
+@ci_full
 def test_a_scheduled_savepoint_waits_for_the_stream_to_be_deployed(
     house: House, jobs: Jobs, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -166,6 +169,7 @@ def test_a_scheduled_savepoint_waits_for_the_stream_to_be_deployed(
     assert jobs.ran == ["savepoint", "prune"]
 
 
+@ci_full
 def test_a_refusal_starts_the_stream_again_and_fails_the_run_with_its_words(
     supervised: House, jobs: Jobs, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -261,6 +265,7 @@ def test_an_upgrade_starts_what_is_deployed_and_watches_it_to_the_end(supervised
     assert (release(supervised) != before, configured(supervised)) == (True, 7000)
 
 
+@ci_full
 def test_an_upgrade_that_does_not_last_goes_back_to_what_ran(supervised: House, jobs: Jobs) -> None:
     before = release(supervised)
     deploy_another(supervised)

@@ -19,6 +19,7 @@ from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
 from tests.airflow.conftest import STREAM, House, results
+from tests.support.full import ci_full
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.airflow
@@ -74,6 +75,7 @@ def test_two_triggers_at_once_leave_one_driver_and_one_supervisor(house: House) 
     assert len(house.starts()) == 2
 
 
+@ci_full
 def test_a_killed_supervisor_leaves_the_driver_and_the_next_run_restarts_it(house: House) -> None:
     first = house.trigger("run")
     pid = running(house, starts=1)
@@ -138,6 +140,7 @@ def test_a_missing_connection_is_named_with_its_remedy(
     assert master_of(load_spec("user_sessions")) == "local[*,4]"
 
 
+@ci_full
 def test_a_suspended_stream_stays_at_rest_until_it_is_resumed(house: House) -> None:
     watched = house.trigger("run")
     pid = running(house, starts=1)
@@ -185,6 +188,7 @@ def test_what_the_yaml_declares_anew_is_brought_about_by_the_supervisor(house: H
     assert results(watched)[0] == {"deploy": "success", "supervise": "success"}
 
 
+@ci_full
 def test_a_broken_yaml_lets_a_driver_crash_and_come_back_and_be_stopped(
     house: House, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from proof.traffic.generate import Plan
 from proof.traffic.profiles import PROFILES
-from tests.support.full import only_full
+from tests.support.full import ci_full, only_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import (
     ACTION_COUNTS,
@@ -32,7 +32,7 @@ from tests.support.streams.traffic_truths import STREAMS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, only_full]
 
 
 def plan_for(stream: Stream, rate: float = 40) -> Plan:
@@ -41,7 +41,7 @@ def plan_for(stream: Stream, rate: float = 40) -> Plan:
 
 @pytest.mark.parametrize(
     "stream",
-    [USER_SESSIONS, USER_ACTIVITY, DEVICE_LIFECYCLE, INTRUSION_PATTERNS],
+    [pytest.param(USER_SESSIONS, marks=ci_full), USER_ACTIVITY, DEVICE_LIFECYCLE, INTRUSION_PATTERNS],
     ids=lambda stream: stream.name,
 )
 def test_a_stream_writes_what_was_known_in_advance(
@@ -70,7 +70,6 @@ def test_a_stream_writes_what_was_known_in_advance(
 
 
 # Drivers are killed at work in the chaos run too, with the same proof.
-@only_full
 def test_a_driver_that_is_killed_at_work_writes_it_too(tmp_path: Path, broker: RunningBroker) -> None:
     launch = Launch(tmp_path, broker, "traffic-killed", stream=FRAUD_WATCH)
     proof = prove(launch, plan_for(FRAUD_WATCH, rate=60), kills=1)
@@ -79,6 +78,7 @@ def test_a_driver_that_is_killed_at_work_writes_it_too(tmp_path: Path, broker: R
     assert all(proof.rows.values()), f"a table without a row shows nothing: {proof.rows}"
 
 
+@ci_full
 def test_every_record_is_landed_once_as_it_was_sent(tmp_path: Path, broker: RunningBroker) -> None:
     launch = Launch(tmp_path, broker, "traffic-landed", stream=RAW_EVENTS)
     plan = Plan(PROFILES["storm"], seed=3, rate=60, minutes=2)
@@ -94,7 +94,6 @@ def test_every_record_is_landed_once_as_it_was_sent(tmp_path: Path, broker: Runn
 
 
 # test_action_counts_stream shows it on less traffic, and `make truth` on more.
-@only_full
 def test_every_action_is_counted_once_at_the_time_of_its_batch(tmp_path: Path, broker: RunningBroker) -> None:
     launch = Launch(tmp_path, broker, "traffic-counted", stream=ACTION_COUNTS)
     plan = Plan(PROFILES["storm"], seed=3, rate=60, minutes=2, topics=("user_events",))

@@ -17,6 +17,7 @@ from stateward.quality.suites.suite import load_suite
 from stateward.quality.validation.expectations import Outcome
 from stateward.quality.validation.records import Records, Validation
 from stateward.quality.validation.validate import validate
+from tests.support.full import ci_full
 from tests.support.spark.written_batches import Written
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ def test_each_defect_is_found_by_the_expectation_that_says_so(written: Written, 
     assert failed["no_sessions_of_a_user_overlap"].unexpected_count == 1
 
 
+@ci_full
 def test_a_hundred_versions_later_the_range_gives_the_same_report(
     written: Written, spark: SparkSession
 ) -> None:

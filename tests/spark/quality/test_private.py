@@ -18,6 +18,7 @@ from stateward.quality.quarantine.valid_view import register_valid
 from stateward.quality.validation.validate import Request, validate
 from stateward.runtime.api.key_logic import row_id
 from stateward.runtime.api.tables import BATCH_COUNTS, arrow_schema
+from tests.support.full import ci_full
 from tests.support.spark.launches import CHECKOUT
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def test_a_persons_value_is_in_nothing_that_people_read(
     assert spark.table("action_counts_valid").count() == 0
 
 
+@ci_full
 def test_an_id_that_is_made_from_a_persons_value_is_in_nothing_that_people_read(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from spark_jobs.fraud_watch.declaration import FRAUD_ALERTS
 from stateward.quality.validation.validate import validate
 from stateward.runtime.api.tables import BATCH_COUNTS
+from tests.support.full import ci_full
 from tests.support.spark.written_batches import Written
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def test_rows_of_the_other_table_are_not_missed(written: Written, spark: SparkSe
     assert failed(written, spark) == set()
 
 
+@ci_full
 def test_fewer_rows_than_were_counted_are_found(written: Written, spark: SparkSession) -> None:
     written.batch([alert(9)], **by_table(2, 9))
     assert failed(written, spark) == {COUNTED}
@@ -75,11 +77,13 @@ def test_a_batch_that_was_counted_and_has_not_come_is_found(written: Written, sp
     assert failed(written, spark) == {COUNTED}
 
 
+@ci_full
 def test_a_table_that_nothing_comes_into_is_stale(written: Written, spark: SparkSession) -> None:
     written.lost(**by_table(1, 0), committed_at=datetime.now(UTC) + timedelta(minutes=20))
     assert failed(written, spark) == {FRESH}
 
 
+@ci_full
 def test_batches_of_an_earlier_release_are_judged_by_what_they_say(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
 from tests.support.spark.recomputing import alter, differences, explained_by, land, recomputed, request
@@ -34,6 +35,7 @@ def is_explained(row: dict[str, Any]) -> bool:
     return ids >= {name for name in (row["transaction_id"], row["authentication_id"]) if name}
 
 
+@ci_full
 @pytest.mark.parametrize("native", NATIVES, ids=lambda native: native.stream.name)
 def test_what_the_operators_have_written_is_recomputed(
     native: Native, tmp_path: Path, broker: RunningBroker, spark: SparkSession

@@ -16,6 +16,7 @@ import pytest
 from stateward.contract.process_identity import ProcessIdentity
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.lease.lease import Lease, LeaseHeldError
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch, real_events
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -116,6 +117,7 @@ def test_a_quiet_topic_workers_killed_and_a_lease_taken_away(launch: Launch) -> 
     assert "epoch 2 of run thief" in status["message"]
 
 
+@ci_full
 def test_kafka_goes_away_and_comes_back(tmp_path: Path, new_broker: Callable[[], RunningBroker]) -> None:
     broker = new_broker()
     launch = Launch(tmp_path, broker, "away")

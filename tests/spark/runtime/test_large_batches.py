@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
-from stateward.runtime.driver import session
 from stateward.state.operation.replan import take_back_plan
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
-from tests.support.spark.launches import JARS, RAW_EVENTS, USER_SESSIONS, Launch, Stream
+from tests.support.spark.launches import RAW_EVENTS, USER_SESSIONS, Launch, Stream
 from tests.support.spark.running_query import running
 
 if TYPE_CHECKING:
@@ -26,15 +25,9 @@ GARBAGE = os.urandom(20_000 + RECORDS)
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
+def spark_settings() -> dict[str, str]:
     """A driver's session that takes four megabytes of rows in place of a gigabyte."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("STATEWARD_JARS", str(JARS))
-        patch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-        limit = {"spark.driver.maxResultSize": "4m"}
-        made = session.create_session("tests-large", 2, {**session.checkpoint_conf("file:"), **limit})
-        yield made
-        made.stop()
+    return {"spark.driver.maxResultSize": "4m"}
 
 
 def value(number: int) -> bytes:
@@ -45,7 +38,7 @@ def value(number: int) -> bytes:
     ("stream", "table"),
     [
         pytest.param(USER_SESSIONS, "dead_letters", id="dead_letters"),
-        pytest.param(RAW_EVENTS, "raw_events", id="raw_events"),
+        pytest.param(RAW_EVENTS, "raw_events", id="raw_events", marks=ci_full),
     ],
 )
 def test_a_batch_that_is_too_large_is_planned_again(

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: 
 
 from stateward.runtime.kafka.batch_plan import PLAN
 from stateward.runtime.kafka.broker import Broker
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
 from tests.support.spark.running_query import running
@@ -68,7 +69,7 @@ def send(launch: Launch, partition: int, records: list[tuple[bytes, bytes]], sta
     assert (producer.flush(30), refused) == (0, [])
 
 
-@pytest.mark.parametrize("stamps", ["CreateTime", "LogAppendTime"])
+@pytest.mark.parametrize("stamps", ["CreateTime", pytest.param("LogAppendTime", marks=ci_full)])
 def test_clocks_that_are_ahead_and_foreign_ticks_make_nobody_late(
     stamps: str, launch: Launch, admin: AdminClient, spark: SparkSession
 ) -> None:

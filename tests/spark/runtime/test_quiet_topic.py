@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stateward.project.spec import load_specs
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.kafka.set_clock import SetClock
 from tests.support.spark.launches import (
@@ -80,7 +81,17 @@ SILENCES = (
 )
 
 
-@pytest.mark.parametrize("silence", SILENCES, ids=lambda silence: silence.stream.name)
+# By the time of events and by the wall clock; the others are in `make full`.
+FEW = (USER_SESSIONS, ACTION_COUNTS)
+
+
+@pytest.mark.parametrize(
+    "silence",
+    [
+        pytest.param(silence, marks=() if silence.stream in FEW else ci_full, id=silence.stream.name)
+        for silence in SILENCES
+    ],
+)
 def test_timeouts_fire_within_two_triggers(
     silence: Silence, tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from stateward.contract.environment import ENV_KAFKA_CLIENT
 from stateward.platform.topics import BrokerUnreachableError, partition_count
-from stateward.runtime.kafka.client import VARIABLE
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.kafka.secured_broker import PASSWORD, SecuredBroker
 from tests.support.spark.launches import Launch
@@ -18,9 +19,10 @@ pytestmark = pytest.mark.spark
 EVENT = b'{"event_id":"e","user_id":"u","event_time":"2026-01-01T00:00:00Z","event_type":"view"}'
 
 
+@ci_full
 def test_a_stream_reads_once_its_password_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "kafka.properties"
-    monkeypatch.setenv(VARIABLE, str(file))
+    monkeypatch.setenv(ENV_KAFKA_CLIENT, str(file))
     secured = SecuredBroker.in_folder(tmp_path / "kafka")
     broker = RunningBroker(secured, client=secured.client())
     launch = Launch(tmp_path, broker, "events", partitions=1)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import ACTION_COUNTS, Launch
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -43,6 +44,7 @@ def action(event_id: str, user: str, kind: str, at: str = "2020-01-01T00:00:00Z"
     return user.encode(), json.dumps(fields).encode()
 
 
+@ci_full
 def test_counts_follow_arrival_and_end_by_the_wall_clock_on_a_quiet_topic(launch: Launch) -> None:
     launch.start("run-1", **SETTINGS)
     # The first batch of a cold driver takes longer than a user may be idle here.
@@ -88,6 +90,7 @@ def test_counts_follow_arrival_and_end_by_the_wall_clock_on_a_quiet_topic(launch
     assert 1 <= sum(at >= deadline for at in planned) <= 2, (deadline, planned)
 
 
+@ci_full
 def test_killed_in_mid_batch_the_rows_have_the_time_of_its_plan(launch: Launch) -> None:
     checkpoint = Checkpoint(launch.checkpoint)
     users = [f"user-{number}" for number in range(200)]

@@ -1,7 +1,7 @@
 """However a stream's input is cut, shuffled, spread and interrupted on real Spark: the oracle's rows.
 
-`tests/processors/test_any_cut.py` has the property without Spark, in many more and smaller examples. Here a
-few are taken with every change; `make examples` takes ten of each stream.
+`tests/processors/test_any_cut.py` has the property without Spark, in many more and smaller examples, with
+every change; `make examples` takes ten of each stream on real Spark.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from proof.truth.expected import Expected, Sent
 from proof.truth.registry import truth_about
 from stateward.project.spec import load_specs
 from stateward.runtime.api.config import parse_config
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
 from tests.support.spark.running_query import COUNTS, Running, running
@@ -92,6 +93,7 @@ COURSES = st.builds(
 )
 
 
+@ci_full
 @pytest.mark.parametrize("short", PLAYED, ids=lambda short: short.stream.name)
 @settings(
     max_examples=EXAMPLES,

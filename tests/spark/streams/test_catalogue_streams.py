@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
 from tests.support.spark.running_query import COUNTS, running
@@ -19,7 +20,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("life", LIVES, ids=lambda life: life.stream.name)
+@pytest.mark.parametrize(
+    "life",
+    [
+        pytest.param(life, marks=() if number == 0 else ci_full, id=life.stream.name)
+        for number, life in enumerate(LIVES)
+    ],
+)
 def test_the_tables_are_the_oracles_answer_and_the_state_empties(
     life: Life, tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stateward.quality.validation.validate import Request, validate
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import CHECKOUT, FRAUD_WATCH, Launch
 from tests.support.spark.running_query import COUNTS, running
@@ -55,6 +56,7 @@ def replay(tmp_path_factory: pytest.TempPathFactory, broker: RunningBroker) -> I
     yield Replay(launch, sent, launch.status())
 
 
+@ci_full
 def test_a_replay_is_the_oracles_answer_row_for_row(replay: Replay) -> None:
     expected = expected_rows(replay.launch, replay.sent.events)
     alerts = Counter((row["kind"], row["reason"]) for row in expected["fraud_alerts"])
@@ -64,6 +66,7 @@ def test_a_replay_is_the_oracles_answer_row_for_row(replay: Replay) -> None:
     assert difference(found_rows(replay.launch), expected) == {}
 
 
+@ci_full
 def test_every_record_is_accounted_for(replay: Replay) -> None:
     sent, status = replay.sent, replay.status
     assert {name: status[name] for name in COUNTS} == {
@@ -77,6 +80,7 @@ def test_every_record_is_accounted_for(replay: Replay) -> None:
     assert replay.launch.rows("late_events") == []
 
 
+@ci_full
 def test_the_quality_suite_holds(replay: Replay, spark: SparkSession, tmp_path: Path) -> None:
     launch = replay.launch
     request = Request(

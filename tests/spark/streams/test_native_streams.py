@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stateward.runtime.driver import session as spark_session
-from stateward.runtime.query.native_query import NATIVE_CONF
-from tests.support.full import only_full
+from tests.support.full import ci_full, only_full
 from tests.support.kafka.broker import RunningBroker
-from tests.support.spark.launches import JARS, Launch
+from tests.support.spark.launches import Launch
 from tests.support.spark.running_query import COUNTS, Running, running
+from tests.support.state.moves import configured
 from tests.support.streams.native import LATENESS_MS, NATIVES, Native, one, send
 from tests.support.streams.oracle import Rows, difference, found_rows, of_tables
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -30,23 +29,19 @@ QUIET = timedelta(days=1)
 SETTINGS = {"allowed_lateness_ms": LATENESS_MS, "max_records_per_batch": 60}
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("STATEWARD_JARS", str(JARS))
-        patch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-        # All of them, so that a row that was dropped in any batch is seen.
-        progress = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
-        conf = {**spark_session.checkpoint_conf("file:"), **NATIVE_CONF, **progress}
-        made = spark_session.create_session("tests-native", 2, conf)
-        yield made
-        made.stop()
+@pytest.fixture(autouse=True)
+def every_progress(spark: SparkSession) -> Iterator[None]:
+    """Spark keeps all of them, so that a row that was dropped in any batch is seen."""
+    with configured(spark, {"spark.sql.streaming.numRecentProgressUpdates": "1000"}):
+        yield
 
 
 @pytest.mark.parametrize(
     ("native", "seed"),
     [
-        pytest.param(native, seed, marks=() if seed == few else only_full, id=f"{native.stream.name}-{seed}")
+        pytest.param(
+            native, seed, marks=() if (few, seed) == (1, 1) else ci_full, id=f"{native.stream.name}-{seed}"
+        )
         for few, native in enumerate(NATIVES, start=1)
         for seed in (1, 2)
     ],
@@ -95,6 +90,7 @@ def test_the_tables_are_the_oracles_answer_and_the_state_empties(
     assert dropped == 0
 
 
+@ci_full
 @pytest.mark.parametrize(
     "native",
     [NATIVES[0], pytest.param(NATIVES[1], marks=only_full)],

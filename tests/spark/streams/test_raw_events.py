@@ -17,6 +17,7 @@ from stateward.runtime.api.record_fields import TICK_KEY
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.kafka.offsets import Range
 from stateward.runtime.kafka.reader import read
+from tests.support.full import ci_full
 from tests.support.kafka import foreign_producer
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import RAW_EVENTS, Launch
@@ -84,6 +85,7 @@ def in_table(launch: Launch) -> list[tuple[Any, ...]]:
     return sorted(found, key=lambda record: record[:3])
 
 
+@ci_full
 def test_killed_in_mid_run_every_record_is_there_once(launch: Launch) -> None:
     for topic in TOPICS:
         launch.broker.create_topic(topic, PARTITIONS)

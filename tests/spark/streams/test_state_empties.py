@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stateward.runtime.keyed.newest_states import keyed_state
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import FRAUD_WATCH, USER_SESSIONS, Launch, Stream
 from tests.support.spark.running_query import running
@@ -39,7 +40,7 @@ PAYMENTS = [
 @pytest.mark.parametrize(
     ("stream", "events"),
     [
-        pytest.param(USER_SESSIONS, VIEWS, id="user_sessions"),
+        pytest.param(USER_SESSIONS, VIEWS, id="user_sessions", marks=ci_full),
         pytest.param(FRAUD_WATCH, PAYMENTS, id="fraud_watch"),
     ],
 )

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from msgspec import structs
 
 from spark_jobs.intrusion_patterns.declaration import INTRUSION_ALERTS, JOB
 from spark_jobs.intrusion_patterns.logic import IntrusionLogic
@@ -58,8 +59,8 @@ def event_of(config: Config, value: bytes) -> SecurityEvent:
 
 
 def test_each_pattern_has_its_own_horizon_unless_the_settings_name_one(config: Config) -> None:
-    bare = replace(config, logic={"max_held_events": 10_000})
-    named = replace(config, logic={"horizon_ms": 5_000, "max_held_events": 10_000})
+    bare = structs.replace(config, logic={"max_held_events": 10_000})
+    named = structs.replace(config, logic={"horizon_ms": 5_000, "max_held_events": 10_000})
 
     assert JOB.logic(config) == JOB.logic(bare) == IntrusionLogic(PATTERNS)
     assert JOB.logic(named) == IntrusionLogic(tuple(replace(one, horizon_ms=5_000) for one in PATTERNS))

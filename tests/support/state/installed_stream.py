@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, WriterProperties, write_deltalake
+from msgspec.structs import replace
 
 from spark_jobs.device_lifecycle.declaration import JOB
 from stateward.control.launchers.launch import resolved_configuration

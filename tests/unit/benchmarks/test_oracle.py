@@ -15,6 +15,10 @@ from benchmarks import report
 from benchmarks.charts import states
 from benchmarks.harness.oracle import Row, answer_of, expected
 from benchmarks.harness.workload import GAP_MS, LATENESS_MS, Events, Workload, generate, records
+from tests.support.full import ci_full
+
+# It is about what the software is tested with.
+pytestmark = ci_full
 
 EVENTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 300)), max_size=60)
 

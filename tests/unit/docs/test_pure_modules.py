@@ -46,7 +46,7 @@ PURE = (
     "stateward/pages/streams/view.py",
     "stateward/runtime/keyed/admission.py",
     "stateward/runtime/driver/cause.py",
-    "stateward/runtime/driver/conditions.py",
+    "stateward/contract/conditions.py",
     "stateward/runtime/telemetry/lag.py",
     "stateward/runtime/telemetry/operator_metrics.py",
     "stateward/runtime/driver/retries.py",

@@ -21,7 +21,11 @@ from proof.truth.expected import Sent
 from proof.truth.keyed_truth import KeyedTruth
 from spark_jobs.user_sessions.declaration import JOB
 from stateward.contract.environment import ENV_DRIVER_STREAM
+from tests.support.full import ci_full
 from tests.unit.state.compatibility.test_descriptor import config_of
+
+# It is about what the software is tested with.
+pytestmark = ci_full
 
 NOW = datetime(2026, 11, 24, tzinfo=UTC)
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from proof.chaos.progress import Gap, Hit, Progress, Standstill, cause_of, standstills
+from tests.support.full import ci_full
+
+# It is about what the software is tested with.
+pytestmark = ci_full
 
 DRIVER = Hit(10.0, "driver", "driver of a", "a")
 BROKER = Hit(20.0, "broker", "kafka")

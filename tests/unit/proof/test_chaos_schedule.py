@@ -8,6 +8,10 @@ from itertools import pairwise
 import pytest
 
 from proof.chaos.schedule import pick, plan_faults
+from tests.support.full import ci_full
+
+# It is about what the software is tested with.
+pytestmark = ci_full
 
 WEIGHTS = {"driver": 3.0, "broker": 1.0, "never": 0.0}
 

@@ -16,7 +16,11 @@ from proof.traffic.records import EVENT, Record
 from proof.truth.expected import Expected
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
+from tests.support.full import ci_full
 from tests.support.streams.traced import COUNTS
+
+# It is about what the software is tested with.
+pytestmark = ci_full
 
 ROWS = [{"key": "a", "count": 1}, {"key": "b", "count": 2}]
 COUNTED = {"accepted": 3, "dead": 0, "late": 0, "duplicates": 1, "tick_records": 3}

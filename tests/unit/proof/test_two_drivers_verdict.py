@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from proof.two_drivers.verdict import Named, named_in, wrong_commits
+from stateward.contract.lease import Holding, LeaseRecord
 from stateward.contract.process_identity import ProcessIdentity
-from stateward.control.launchers.lease_history import Holding
-from stateward.runtime.lease.lease import LeaseHeldError, LeaseRecord
+from stateward.runtime.lease.lease import LeaseHeldError
+from tests.support.full import ci_full
+
+# It is about what the software is tested with.
+pytestmark = ci_full
 
 START = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch, real_events
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -32,6 +33,7 @@ def checksums(folder: Path) -> dict[str, str]:
     }
 
 
+@ci_full
 def test_a_driver_with_other_buckets_refuses_and_the_right_one_goes_on(launch: Launch) -> None:
     launch.broker.create_topic(launch.topic, 3)
     launch.send(real_events()[:300])

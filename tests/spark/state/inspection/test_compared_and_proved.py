@@ -23,6 +23,7 @@ from stateward.state.partitions.repartition import ProofError, RepartitionFailed
 from stateward.state.reader.stores import StateReadError
 from stateward.state.verbs.compare import KEYS, compare
 from stateward.state.verbs.inspect import inspect
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.small_disk import small_disk
 from tests.support.spark.launches import FRAUD_WATCH, Launch
@@ -115,25 +116,32 @@ def remove_snapshots(folder: Path) -> None:
             id="a truncated file",
         ),
         pytest.param(
-            remove_snapshots, StateReadError, "/state/0/1/1.changelog does not exist", id="no snapshot"
+            remove_snapshots,
+            StateReadError,
+            "/state/0/1/1.changelog does not exist",
+            id="no snapshot",
+            marks=ci_full,
         ),
         pytest.param(
             lambda folder: newest(folder, "changelog").unlink(),
             StateReadError,
             r"/state/0/1/\d+\.changelog does not exist",
             id="no changes",
+            marks=ci_full,
         ),
         pytest.param(
             lambda folder: shutil.rmtree(folder / "state/0/_metadata"),
             StateReadError,
             "expected metadata of 1 operators, found none of 0",
             id="no metadata",
+            marks=ci_full,
         ),
         pytest.param(
             lambda folder: (folder / f"commits/{Checkpoint(str(folder)).last_committed()}").unlink(),
             UnsoundCheckpointError,
             "expected a drained checkpoint",
             id="no commit",
+            marks=ci_full,
         ),
     ],
 )
@@ -176,6 +184,7 @@ def test_a_disk_that_is_full_in_the_middle_of_the_copy(
     assert checksums_of(f"file://{drained}") == files
 
 
+@ci_full
 def test_a_disk_that_is_full_in_the_middle_of_sparks_repartition(
     drained: Path, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from stateward.runtime.driver import session as spark_session
-from stateward.runtime.query.native_query import NATIVE_CONF
 from stateward.state.pages.reading_pages import explanation_page, inspection_page
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
-from tests.support.spark.launches import EVENT_WINDOWS, JARS, PAYMENT_AUTH_JOIN
+from tests.support.spark.launches import EVENT_WINDOWS, PAYMENT_AUTH_JOIN
 from tests.support.spark.running_query import running
 from tests.support.state.inspected import FORMAT_2, at, explained, looked_at, ms, prepared, record, settled
 from tests.support.state.moves import configured
@@ -23,16 +21,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 USERS = [f"user-{number:02}" for number in range(6)]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("STATEWARD_JARS", str(JARS))
-        conf = {**spark_session.checkpoint_conf("file:"), **NATIVE_CONF}
-        made = spark_session.create_session("tests-inspect", 2, conf)
-        yield made
-        made.stop()
 
 
 def test_windows_are_counted_with_their_ends(
@@ -70,6 +58,7 @@ def test_windows_are_counted_with_their_ends(
     assert "user_id" in explanation_page(told) and "Timers" in inspection_page(found)
 
 
+@ci_full
 def test_both_sides_of_a_join_are_read(tmp_path: Path, broker: RunningBroker, spark: SparkSession) -> None:
     launch = prepared(tmp_path, broker, PAYMENT_AUTH_JOIN)
     with running(launch, spark) as query:

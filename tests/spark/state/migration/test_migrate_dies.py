@@ -5,7 +5,6 @@ The state is always the old one or the new one, and in the end the stream's answ
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from stateward.state.compatibility.start import require_start
 from stateward.state.files.checkpoint_copy import checksums_of
 from stateward.state.migration.bucket_states import kept_states
 from stateward.state.operation.job import perform
-from tests.support.full import only_full
+from tests.support.full import ci_full, only_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
 from tests.support.spark.running_query import running
@@ -32,18 +31,17 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-# Each takes a Spark of its own; `make matrix` has all of them.
-STEPS = (
-    ["check", "transform", "copy", "write", PLANNED, "prove", "generation", MADE_CURRENT]
-    if os.environ.get("STATE_MATRIX")
-    else [PLANNED, MADE_CURRENT]
+# Each takes a Spark of its own.
+EACH = ["check", "transform", "copy", "write", PLANNED, "prove", "generation", MADE_CURRENT]
+FEW = [PLANNED, MADE_CURRENT]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [pytest.param(FEW, marks=ci_full, id="few"), pytest.param(EACH, marks=only_full, id="each")],
 )
-
-
-# A move that is killed takes the same way, and is in `make test`.
-@only_full
 def test_killed_at_each_step_the_state_is_the_old_or_the_new(
-    tmp_path: Path, broker: RunningBroker, spark: SparkSession
+    steps: list[str], tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:
     sent = payments(seed=10, accounts=60)
     launch = new_launch(tmp_path, broker, "migration-dies")
@@ -56,7 +54,7 @@ def test_killed_at_each_step_the_state_is_the_old_or_the_new(
     files, states = checksums_of(old.uri), kept(spark, launch)
     launch.buckets = 12
 
-    for step in STEPS:
+    for step in steps:
         asked = request_of(launch, "migrate")
         killed_at(step, launch, asked)
         assert checksums_of(old.uri) == files

@@ -15,6 +15,7 @@ from stateward.runtime.checkpoint import generations
 from stateward.state.compatibility.start import require_start
 from stateward.state.operation.context import Context
 from stateward.state.operation.errors import StateError
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
 from tests.support.spark.running_query import running
@@ -86,7 +87,9 @@ def test_a_stream_begins_with_a_table(launch: Launch, spark: SparkSession) -> No
     assert {row["customer"]: row["cents"] for row in before}["45"] == 705
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "delta"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("csv", marks=ci_full), pytest.param("parquet", marks=ci_full), "delta"]
+)
 def test_nothing_of_another_folder_is_read_or_said(
     launch: Launch, tmp_path_factory: pytest.TempPathFactory, kind: str
 ) -> None:

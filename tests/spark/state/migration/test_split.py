@@ -19,6 +19,7 @@ from stateward.state.migration.split_state import SplitProofError
 from stateward.state.operation.context import Context
 from stateward.state.operation.errors import StateError
 from stateward.state.verbs import split
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
 from tests.support.spark.running_query import running
@@ -54,6 +55,7 @@ class OddLaunch(LateLaunch):
         return super().document(run_id, **{"tick_topic": ticks, "state_partitions": 3, **changes})
 
 
+@ci_full
 def test_two_streams_go_on_where_one_was(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,12 +1,11 @@
 """The verb ``repartition`` on queries that are none of ours: each kind of state, however Spark keeps it.
 
-The matrix is all of `ALL`. In CI are so many cases of it that each two values of two axes meet in one;
-`make matrix` runs all of them. Our own streams are in `test_state_repartition`.
+The matrix is all of `ALL`. `make test` has one case of it, and CI so many that each two values of two axes
+meet in one; `make matrix` runs all of them. Our own streams are in `test_state_repartition`.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,6 +20,7 @@ from stateward.state.files.checkpoint_copy import checksums_of
 from stateward.state.files.checkpoint_integrity import examine
 from stateward.state.files.state_file_completeness import missing_files
 from stateward.state.partitions.repartition import RepartitionRefusedError, repartition
+from tests.support.full import ci_full, only_full
 from tests.support.state.foreign_queries import QUERIES, Build, Runner, pairs, parts
 
 if TYPE_CHECKING:
@@ -88,7 +88,14 @@ COVERING = [
     Case("join", DOWN, True, 2, UNSAFE),
     Case("join", UP, False, 1, UNSAFE),
 ]
-CASES = ALL if os.environ.get("STATE_MATRIX") else COVERING
+CASES = [
+    COVERING[0],
+    *(
+        pytest.param(case, marks=ci_full if case in COVERING else only_full)
+        for case in ALL
+        if case != COVERING[0]
+    ),
+]
 
 Undisturbed = Callable[[str], list[str]]
 
@@ -160,7 +167,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=str)
+@pytest.mark.parametrize(
+    "case", [REFUSED[0], *(pytest.param(case, marks=ci_full) for case in REFUSED[1:])], ids=str
+)
 def test_what_cannot_be_proved_is_refused_before_anything_is_written(
     case: Refused, tmp_path: Path, spark: SparkSession
 ) -> None:

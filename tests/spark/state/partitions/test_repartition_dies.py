@@ -5,7 +5,6 @@ The state is always the old one or the new one, and in the end the stream's answ
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from stateward.state.files.checkpoint_copy import checksums_of
 from stateward.state.files.checkpoint_integrity import examine
 from stateward.state.inspection.comparison import State
 from stateward.state.verbs.compare import compare
+from tests.support.full import ci_full, only_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.running_query import running
 from tests.support.state.crash_injection import MADE_CURRENT, PLANNED, killed_at
@@ -29,16 +29,17 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-# Each takes a Spark of its own; `make matrix` has all of them.
-STEPS = (
-    ["check", "digest", "copy", PLANNED, "prove", "generation", MADE_CURRENT]
-    if os.environ.get("STATE_MATRIX")
-    else [PLANNED, MADE_CURRENT]
+# Each takes a Spark of its own.
+EACH = ["check", "digest", "copy", PLANNED, "prove", "generation", MADE_CURRENT]
+FEW = [PLANNED, MADE_CURRENT]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [pytest.param(FEW, marks=ci_full, id="few"), pytest.param(EACH, marks=only_full, id="each")],
 )
-
-
 def test_killed_at_each_step_the_state_is_the_old_or_the_new(
-    tmp_path: Path, broker: RunningBroker, spark: SparkSession
+    steps: list[str], tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:
     sent = payments(seed=9, accounts=60)
     launch = new_launch(tmp_path, broker, "dies")
@@ -50,7 +51,7 @@ def test_killed_at_each_step_the_state_is_the_old_or_the_new(
     old, root = generations.current(launch.uri("checkpoint")), launch.uri("checkpoint")
     files = checksums_of(old.uri)
 
-    for step in STEPS:
+    for step in steps:
         killed_at(step, launch, request_of(launch, "repartition", partitions=5))
         assert checksums_of(old.uri) == files
         if step != MADE_CURRENT:

@@ -13,7 +13,7 @@ from stateward.state.files.state_file_completeness import missing_files
 from stateward.state.inspection.comparison import State
 from stateward.state.partitions.repartition import Repartitioned, repartition
 from stateward.state.verbs.compare import compare
-from tests.support.full import only_full
+from tests.support.full import ci_full, only_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
 from tests.support.spark.running_query import COUNTS, running
@@ -30,7 +30,12 @@ PARTITIONS = (2, 5, 3)
 
 @pytest.mark.parametrize(
     "move",
-    [pytest.param(move, marks=() if move in FEW else only_full, id=str(move)) for move in MOVES],
+    [
+        pytest.param(
+            move, marks=() if move is FEW[0] else ci_full if move in FEW else only_full, id=str(move)
+        )
+        for move in MOVES
+    ],
 )
 def test_moved_up_and_down_the_answer_is_exact(
     move: Move, tmp_path: Path, broker: RunningBroker, spark: SparkSession

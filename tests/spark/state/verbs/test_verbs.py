@@ -13,6 +13,7 @@ from stateward.runtime.api.key_logic import masked_key
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.state.operation.errors import StateError
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.running_query import running
 from tests.support.state.operations import new_launch, operate
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+@ci_full
 def test_a_state_is_looked_at_and_repartitioned_and_the_stream_goes_on(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:

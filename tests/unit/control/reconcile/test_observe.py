@@ -13,11 +13,11 @@ import psutil
 import pytest
 
 from stateward.contract.environment import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM
+from stateward.contract.lease import read_lease
 from stateward.contract.process_identity import ProcessIdentity, driver_process, host_identity, started_at
 from stateward.contract.storage import write_json
 from stateward.control.health.failure import SILENT, Failure
 from stateward.control.launchers import processes
-from stateward.control.launchers.lease import read_lease
 from stateward.control.reconcile.decide import Presence
 from stateward.control.reconcile.documents import DocumentError, control_document, control_from, status_from
 from stateward.control.reconcile.leader_heartbeat import STALE_AFTER, claim, release, renew
@@ -144,7 +144,7 @@ def test_killing_ends_every_marked_process(layout: Layout, child: subprocess.Pop
 def test_an_untouched_stream_is_observed_as_nothing(layout: Layout) -> None:
     seen = observe(layout, "s")
     assert (seen.control, seen.status, seen.driver) == (None, None, Presence.GONE)
-    assert read_lease(layout, "s") is None
+    assert read_lease(layout.lease_uri("s")) is None
 
 
 def test_an_unreadable_status_counts_as_silence_and_an_unreadable_control_stops_everything(

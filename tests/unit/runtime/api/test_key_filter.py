@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from spark_jobs.user_sessions.declaration import JOB
 from stateward.runtime.api.config import Config, parse_config
@@ -83,7 +84,7 @@ def is_even(key: str) -> bool:
 
 @pytest.mark.parametrize("rest", [False, True])
 def test_events_of_other_streams_are_counted_and_move_time_on(rest: bool) -> None:
-    config = replace(parse_config(CONFIG, "test"), logic={"gap_ms": 1, "max_gap_ms": 1})
+    config = structs.replace(parse_config(CONFIG, "test"), logic={"gap_ms": 1, "max_gap_ms": 1})
     job = replace(JOB, only=(KeyFilter("even users", is_even, rest),))
     load = PackedLoad(packer_of(cast(Config, config), job), PlannedBatch(7, {}, 0, 1_800_000_000_000))
     messages: list[Any] = [Message(number, str(number), number) for number in range(10)]

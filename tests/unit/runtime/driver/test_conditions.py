@@ -9,14 +9,14 @@ import traceback
 
 import pytest
 
+from stateward.contract.conditions import Condition, ConditionError, conditions_in
+from stateward.contract.kafka_client import KafkaClientError
 from stateward.runtime.api.config import ConfigError
 from stateward.runtime.api.state_step import MissingStepError
 from stateward.runtime.checkpoint.generations import PendingOperationError, PointerError
 from stateward.runtime.driver.cause import DISK_FULL, LEASE, OTHER, Cause, cause_of
-from stateward.runtime.driver.conditions import Condition, ConditionError, conditions_in
 from stateward.runtime.driver.failure import is_transient
 from stateward.runtime.kafka.broker import BrokerAwayError, TopicMissingError
-from stateward.runtime.kafka.client import KafkaClientError
 from stateward.runtime.kafka.offsets import DataLossError
 from stateward.runtime.kafka.reader import ReadError
 from stateward.runtime.keyed.copy_folders import CopyFolderError

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from spark_jobs.device_lifecycle.declaration import JOB
 from stateward.contract.process_identity import driver_process

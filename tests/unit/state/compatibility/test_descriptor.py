@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec import structs
 
 from spark_jobs.device_lifecycle.declaration import JOB as DEVICES
 from spark_jobs.device_lifecycle.model import DeviceReading
@@ -165,7 +166,7 @@ def test_the_verdict_leaves_the_checkpoint_as_it_is(tmp_path: Path) -> None:
     assert "stateward.json" in before
     judge_start(DEVICES, config)
     with pytest.raises(StateRefusedError):
-        require_start(DEVICES, replace(config, state_buckets=7))
+        require_start(DEVICES, structs.replace(config, state_buckets=7))
     assert checksums(checkpoint) == before
 
     note_start(DEVICES, config)
@@ -179,7 +180,7 @@ def test_partitions_are_those_that_spark_has(tmp_path: Path) -> None:
     planned(config, tmp_path, partitions=5)  # a repartition
     (finding,) = judge_start(DEVICES, config).findings
     assert (finding.level, finding.before, finding.now) == (Level.EVOLVES, "5", "2")
-    assert judge_start(DEVICES, replace(config, state_partitions=5)).findings == ()
+    assert judge_start(DEVICES, structs.replace(config, state_partitions=5)).findings == ()
 
 
 def test_a_refusal_says_what_and_why_and_the_ways_out(tmp_path: Path) -> None:
@@ -187,7 +188,7 @@ def test_a_refusal_says_what_and_why_and_the_ways_out(tmp_path: Path) -> None:
     planned(config, tmp_path)
     note_start(DEVICES, config)
     with pytest.raises(StateRefusedError) as error:
-        require_start(DEVICES, replace(config, state_buckets=32, allowed_lateness_ms=1))
+        require_start(DEVICES, structs.replace(config, state_buckets=32, allowed_lateness_ms=1))
     assert str(error.value).startswith(
         "stream device_lifecycle: the state is not readable as it is (needs migration): the number of state "
         "buckets: was 64, is 32; keys are looked for in other buckets"

@@ -6,12 +6,14 @@ import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from stateward.contract.lease import Holding, history_uri, holdings, read_holdings, read_lease
 from stateward.contract.process_identity import ProcessIdentity
-from stateward.control.launchers.lease_history import Holding, holdings, read_holdings
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from stateward.runtime.lease.lease import Lease
-from stateward.runtime.lease.lease_history import history_uri
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 STREAM = "user_sessions"
@@ -42,7 +44,7 @@ def at(seconds: float) -> datetime:
 
 def test_each_holder_is_there_with_its_end(tmp_path: Path) -> None:
     layout = layout_in(tmp_path)
-    assert read_holdings(layout, STREAM) == []
+    assert read_holdings(layout.lease_uri(STREAM)) == []
     first, second, third = (Driver(layout, f"r{number}", 10 + number) for number in (1, 2, 3))
     first.lease.acquire()
     first.now = at(9)
@@ -55,21 +57,28 @@ def test_each_holder_is_there_with_its_end(tmp_path: Path) -> None:
     third.lease.acquire()
 
     host = "other/boot/pid:[1]"
-    assert read_holdings(layout, STREAM) == [
+    assert read_holdings(layout.lease_uri(STREAM)) == [
         Holding(1, "r1", host, 11, at(0), at(10), "released"),
         Holding(2, "r2", host, 12, at(30), at(90), "superseded"),
         Holding(3, "r3", host, 13, at(90)),
     ]
 
 
-def test_both_rooms_mean_the_same_table(tmp_path: Path) -> None:
-    layout = layout_in(tmp_path)
-    assert history_uri(layout.lease_uri(STREAM)) == layout.lease_history_uri(STREAM)
+def test_a_lease_of_a_later_release_is_read(tmp_path: Path) -> None:
+    uri = layout_in(tmp_path).lease_uri(STREAM)
+    assert read_lease(uri) is None
+    driver = Driver(layout_in(tmp_path), "r1", 11)
+    taken = driver.lease.acquire()
+    assert read_lease(uri) == taken
+    row = {**taken.row(), "holder": taken.row()["holder"].replace("{", '{"zone": "a", '), "priority": 3}
+    write_deltalake(uri, pa.Table.from_pylist([row]), mode="overwrite", schema_mode="overwrite")
+    assert read_lease(uri) == taken
+    driver.lease.check()
 
 
 def test_a_history_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
     layout = layout_in(tmp_path)
-    folder = Path(layout.lease_history_uri(STREAM).removeprefix("file://"))
+    folder = Path(history_uri(layout.lease_uri(STREAM)).removeprefix("file://"))
     folder.parent.mkdir(parents=True)
     folder.write_text("not a folder")
     driver = Driver(layout, "r1", 11)
@@ -77,7 +86,7 @@ def test_a_history_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
     driver.lease.release()
     folder.unlink()
     assert driver.lease.acquire().epoch == 2
-    assert [one.epoch for one in read_holdings(layout, STREAM)] == [2]
+    assert [one.epoch for one in read_holdings(layout.lease_uri(STREAM))] == [2]
     shutil.rmtree(folder)
     driver.lease.release()
 

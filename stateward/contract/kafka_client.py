@@ -1,4 +1,4 @@
-"""How every Kafka client of a driver finds and enters the cluster: its address, and the file of the operator.
+"""How every Kafka client finds and enters the cluster: its address, and the file of the operator.
 
 The file has settings of librdkafka, a line each (`sasl.username=stateward`), as its other clients take them.
 It is read where a client is made and put in no document, so that a password is in the one place where it was
@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stateward.runtime.driver.conditions import Condition, ConditionError
+from stateward.contract.conditions import Condition, ConditionError
+from stateward.contract.environment import ENV_KAFKA_CLIENT
 
-VARIABLE = "STATEWARD_KAFKA_CLIENT"
-# The client reports every failed connection attempt; the driver reports the broker's absence once, as its
-# state.
+BROKERS_DEFAULT = -1
+"""Replication factor of a new topic: the one that the broker has for its default (embedded: 1)."""
+
+# librdkafka reports every failed connection attempt; callers say themselves what failed, and once.
 CLIENT_LOG = logging.getLogger("stateward.kafka")
 CLIENT_LOG.addHandler(logging.NullHandler())
 CLIENT_LOG.propagate = False
@@ -43,18 +44,18 @@ class KafkaClientError(ConditionError, ValueError):
     condition = Condition.KAFKA_CLIENT_INVALID
 
 
-def client_settings(bootstrap: str, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
+def client_settings(bootstrap: str) -> dict[str, Any]:
     """The settings with which every client begins.
 
     Args:
-        bootstrap: Address of the cluster.
-        environ: Names the operator's file as `STATEWARD_KAFKA_CLIENT`; without it there are none of theirs.
+        bootstrap: Address of the cluster. How to enter it is in the file that `STATEWARD_KAFKA_CLIENT` names
+            (docs/kafka.md), if it names one.
 
     Raises:
         KafkaClientError: The file cannot be read, or has something that is not of entering a cluster.
     """
-    file = environ.get(VARIABLE, "")
-    theirs = _read(Path(file)) if file else {}
+    file = os.environ.get(ENV_KAFKA_CLIENT, "")
+    theirs = _read(Path(file).expanduser()) if file else {}
     return {**theirs, "bootstrap.servers": bootstrap, "logger": CLIENT_LOG}
 
 
@@ -63,8 +64,9 @@ def _read(file: Path) -> dict[str, str]:
         lines = file.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise KafkaClientError(
-            f"{VARIABLE}: expected a file with settings of Kafka clients at {file}, found none that can be "
-            f"read ({type(error).__name__}). Put it there, on every host that runs Spark."
+            f"{ENV_KAFKA_CLIENT}: expected a file with settings of Kafka clients at {file}, found none that "
+            f"can be read ({type(error).__name__}). Put it there, on every host that runs Spark, or unset "
+            "the variable."
         ) from error
     found = {}
     for number, line in enumerate(lines, start=1):
