@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from stateward.contract.requests import REQUEST_VERSION
 from stateward.control.jobs import batch_job
-from stateward.control.jobs.operation_request import JOB, VERSION
+from stateward.control.jobs.operation_request import JOB
 from stateward.control.jobs.verbs import arguments_of, verb_of
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
@@ -93,7 +94,7 @@ class Operations:
         # As the driver was started: the bench has settings of its own.
         config = json.loads((launch.folder / f"{self.run_id}.config.json").read_text())
         return {
-            "version": VERSION,
+            "version": REQUEST_VERSION,
             "operation": operation,
             "verb": verb,
             "arguments": arguments_of(verb_of(verb), given),

@@ -1,4 +1,4 @@
-"""Reads a document into a struct: unknown fields are passed over, and what is wrong is named."""
+"""From a document to a struct and back: unknown fields are passed over, and what is wrong is named."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ def read_as(kind: type[Document], document: Mapping[str, Any], origin: str) -> D
         return msgspec.convert(dict(document), kind)
     except msgspec.ValidationError as error:
         raise InvalidDocumentError(f"{origin}: {_in_words(str(error), document)}") from None
+
+
+def as_json(document: msgspec.Struct) -> dict[str, Any]:
+    """A struct as its JSON document has it, with lists for tuples and texts for times."""
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document))
+    return found
 
 
 def require_version(document: Mapping[str, Any] | None, version: int, origin: str, remedy: str) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from stateward.contract.environment import ENV_PREFIX
+from stateward.contract.job_steps import READY, Report
 from stateward.platform.health import airflow_health, answers
 from stateward.platform.jars.fetch import require_jars
 from stateward.platform.jars.java import find_java
@@ -21,10 +21,6 @@ from stateward.platform.secrets import Secrets
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 
-Report = Callable[[str, str], None]
-"""Called with the name of a part and what happens to it; `READY` is the last word about a part."""
-
-READY = "ready"
 _POLL_S = 0.25
 # What may differ between two calls of `up` without the running parts being wrong.
 _HARMLESS_SETTINGS = {

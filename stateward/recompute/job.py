@@ -18,10 +18,11 @@ if __name__ == "__main__":
 
 from stateward.contract import storage
 from stateward.contract.exit_codes import JobExit
+from stateward.contract.job_steps import READY
 from stateward.recompute.record import write_record
 from stateward.recompute.request import BackfillError, job_of, load_request
 from stateward.runtime.api.config import ConfigError
-from stateward.runtime.telemetry.batch_steps import READY, begin_log, say, tell
+from stateward.runtime.telemetry.batch_steps import begin_log, say, tell
 
 _SHUFFLE_PARTITIONS = 8
 

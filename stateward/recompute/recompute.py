@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
+from stateward.contract.job_steps import READY, Report
 from stateward.quality.privacy.masking import secret_of_this_run
 from stateward.recompute import raw as raw_records
 from stateward.recompute.bucket_recompute import Folding, Found, folded
@@ -31,7 +32,6 @@ from stateward.runtime.api.tables import LATE_EVENTS, Table
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.sink.output_rows import KIND_COUNTS
-from stateward.runtime.telemetry.batch_steps import READY, Report
 from stateward.runtime.telemetry.status import iso_ms
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from stateward.contract import table_names
+from stateward.contract.requests import KeptOutcome
 from stateward.runtime.api.tables import Column, Table, arrow_schema
 
 RECONCILIATIONS = Table(
@@ -36,20 +36,7 @@ RECONCILIATIONS = Table(
 )
 
 
-@dataclass(frozen=True)
-class Record:
-    """Where a reconciliation is kept.
-
-    Attributes:
-        uri: The table `reconciliations`.
-        run_id: Names the reconciliation; it is written once, however often it is tried.
-    """
-
-    uri: str
-    run_id: str
-
-
-def write_record(record: Record, report: Mapping[str, Any], at: datetime) -> None:
+def write_record(record: KeptOutcome, report: Mapping[str, Any], at: datetime) -> None:
     """Append what a report says of each table, once per run id.
 
     Args:
@@ -76,7 +63,7 @@ def write_record(record: Record, report: Mapping[str, Any], at: datetime) -> Non
 
 
 def _row(
-    record: Record, report: Mapping[str, Any], entry: Mapping[str, Any], at: datetime
+    record: KeptOutcome, report: Mapping[str, Any], entry: Mapping[str, Any], at: datetime
 ) -> Iterator[tuple[str, Any]]:
     judged = report["sure"] or {"from": None, "to": None}
     yield "stream", report["stream"]

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from stateward.contract import storage
+from stateward.contract.reading import InvalidDocumentError
+from stateward.contract.requests import RecomputeRequest, read_request
 from stateward.recompute.lookback import Span
-from stateward.recompute.record import Record
-from stateward.runtime.api.config import Config, parse_config
+from stateward.runtime.api.config import Config
 from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.api.stream_job import StreamJob
-
-VERSION = 1
 
 Recomputable = StreamJob | NativeJob
 """Streams of which a row is a matter of one key's events."""
@@ -24,62 +22,34 @@ class BackfillError(RuntimeError):
     """The recomputation could not be done; the text names the stream, what was found, and what to do."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """One recomputation.
+class Request(RecomputeRequest[Config], frozen=True):
+    """One recomputation."""
 
-    Attributes:
-        config: The stream, as a driver would be started now.
-        span: Which rows.
-        chain_ms: The stream's longest chain of timeouts.
-        raw_uri: The table ``raw_events``.
-        into_uri: Folder of the recomputed tables.
-        report_uri: Where the report goes.
-        with_late: Whether events count that came too late for the stream.
-        compare: Whether to compare with the live tables.
-        record: Where the outcome of the comparison is kept; None if it is not.
-    """
-
-    config: Config
-    span: Span
-    chain_ms: int
-    raw_uri: str
-    into_uri: str
-    report_uri: str
-    with_late: bool
-    compare: bool
-    record: Record | None = None
+    @property
+    def span(self) -> Span:
+        """Which rows."""
+        return Span(self.from_ms, self.to_ms)
 
 
 def load_request(uri: str) -> Request:
     """Read the document at ``uri``.
 
     Raises:
-        BackfillError: It is not there, or of another version.
-        ConfigError: The stream's configuration in it is not sound.
+        BackfillError: It is not there, of another version, or lacks a field.
     """
-    document = storage.read_json(uri)
-    if document is None or document.get("version") != VERSION:
-        found = "nothing" if document is None else f"version {document.get('version')!r}"
-        raise BackfillError(
-            f"{uri}: expected a request of version {VERSION}, found {found}; `stateward backfill` writes it"
-        )
-    return parse_request(document, uri)
+    return parse_request(storage.read_json(uri), uri)
 
 
-def parse_request(document: Mapping[str, Any], origin: str) -> Request:
-    """The request in a document; ``origin`` is named in errors."""
-    return Request(
-        config=parse_config(document["config"], origin),
-        span=Span(document["from_ms"], document["to_ms"]),
-        chain_ms=document["chain_ms"],
-        raw_uri=document["raw_uri"],
-        into_uri=document["into_uri"],
-        report_uri=document["report_uri"],
-        with_late=document["with_late"],
-        compare=document["compare"],
-        record=Record(**document["record"]) if document.get("record") else None,
-    )
+def parse_request(document: Mapping[str, Any] | None, origin: str) -> Request:
+    """The request in a document; ``origin`` is named in errors.
+
+    Raises:
+        BackfillError: See `load_request`.
+    """
+    try:
+        return read_request(Request, document, origin, "`stateward backfill` writes a request")
+    except InvalidDocumentError as error:
+        raise BackfillError(str(error)) from None
 
 
 def job_of(stream: str) -> Recomputable:

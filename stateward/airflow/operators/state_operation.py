@@ -11,6 +11,7 @@ from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from stateward.airflow.operators.operation_params import CANNOT, Asked, asked_of, failed
+from stateward.contract.job_steps import READY
 from stateward.control.jobs import batch_job
 from stateward.control.jobs.operation_request import Operation
 from stateward.control.jobs.verbs import VERBS, Verb, verb_of
@@ -187,7 +188,7 @@ class _Told:
     def report(self, part: str, what: str) -> None:
         """Take a step."""
         now = time.monotonic()
-        if part == self._part and what != batch_job.READY and now - self._at < _QUIET_S:
+        if part == self._part and what != READY and now - self._at < _QUIET_S:
             return
         self._part, self._at = part, now
         self._say(part, what)

@@ -6,14 +6,15 @@ from datetime import UTC, datetime
 from posixpath import normpath
 from typing import Any
 
+from stateward.contract.reading import as_json
+from stateward.contract.requests import KeptOutcome, RecomputeRequest
 from stateward.contract.table_names import RAW_EVENTS, RECONCILIATIONS
-from stateward.control.launchers.launch import resolved_configuration
+from stateward.control.launchers.launch import driver_config
 from stateward.project.durations import to_ms
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from stateward.project.spec import StreamSpec
 
-VERSION = 1
 RUN_ID = "backfill"
 
 
@@ -106,19 +107,19 @@ def build_request(
         raise RangeError(
             f"--into: {target} holds the live tables, which are never replaced; name another place"
         )
-    return {
-        "version": VERSION,
-        "config": resolved_configuration(spec, settings, RUN_ID),
-        "from_ms": _milliseconds(begin),
-        "to_ms": _milliseconds(end),
-        "chain_ms": to_ms(spec.logic.longest()),
-        "raw_uri": layout.table_uri(RAW_EVENTS),
-        "into_uri": target,
-        "report_uri": f"{target if run_id else f'file://{folder}'}/report.json",
-        "with_late": with_late,
-        "compare": compare,
-        "record": {"uri": layout.table_uri(RECONCILIATIONS), "run_id": run_id} if run_id else None,
-    }
+    request = RecomputeRequest(
+        config=driver_config(spec, settings, RUN_ID),
+        from_ms=_milliseconds(begin),
+        to_ms=_milliseconds(end),
+        chain_ms=to_ms(spec.logic.longest()),
+        raw_uri=layout.table_uri(RAW_EVENTS),
+        into_uri=target,
+        report_uri=f"{target if run_id else f'file://{folder}'}/report.json",
+        with_late=with_late,
+        compare=compare,
+        record=KeptOutcome(layout.table_uri(RECONCILIATIONS), run_id) if run_id else None,
+    )
+    return as_json(request)
 
 
 def _milliseconds(moment: datetime) -> int:

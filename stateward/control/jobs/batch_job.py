@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from stateward.contract.environment import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM, ENV_OPERATION
 from stateward.contract.exit_codes import JobExit
+from stateward.contract.job_steps import Report, Step, step_in
 from stateward.control.launchers import processes
 from stateward.control.launchers.driver_process import code_folder
 from stateward.control.launchers.launch import driver_environment
@@ -20,16 +21,11 @@ from stateward.platform.jars.fetch import require_jars
 from stateward.project.settings import CHECKOUT, Settings
 from stateward.project.spec import StreamSpec
 
-READY = "ready"
-"""What a step says that ends a part of the work."""
-
-# Where the script of each job lies in the library.
-_FOLDERS = {"state": "state/operation", "backfill": "recompute"}
-_STEP, _ERROR = "@step", "@error"
 _GRACE_S = 10
 _TAIL = 15
 
-Report = Callable[[str, str], None]
+# Where the script of each job lies in the library.
+_FOLDERS = {"state": "state/operation", "backfill": "recompute"}
 
 
 class JobError(RuntimeError):
@@ -122,11 +118,11 @@ def run(arguments: list[str], variables: dict[str, str], log: Path, report: Repo
     with log.open("w") as output, _running(arguments, variables, output.fileno()) as job:
         assert job.stdout is not None
         for line in job.stdout:
-            kind, *parts = line.rstrip("\n").split("\t")
-            if kind == _STEP and len(parts) == 2:
-                report(parts[0], parts[1])
-            elif kind == _ERROR:
-                reason = "\t".join(parts)
+            found = step_in(line)
+            if isinstance(found, Step):
+                report(*found)
+            elif found is not None:
+                reason = found.reason
             else:
                 output.write(line)
         code = job.wait()

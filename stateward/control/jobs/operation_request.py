@@ -11,18 +11,19 @@ from typing import Any
 
 from upath import UPath
 
+from stateward.contract.reading import as_json
+from stateward.contract.requests import CountedFailures, OperationRequest
 from stateward.contract.storage import read_json, write_json
 from stateward.contract.table_names import RAW_EVENTS
 from stateward.control.jobs import batch_job
 from stateward.control.jobs.verbs import Verb, arguments_of
-from stateward.control.launchers.launch import resolved_configuration
-from stateward.control.reconcile.documents import DocumentError, format_time
+from stateward.control.launchers.launch import driver_config
+from stateward.control.reconcile.documents import DocumentError
 from stateward.control.reconcile.observe import read_control
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from stateward.project.spec import StreamSpec, load_spec
 
-VERSION = 1
 JOB = "state"
 PAGES_PREFIX = "/stateward/operations"
 """Where the plugin serves the result pages, below Airflow's base path."""
@@ -113,30 +114,29 @@ def prepare(
     other = other_stream(verb, arguments, settings)
     layout = Layout.of(settings)
     operation = _first_of(layout, verb, spec.stream, now, asked_by)[0]
-    document = {
-        "version": VERSION,
-        "operation": operation.id,
-        "asked_by": asked_by,
-        "verb": verb.name,
-        "arguments": arguments,
-        "dry_run": dry_run,
-        "takes_lease": verb.takes_lease,
-        "needs_spark": verb.needs_spark,
-        "config": resolved_configuration(spec, settings, operation.id),
-        "other": None if other is None else resolved_configuration(other, settings, operation.id),
-        "yaml": _yaml(spec.stream, settings),
-        "launched_uri": layout.config_uri(spec.stream),
-        "savepoints_uri": layout.savepoints_uri(spec.stream),
-        "raw_uri": layout.table_uri(RAW_EVENTS),
-        "folder_uri": operation.folder_uri,
-        "operations_uri": layout.operation_uri(spec.stream, "").rstrip("/"),
-        "logs_uri": f"file://{operation.log.parent}",
-        "personal_arguments": [field.name for field in verb.fields if field.is_personal],
-        "seed_roots": list(settings.roots_of_seeds),
-        "state_limits": spec.state.limits.model_dump(),
-        "failures": _failures(layout, spec.stream),
-    }
-    write_json(operation.request_uri, document)
+    request = OperationRequest(
+        operation=operation.id,
+        asked_by=asked_by,
+        verb=verb.name,
+        arguments=arguments,
+        dry_run=dry_run,
+        takes_lease=verb.takes_lease,
+        needs_spark=verb.needs_spark,
+        config=driver_config(spec, settings, operation.id),
+        other=None if other is None else driver_config(other, settings, operation.id),
+        yaml=_yaml(spec.stream, settings),
+        launched_uri=layout.config_uri(spec.stream),
+        savepoints_uri=layout.savepoints_uri(spec.stream),
+        raw_uri=layout.table_uri(RAW_EVENTS),
+        folder_uri=operation.folder_uri,
+        operations_uri=layout.operation_uri(spec.stream, "").rstrip("/"),
+        logs_uri=f"file://{operation.log.parent}",
+        personal_arguments=tuple(field.name for field in verb.fields if field.is_personal),
+        seed_roots=settings.roots_of_seeds,
+        state_limits=spec.state.limits.model_dump(),
+        failures=_failures(layout, spec.stream),
+    )
+    write_json(operation.request_uri, as_json(request))
     operation.log.parent.mkdir(parents=True, exist_ok=True)
     return operation
 
@@ -173,7 +173,7 @@ def _first_of(
     raise AssertionError("unreachable: the numbers do not end")
 
 
-def _failures(layout: Layout, stream: str) -> dict[str, Any] | None:
+def _failures(layout: Layout, stream: str) -> CountedFailures | None:
     """How often the stream's driver was started again after a failure, as far as it is on record."""
     try:
         control = read_control(layout, stream)
@@ -182,7 +182,7 @@ def _failures(layout: Layout, stream: str) -> dict[str, Any] | None:
         return None
     if control is None or control.failures_since is None:
         return None
-    return {"count": control.failures, "since": format_time(control.failures_since)}
+    return CountedFailures(control.failures, control.failures_since)
 
 
 def _yaml(stream: str, settings: Settings) -> str:

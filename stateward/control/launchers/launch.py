@@ -15,7 +15,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import UNSET
 
 from stateward.contract.driver_config import DriverConfig, LeaseConfig, TickConfig
@@ -26,6 +25,7 @@ from stateward.contract.environment import (
     ENV_MASK_SECRET,
     ENV_METRICS_TOKEN,
 )
+from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
 from stateward.control.launchers.driver_process import DriverCommand, LaunchError, log_file, start
 from stateward.control.launchers.local_files import local_files_conf
@@ -45,9 +45,14 @@ DRIVER_CONF = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:+ExitOnOut
 
 def resolved_configuration(spec: StreamSpec, settings: Settings, run_id: str) -> dict[str, Any]:
     """Return `control/<stream>.config.json` as docs/architecture.md says; durations in milliseconds."""
+    return as_json(driver_config(spec, settings, run_id))
+
+
+def driver_config(spec: StreamSpec, settings: Settings, run_id: str) -> DriverConfig:
+    """Resolve what a driver is started with."""
     layout = Layout.of(settings)
     source = spec.source
-    config = DriverConfig(
+    return DriverConfig(
         stream=spec.stream,
         run_id=run_id,
         bootstrap_servers=settings.kafka_bootstrap,
@@ -78,8 +83,6 @@ def resolved_configuration(spec: StreamSpec, settings: Settings, run_id: str) ->
         control_uri=layout.control_uri(spec.stream),
         tables={name: layout.table_uri(name) for name in spec.all_tables},
     )
-    document: dict[str, Any] = msgspec.to_builtins(config)
-    return document
 
 
 def _state_cache(spec: StreamSpec, settings: Settings, layout: Layout) -> str | None:

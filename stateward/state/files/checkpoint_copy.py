@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 
 import fsspec
 
+from stateward.contract.job_steps import Report
 from stateward.runtime.checkpoint.generations import is_beside
 from stateward.runtime.checkpoint.hadoop_checksums import HadoopChecksum
 from stateward.state.operation.errors import StateError
-from stateward.state.operation.steps import Report
 
 _CHUNK = 4 * 1024 * 1024
 # Most files of a checkpoint are small, and an object store answers slowly.

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from stateward.contract.job_steps import Report
 from stateward.state.files.checksums import StateDigests, digest_state
 from stateward.state.inspection.masker import Masker
-from stateward.state.operation.steps import Report
 from stateward.state.reader.stores import StateReadError, in_words, readable
 from stateward.state.reader.variables import entries, variables
 

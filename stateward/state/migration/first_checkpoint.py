@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stateward.contract.job_steps import Report
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.kafka.batch_plan import offset_json
 from stateward.runtime.kafka.offsets import Offsets
@@ -18,7 +19,6 @@ from stateward.state.migration import bucket_states, replace_batch
 from stateward.state.migration.bucket_states import Sums
 from stateward.state.migration.bucket_writer import stage, write_buckets
 from stateward.state.operation.checkpoint_build import unfinished
-from stateward.state.operation.steps import Report
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

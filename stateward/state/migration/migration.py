@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from stateward.contract.job_steps import Report
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.ingest.packed_format import bucket_of
 from stateward.runtime.kafka.batch_plan import offset_json
@@ -25,7 +26,6 @@ from stateward.state.migration.key_migration import Rekeying
 from stateward.state.migration.migration_survey import Survey, survey_of
 from stateward.state.operation.checkpoint_build import Step, Steps, unfinished
 from stateward.state.operation.errors import StateError
-from stateward.state.operation.steps import Report
 from stateward.state.reader.retained_batches import Retained, retained
 from stateward.state.reader.state_reader import keyed_rows, log_entries, per_bucket
 from stateward.state.reader.stores import Store, format_of, in_words

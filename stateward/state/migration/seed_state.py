@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from stateward.contract.job_steps import Report
 from stateward.runtime.driver.session import start_coordinator
 from stateward.runtime.kafka.offsets import Offsets
 from stateward.state.inspection.masker import Masker
@@ -18,7 +19,6 @@ from stateward.state.migration.first_checkpoint import FirstStates
 from stateward.state.migration.initial_state import Seeded, Seeding, missing_columns
 from stateward.state.migration.seed_table import without_values
 from stateward.state.operation.errors import StateError
-from stateward.state.operation.steps import Report
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

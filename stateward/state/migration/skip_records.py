@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from stateward.contract.job_steps import READY, Report
 from stateward.runtime.api.config import Config
 from stateward.runtime.checkpoint.checkpoint import SKIPPED, Checkpoint, Jump, PlannedBatch
 from stateward.runtime.checkpoint.generations import UNFINISHED, Generation
@@ -21,7 +22,6 @@ from stateward.state.files.plan_offsets import change_offsets, place_of
 from stateward.state.files.state_file_completeness import files_after
 from stateward.state.operation.checkpoint_build import unfinished
 from stateward.state.operation.errors import StateError
-from stateward.state.operation.steps import READY, Report
 from stateward.state.savepoints.replay_reach import Gap, Kafka, out_of_reach
 
 _SHOWN = 5

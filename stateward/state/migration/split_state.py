@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from stateward.contract.job_steps import Report
 from stateward.runtime.kafka.offsets import Offsets
 from stateward.state.files.checkpoint_integrity import examine
 from stateward.state.migration import bucket_states
@@ -16,7 +17,6 @@ from stateward.state.migration.bucket_states import Sums, Total
 from stateward.state.migration.first_checkpoint import FirstStates
 from stateward.state.migration.migration import Migrated, Migration
 from stateward.state.operation.errors import StateError
-from stateward.state.operation.steps import Report
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

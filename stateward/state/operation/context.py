@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from stateward.contract import storage
+from stateward.contract.job_steps import Report
 from stateward.runtime.checkpoint.generations import Generation
 from stateward.runtime.sink.fence import CheckLease
 from stateward.state.compatibility.setting_changes import changed_settings
@@ -17,7 +18,6 @@ from stateward.state.operation.errors import StateError
 from stateward.state.operation.journal import Journal
 from stateward.state.operation.leased import take_over_all, unleased
 from stateward.state.operation.request import Request
-from stateward.state.operation.steps import Report
 from stateward.state.savepoints.manifest import CHECKPOINT
 from stateward.state.savepoints.savepoint_catalog import Shelf
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stateward.contract import storage
+from stateward.contract.job_steps import Report
 from stateward.runtime.checkpoint.generations import UNFINISHED
 from stateward.state.files.checkpoint_copy import copy_checkpoint, paths_in
 from stateward.state.files.checkpoint_integrity import ROCKSDB, Sound, examine
@@ -15,7 +16,6 @@ from stateward.state.inspection.comparison import Difference, Samples, State, co
 from stateward.state.inspection.masker import Masker
 from stateward.state.operation.checkpoint_build import Step, Steps, unfinished
 from stateward.state.operation.errors import StateError
-from stateward.state.operation.steps import Report
 from stateward.state.reader.stores import format_of, in_words
 from stateward.state.reader.variables import is_movable, variables
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from stateward.contract import storage
+from stateward.contract.job_steps import READY, Report
 from stateward.runtime.checkpoint.generations import POINTER, Generation, folder_of, is_beside
 from stateward.state.files import checkpoint_copy
-from stateward.state.operation.steps import READY, Report
 
 _STAMP = "%Y%m%dT%H%M%SZ"
 _GENERATION = re.compile(r"g(\d{4,})")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from stateward.contract import storage
+from stateward.contract.job_steps import READY, Report
 from stateward.state.files import checkpoint_copy
-from stateward.state.operation.steps import READY, Report
 from stateward.state.savepoints.manifest import NAME
 from stateward.state.savepoints.savepoint_catalog import Savepoint, Shelf
 

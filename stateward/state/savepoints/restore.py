@@ -19,13 +19,13 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from stateward.contract.job_steps import READY, Report
 from stateward.runtime.api.config import Config
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.generations import Generation, Pending
 from stateward.runtime.sink.fence import CheckLease
 from stateward.state.operation.errors import StateError
 from stateward.state.operation.journal import Journal
-from stateward.state.operation.steps import READY, Report
 from stateward.state.savepoints import clone_checkpoint
 from stateward.state.savepoints.manifest import CHECKPOINT, Manifest, TableAt
 from stateward.state.savepoints.replay_reach import Kafka, landed_since, out_of_reach, records_since

@@ -10,6 +10,7 @@ from typing import Any
 
 import fsspec
 
+from stateward.contract.job_steps import READY, Report
 from stateward.runtime.api.config import Config
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.generations import Generation
@@ -19,7 +20,6 @@ from stateward.state.files.checkpoint_copy import CopiedFile
 from stateward.state.files.state_file_completeness import require_whole_state
 from stateward.state.operation.drained import require_drained
 from stateward.state.operation.errors import StateError
-from stateward.state.operation.steps import READY, Report
 from stateward.state.savepoints import manifest
 from stateward.state.savepoints.manifest import CHECKPOINT, Manifest
 from stateward.state.savepoints.savepoint_catalog import Shelf

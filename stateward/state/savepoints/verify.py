@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stateward.contract.job_steps import READY, Report
 from stateward.state.operation.errors import StateError
-from stateward.state.operation.steps import READY, Report
 from stateward.state.savepoints.savepoint_catalog import Savepoint, Shelf
 
 

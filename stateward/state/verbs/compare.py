@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
 
+from stateward.contract.job_steps import Report
 from stateward.runtime.keyed.newest_states import keyed_state
 from stateward.runtime.keyed.state_log import LOG_NAME
 from stateward.state.files.checksums import StateDigests, digest_rows
@@ -18,7 +19,6 @@ from stateward.state.inspection.comparison import (
     compare_entries,
 )
 from stateward.state.inspection.masker import Masker
-from stateward.state.operation.steps import Report
 from stateward.state.reader.stores import StateReadError, readable
 from stateward.state.reader.variables import TIMERS, entries, variables
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stateward.contract.job_steps import Report
 from stateward.runtime.api.stream_job import StreamJob
 from stateward.state.inspection.key_report import Coming, Entry, Happening, Past, Told
 from stateward.state.inspection.keyed_history import explain_keyed
 from stateward.state.inspection.native_history import explain_native
 from stateward.state.migration.key_evaluator import MOST_STEPS, rule_of
 from stateward.state.operation.errors import StateError
-from stateward.state.operation.steps import Report
 from stateward.state.reader.retained_batches import (
     Retained,
     is_retained,

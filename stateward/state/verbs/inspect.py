@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from stateward.contract.job_steps import Report
 from stateward.runtime.api.key_logic import masked_key
 from stateward.runtime.api.stream_job import StreamJob
 from stateward.state.inspection.bounds import Bound, bounds_of
@@ -12,7 +13,6 @@ from stateward.state.inspection.measures import Load, Variable
 from stateward.state.inspection.sizes import Growth, Sample, Size, SizeLimits, growth, skew
 from stateward.state.migration.key_evaluator import rule_of
 from stateward.state.operation.errors import StateError
-from stateward.state.operation.steps import Report
 from stateward.state.partitions.checkpoint_interval import Interval, interval
 from stateward.state.reader.keyed_variables import KEYS, keyed_variables, live_keys
 from stateward.state.reader.native_variables import native_variable, row_count

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from stateward.runtime.api.stream_job import StreamJob
@@ -66,10 +65,10 @@ def _inspect(context: Context) -> Answer:
 def _failures(context: Context) -> tuple[int | None, str]:
     """The mean time between failures by what the control plane has on record, and what that rests on."""
     found = context.request.failures
-    if found is None or found["since"] is None:
+    if found is None:
         return None, "assumed: no restarts are on record"
-    since_ms = int(datetime.fromisoformat(found["since"]).timestamp() * 1000)
-    return mean_time_between(found["count"], since_ms, int(context.clock().timestamp() * 1000))
+    since_ms = int(found.since.timestamp() * 1000)
+    return mean_time_between(found.count, since_ms, int(context.clock().timestamp() * 1000))
 
 
 def _explain(context: Context) -> Answer:

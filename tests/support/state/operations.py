@@ -45,7 +45,6 @@ def request_of(
         takes_lease=verb_of(verb).takes_lease,
         needs_spark=verb_of(verb).needs_spark,
         config=parse_config(document, "test"),
-        document=document,
         yaml="",
         launched_uri=launch.uri("none.json"),
         savepoints_uri=launch.uri("savepoints"),
@@ -53,6 +52,6 @@ def request_of(
         folder_uri=f"file://{folder}",
         state_limits={},
         seed_roots=(f"file://{launch.folder}",),
-        personal_arguments=[field.name for field in verb_of(verb).fields if field.is_personal],
+        personal_arguments=tuple(field.name for field in verb_of(verb).fields if field.is_personal),
         other=None if other is None else parse_config(other.document(operation), "test"),
     )

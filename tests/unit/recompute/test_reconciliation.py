@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from stateward.contract.requests import KeptOutcome
 from stateward.control.jobs.backfill_request import build_request, why_not_replayable
 from stateward.control.jobs.backfill_verdict import verdict_of
 from stateward.control.jobs.backfill_window import window
@@ -16,7 +17,7 @@ from stateward.project.settings import Settings
 from stateward.project.spec import load_spec, load_specs
 from stateward.recompute.evidence import MOST, Covered, KeyEvents, Moment
 from stateward.recompute.lookback import Landed, Span, sure_span, sure_watermark
-from stateward.recompute.record import RECONCILIATIONS, Record, write_record
+from stateward.recompute.record import RECONCILIATIONS, write_record
 from stateward.recompute.request import BackfillError, job_of, parse_request
 from stateward.runtime.api.tables import Column, Table
 
@@ -51,7 +52,7 @@ def test_the_request_of_a_reconciliation_says_where_its_outcome_is_kept(tmp_path
         spec, settings, MIDNIGHT - DAY, MIDNIGHT, into=into, compare=True, run_id="a/b/1"
     )
     request = parse_request(document, "test")
-    assert request.record == Record(f"file://{tmp_path}/data/tables/reconciliations", "a/b/1")
+    assert request.record == KeptOutcome(f"file://{tmp_path}/data/tables/reconciliations", "a/b/1")
     assert request.report_uri == f"{into}/report.json"
     document = build_request(spec, settings, MIDNIGHT - DAY, MIDNIGHT)
     assert parse_request(document, "test").record is None
@@ -185,7 +186,7 @@ def test_a_reconciliation_is_kept_once(tmp_path: Path) -> None:
     uri = f"file://{tmp_path}/reconciliations"
     given = report(entry(3, 1, {"other values": 3}), entry(), notes=("a note",))
     for run in ("run/1", "run/1", "run/2"):
-        write_record(Record(uri, run), given, NIGHT)
+        write_record(KeptOutcome(uri, run), given, NIGHT)
     rows = DeltaTable(uri).to_pyarrow_table().to_pylist()
     assert sorted(row["run_id"] for row in rows) == ["run/1", "run/1", "run/2", "run/2"], (
         "a row for each table"
@@ -195,5 +196,5 @@ def test_a_reconciliation_is_kept_once(tmp_path: Path) -> None:
     assert (wrong["rows_compared"], wrong["rows_different"], wrong["rows_wrong"]) == (3000, 3, 1)
     assert (wrong["range_from"], wrong["reconciled_at"]) == (MIDNIGHT - DAY, NIGHT)
     assert (wrong["kinds"], wrong["notes"]) == ('{"other values": 3}', ["a note"])
-    write_record(Record(uri, "run/3"), report(entry(), sure=False), NIGHT)
+    write_record(KeptOutcome(uri, "run/3"), report(entry(), sure=False), NIGHT)
     assert None in {row["judged_from"] for row in DeltaTable(uri).to_pyarrow_table().to_pylist()}

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
+from msgspec import structs
 
 from spark_jobs.raw_events.declaration import JOB as RAW_EVENTS
 from stateward.contract import storage
@@ -60,7 +61,7 @@ def context(installed: Installed, *, dry_run: bool = False) -> Context:
     asked = prepare(verb_of("skip"), load_spec(STREAM), settings, {}, now=NOW, dry_run=dry_run, asked_by="a")
     request = load_request(asked.request_uri)
     return Context(
-        request=replace(request, config=installed.config),
+        request=structs.replace(request, config=installed.config),
         generation=installed.generation,
         shelf=installed.shelf,
         journal=Journal(f"{request.folder_uri}/journal.json", lambda: NOW),

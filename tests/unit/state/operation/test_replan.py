@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
+from msgspec import structs
 
 from spark_jobs.user_sessions.declaration import JOB
 from stateward.contract.process_identity import driver_process
@@ -159,11 +159,11 @@ def test_a_table_that_cannot_be_read_keeps_the_plan_until_it_is_repaired(pending
 
 
 def test_a_driver_does_it(pending: Pending, tmp_path: Path) -> None:
-    config = replace(
+    config = structs.replace(
         config_of("user_sessions", tmp_path),
         checkpoint_uri=pending.uri,
         tables=pending.tables,
-        topics=TOPICS,
+        several_topics=TOPICS,
         max_records_per_batch=MOST,
     )
     lease = Lease(f"file://{tmp_path}/l", stream="s", run_id="r1", holder=driver_process(), ttl_ms=20_000)

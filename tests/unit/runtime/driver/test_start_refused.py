@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from spark_jobs.device_lifecycle.declaration import JOB
 from stateward.contract.exit_codes import DriverExit

@@ -1,0 +1,138 @@
+"""What the control plane asks batch jobs for: one JSON document each, which the job reads.
+
+The configuration of a stream is in it as a driver would be started now. Its type is a parameter, so that a
+job reads it into a struct that derives more from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+
+from stateward.contract.driver_config import CONFIG_VERSION, DriverConfig
+from stateward.contract.reading import read_as, require_version
+
+REQUEST_VERSION = 1
+
+C = TypeVar("C", bound=DriverConfig)
+Request = TypeVar("Request", bound=Struct)
+
+
+class KeptOutcome(Struct, frozen=True):
+    """Where the outcome of a comparison is kept.
+
+    Attributes:
+        uri: The table `reconciliations`.
+        run_id: Names the reconciliation; it is written once, however often it is tried.
+    """
+
+    uri: str
+    run_id: str
+
+
+class RecomputeRequest(Struct, Generic[C], frozen=True, kw_only=True):
+    """One recomputation of a stream's rows; times in milliseconds since 1970 UTC.
+
+    Attributes:
+        config: The stream, as a driver would be started now.
+        from_ms: First time of the range.
+        to_ms: Its end, which is not part of it.
+        chain_ms: The stream's longest chain of timeouts.
+        raw_uri: The table `raw_events`.
+        into_uri: Folder of the recomputed tables.
+        report_uri: Where the report goes.
+        with_late: Whether events count that came too late for the stream.
+        compare: Whether to compare with the live tables.
+        record: Where the outcome of the comparison is kept; None if it is not.
+    """
+
+    version: int = REQUEST_VERSION
+    config: C
+    from_ms: int
+    to_ms: int
+    chain_ms: int
+    raw_uri: str
+    into_uri: str
+    report_uri: str
+    with_late: bool = False
+    compare: bool = False
+    record: KeptOutcome | None = None
+
+
+class CountedFailures(Struct, frozen=True):
+    """How often a driver was started again after a failure, and since when that is counted."""
+
+    count: int
+    since: datetime
+
+
+class OperationRequest(Struct, Generic[C], frozen=True, kw_only=True):
+    """One operation on a stream's state.
+
+    Attributes:
+        operation: Its id, which begins with a UTC stamp.
+        asked_by: Who asked, if it may ask again after it has died; else empty.
+        verb: What is to be done.
+        arguments: The verb's fields, all of them.
+        dry_run: Whether only to say what would happen.
+        takes_lease: Whether the stream must not run meanwhile.
+        needs_spark: Whether there is a Spark to work with.
+        config: The stream, as a driver would be started now.
+        other: Another stream that the operation is about, likewise.
+        yaml: The stream's YAML.
+        launched_uri: The configuration of the stream's last driver.
+        savepoints_uri: Folder of the stream's savepoints.
+        raw_uri: The table `raw_events`.
+        folder_uri: Folder of the operation.
+        operations_uri: Folder of all operations on the stream; empty if it is not known.
+        logs_uri: Folder of their logs; likewise.
+        personal_arguments: Names of arguments that are masked in the result.
+        seed_roots: URIs of the folders below which a seed's table may lie.
+        state_limits: Sizes of the state at which a person should look at it.
+        failures: None if no failure was counted.
+    """
+
+    version: int = REQUEST_VERSION
+    operation: str
+    asked_by: str = ""
+    verb: str
+    arguments: Mapping[str, Any]
+    dry_run: bool
+    takes_lease: bool
+    needs_spark: bool
+    config: C
+    other: C | None = None
+    yaml: str
+    launched_uri: str
+    savepoints_uri: str
+    raw_uri: str
+    folder_uri: str
+    operations_uri: str = ""
+    logs_uri: str = ""
+    personal_arguments: tuple[str, ...] = ()
+    seed_roots: tuple[str, ...] = ()
+    state_limits: Mapping[str, int] = {}
+    failures: CountedFailures | None = None
+
+
+def read_request(
+    kind: type[Request], document: Mapping[str, Any] | None, origin: str, remedy: str
+) -> Request:
+    """The request in a document.
+
+    Args:
+        kind: Which.
+        document: What was read; None if nothing was there.
+        origin: Where, for the error.
+        remedy: What to do about another version.
+
+    Raises:
+        InvalidDocumentError: It is not there, of another version, or a field is missing or of another type.
+    """
+    require_version(document, REQUEST_VERSION, origin, remedy)
+    found = document or {}
+    require_version(found.get("config"), CONFIG_VERSION, f"{origin}: config", remedy)
+    return read_as(kind, found, origin)

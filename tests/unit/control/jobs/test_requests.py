@@ -1,0 +1,81 @@
+"""What the control plane asks jobs for, across releases, and how jobs answer while they run."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stateward.contract.job_steps import Failure, Step, step_in
+from stateward.control.jobs.backfill_request import build_request
+from stateward.control.jobs.operation_request import prepare
+from stateward.control.jobs.verbs import verb_of
+from stateward.project.settings import Settings
+from stateward.project.spec import load_spec
+from stateward.recompute.request import BackfillError, parse_request
+from stateward.state.operation.errors import StateError
+from stateward.state.operation.request import load_request
+
+STREAM = "user_sessions"
+NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+
+
+def recomputation(folder: Path) -> dict[str, Any]:
+    settings = Settings(home=folder, data=f"file://{folder}/data")
+    return build_request(load_spec(STREAM), settings, NOW.replace(day=30), NOW)
+
+
+def test_a_recomputation_of_another_release_is_read(tmp_path: Path) -> None:
+    document = recomputation(tmp_path)
+    request = parse_request(document, "here")
+    later = {**document, "of a later release": 1, "config": {**document["config"], "of a later release": 1}}
+    assert parse_request(later, "here") == request
+    optional = ("with_late", "compare", "record")
+    earlier = {name: value for name, value in document.items() if name not in optional}
+    assert parse_request(earlier, "here") == request
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "here: expected version 1, found 2: `stateward backfill` writes"),
+        ({"from_ms": "1"}, "here: from_ms: expected int, found '1'"),
+        ({"record": {"uri": "u"}}, r"here: record\.run_id: expected a value, found nothing"),
+        ({"config": None}, "here: config: expected version 1, found nothing"),
+    ],
+)
+def test_what_is_wrong_with_a_recomputation_is_named(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(BackfillError, match=message):
+        parse_request({**recomputation(tmp_path), **change}, "here")
+    with pytest.raises(BackfillError, match="expected version 1, found nothing"):
+        parse_request(None, "here")
+
+
+def test_an_operation_of_another_release_is_read(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, data=f"file://{tmp_path}/data")
+    uri = prepare(verb_of("savepoint"), load_spec(STREAM), settings, {}, now=NOW).request_uri
+    file, request = Path(uri.removeprefix("file://")), load_request(uri)
+    document = json.loads(file.read_text())
+    assert document["config"] == request.document, "what a savepoint keeps of it"
+    optional = ("asked_by", "other", "operations_uri", "logs_uri", "personal_arguments", "seed_roots")
+    earlier = {name: value for name, value in document.items() if name not in (*optional, "failures")}
+    failures = {"count": 2, "since": "2026-01-30T12:00:00.000000Z"}
+    file.write_text(json.dumps({**earlier, "of a later release": 1, "failures": failures}))
+    found = load_request(uri)
+    assert (found.operation, found.config, found.other) == (request.operation, request.config, None)
+    assert found.failures is not None and found.failures.since == NOW.replace(day=30)
+    file.write_text(json.dumps({**document, "version": 2}))
+    with pytest.raises(StateError, match="expected version 1, found 2: `stateward state` writes"):
+        load_request(uri)
+
+
+def test_a_job_says_its_steps_among_other_lines() -> None:
+    assert step_in(f"{Step('Spark', 'starting').line()}\n") == Step("Spark", "starting")
+    assert step_in(Failure("first\nsecond").line()) == Failure("first second")
+    for other in ("", "a line of Spark", "@step\tof three\tparts\there", "no @error\there"):
+        assert step_in(other) is None
