@@ -32,6 +32,8 @@ class Plan:
         newest: How far the events of each partition had got in the batches before.
         ahead: Times of events that the broker's time had not reached, by partition.
         silent: Partitions whose last records had no event that counts.
+        seen: The broker's stamp of the last record of each partition that was read; none where producers
+            stamp them.
         ended: Per partition the offset of the last end-of-replay record, and its time.
         replay: Whether the newest events came long after their own time.
         ids: Id of each topic in Kafka.
@@ -47,6 +49,7 @@ class Plan:
     newest: Mapping[int, int] = field(default_factory=dict)
     ahead: Ahead = field(default_factory=dict)
     silent: frozenset[int] = frozenset()
+    seen: Mapping[int, int] = field(default_factory=dict)
     ended: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     replay: bool = False
     ids: Mapping[str, str] = field(default_factory=dict)
@@ -67,6 +70,7 @@ class Plan:
             "newest": {str(p): at for p, at in self.newest.items()},
             "ahead": {str(p): list(times) for p, times in self.ahead.items()},
             "silent": sorted(self.silent),
+            "seen": {str(p): at for p, at in self.seen.items()},
             "ended": {str(p): list(end) for p, end in self.ended.items()},
             "replay": self.replay,
             "ids": dict(self.ids),
@@ -87,6 +91,7 @@ def plan_from_json(document: Mapping[str, Any]) -> Plan:
         newest={int(p): int(at) for p, at in (found.get("newest") or {}).items()},
         ahead=ahead_from_json(found.get("ahead") or {}),
         silent=frozenset(found.get("silent") or ()),
+        seen={int(p): int(at) for p, at in (found.get("seen") or {}).items()},
         ended=ended_from_json(found.get("ended") or {}),
         replay=bool(found.get("replay")),
         ids={str(topic): str(id_) for topic, id_ in (found.get("ids") or {}).items()},

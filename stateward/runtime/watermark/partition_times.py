@@ -36,6 +36,7 @@ class Times:
         lag_ms: By how much the freshest event was behind its arrival; None without an event.
         ended: Per partition the offset of the last end-of-replay record, and its time.
         silent: Partitions that were read, and had no event that counts.
+        seen: The broker's stamp of the last record of each partition; none where producers stamp them.
         append_time: Whether the broker stamps the records; None where there was none.
         records: How many there were.
         size: Their bytes.
@@ -46,6 +47,7 @@ class Times:
     lag_ms: int | None = None
     ended: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     silent: frozenset[int] = frozenset()
+    seen: Mapping[int, int] = field(default_factory=dict)
     append_time: bool | None = None
     records: int = 0
     size: int = 0
@@ -58,6 +60,7 @@ class Times:
             "lag_ms": self.lag_ms,
             "ended": {str(p): list(end) for p, end in self.ended.items()},
             "silent": sorted(self.silent),
+            "seen": {str(p): at for p, at in self.seen.items()},
             "append_time": self.append_time,
             "records": self.records,
             "size": self.size,
@@ -72,6 +75,8 @@ def times_from_json(document: Mapping[str, Any]) -> Times:
         lag_ms=document["lag_ms"],
         ended=ended_from_json(document["ended"]),
         silent=frozenset(document["silent"]),
+        # The release before did not write it.
+        seen={int(p): int(at) for p, at in document.get("seen", {}).items()},
         append_time=document["append_time"],
         records=int(document["records"]),
         size=int(document["size"]),
@@ -100,6 +105,7 @@ def together(parts: Iterable[Times]) -> Times:
         lag_ms=min(lags, default=None),
         ended=last_ends(*(one.ended for one in found)),
         silent=frozenset[int]().union(*(one.silent for one in found)) - newest.keys(),
+        seen=latest(*(one.seen for one in found)),
         append_time=all(stamps) if stamps else None,
         records=sum(one.records for one in found),
         size=sum(one.size for one in found),
@@ -167,6 +173,7 @@ class Watch:
         self._ended: dict[int, tuple[int, int]] = {}
         self._append_time: bool | None = None
         self._read: set[int] = set()
+        self._seen: dict[int, int] = {}
         self._records = self._size = 0
 
     def read(self, partitions: Iterable[int]) -> None:
@@ -179,6 +186,18 @@ class Watch:
             self._append_time = messages[0].timestamp()[0] == _APPEND_TIME
             self._records += len(messages)
             self._size += sum(map(len, messages))
+            if self._append_time:
+                self._note_last(messages)
+
+    def _note_last(self, messages: Sequence[Message]) -> None:
+        missing = set(self._read)
+        for message in reversed(messages):
+            partition = message.partition() or 0
+            if partition in missing:
+                self._seen[partition] = message.timestamp()[1]
+                missing.discard(partition)
+            if not missing:
+                return
 
     def event(self, partition: int, event_ms: int, record_ms: int) -> None:
         """Note the time of an event that is beyond `newest`, and the stamp of its record."""
@@ -210,6 +229,7 @@ class Watch:
             lag_ms=self._lag_ms,
             ended=dict(self._ended),
             silent=frozenset(self._read - self.newest.keys()),
+            seen=dict(self._seen),
             append_time=self._append_time,
             records=self._records,
             size=self._size,

@@ -7,7 +7,7 @@ replay. A stream in processing time ticks by the broker's time and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stateward.runtime.kafka.batch_plan import Plan
@@ -82,6 +82,7 @@ def next_plan(rule: TickRule, before: Plan, view: View, now_ms: int) -> Plan:
         newest=latest(before.newest, times.newest, reached),
         ahead=ahead,
         silent=(before.silent - times.newest.keys()) | times.silent,
+        seen=latest(before.seen, times.seen),
         ended=last_ends(before.ended, times.ended),
         replay=before.replay if times.lag_ms is None else times.lag_ms > REPLAY_DISTANCE_MS,
         append_time=before.append_time if times.append_time is None else times.append_time,
@@ -100,14 +101,19 @@ def event_tick(known: Plan, view: View) -> int | None:
     """How far the events themselves have got: the slowest of the partitions that have records waiting.
 
     When none has, the largest time counts, as in Spark's own watermark. A partition that waits and of which
-    nothing was read yet could hold anything, so there is no tick then. One whose last records had no event
-    that counts holds nobody back.
+    nothing was read yet could hold anything, so there is no tick then. Where the last records of one had no
+    event that counts, its events hold no other back. What waits in a partition came after the last record
+    that was read of it: no tick passes that record's stamp, if it is the broker's.
     """
     waiting = view.waiting
-    if view.unread.intersection(waiting):
+    if not known.newest or view.unread.intersection(waiting):
         return None
     slow = [known.newest[p] for p in waiting if p in known.newest and p not in known.silent]
-    return min(slow) if slow else max(known.newest.values(), default=None)
+    return min([*slow, *_stamps(known, waiting), max(known.newest.values())])
+
+
+def _stamps(known: Plan, waiting: Sequence[int]) -> list[int]:
+    return [known.seen[p] for p in waiting if p in known.seen]
 
 
 def _quiet_tick(rule: TickRule, known: Plan, view: View, now_ms: int) -> int | None:
@@ -121,7 +127,9 @@ def _quiet_tick(rule: TickRule, known: Plan, view: View, now_ms: int) -> int | N
     if rule.mode == "record" or (rule.mode == "auto" and known.replay):
         end_ms = recorded_tick(known, view)
         return None if end_ms is None else min(end_ms, now_ms)
-    return now_ms if _is_time(rule, known, view, now_ms) else None
+    if not _is_time(rule, known, view, now_ms):
+        return None
+    return min([now_ms, *_stamps(known, view.waiting)])
 
 
 def _is_time(rule: TickRule, known: Plan, view: View, now_ms: int) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,6 +39,10 @@ class Stamped:
 
     kind: int
     stamp_ms: int
+    at: int
+
+    def partition(self) -> int:
+        return self.at
 
     def timestamp(self) -> tuple[int, int]:
         return self.kind, self.stamp_ms
@@ -91,7 +96,7 @@ class Life:
         watch = Watch(self.now_ms, 0)
         watch.read([partition])
         for record in self.log[partition][begin:end]:
-            watch.records([Stamped(self.stamps, record.stamp_ms)])  # type: ignore[list-item]
+            watch.records([Stamped(self.stamps, record.stamp_ms, partition)])  # type: ignore[list-item]
             if record.event_ms is None or record.event_ms > self.now_ms + MAX_AHEAD:
                 continue
             if record.event_ms < self.watermark_ms:
@@ -143,6 +148,35 @@ def test_no_event_of_a_right_clock_is_late_because_of_anyone_else(
     life = lived(Life(APPEND_TIME), steps, garbage)
     while any(life.begin.get(p, 0) < len(records) for p, records in life.log.items()):
         life.run(2)
+    assert [record for record in life.late if record.is_right] == []
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param([("send", 0, "10 s ahead", 0)], id="a partition with an event that is ahead"),
+        pytest.param([("send", 0, "a year ahead", 0)], id="a partition with a dead letter"),
+        pytest.param(
+            [("send", 0, "right", 0), ("send", 0, "59 min ahead", 0)],
+            id="one that is ahead among others",
+        ),
+        pytest.param(
+            [("send", 0, "a year ahead", 0), ("send", 1, "right", 0)], id="another partition that goes on"
+        ),
+    ],
+)
+def test_what_waits_in_a_partition_is_not_late_after_the_driver_was_away(
+    before: list[tuple[Any, ...]],
+) -> None:
+    """Records that were read before tell when those that wait came, at the earliest."""
+    life = lived(Life(APPEND_TIME), [*before, ("run", 1000)], garbage=False)
+    life.now_ms += 1
+    for _ in range(3):
+        life.send(0, "right", LATENESS - 1)
+    life.now_ms += 2 * MAX_AHEAD
+    life.send(1, "right", 0)
+    while any(life.begin.get(p, 0) < len(records) for p, records in life.log.items()):
+        life.run(1)
     assert [record for record in life.late if record.is_right] == []
 
 
