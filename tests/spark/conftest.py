@@ -77,7 +77,7 @@ def spark_settings() -> dict[str, str]:
 def spark(sparks: Sparks, spark_settings: dict[str, str]) -> Iterator[SparkSession]:
     """The worker's session, as if it were new: a module leaves no query, view or setting to the next."""
     session = sparks.session(spark_settings)
-    before = _settings(session)
+    before = dict(session.conf.getAll)
     yield session
     for query in session.streams.active:
         query.stop()
@@ -87,18 +87,17 @@ def spark(sparks: Sparks, spark_settings: dict[str, str]) -> Iterator[SparkSessi
         else:
             session.sql(f"DROP {'VIEW' if table.tableType == 'VIEW' else 'TABLE'} `{table.name}`")
     session.catalog.clearCache()
-    for name, _ in _settings(session).items() - before.items():
+    for name in (before.keys() ^ session.conf.getAll.keys()) | _changed(session, before):
         if name in before:
             session.conf.set(name, before[name])
         else:
             session.conf.unset(name)
-    for name in before.keys() - _settings(session).keys():
-        session.conf.set(name, before[name])
 
 
-def _settings(session: SparkSession) -> dict[str, str]:
-    """What a session can be set to and is, but not what Spark was started with."""
-    return {name: value for name, value in session.conf.getAll.items() if session.conf.isModifiable(name)}
+def _changed(session: SparkSession, before: Mapping[str, str]) -> set[str]:
+    """Settings that are others than before, without those of Spark itself, such as its name."""
+    now = session.conf.getAll
+    return {name for name in before.keys() & now.keys() if now[name] != before[name]} - {"spark.app.name"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
