@@ -19,11 +19,15 @@ _LONGEST = (
     "test_driver",
     "test_migrate",
     "test_split",
-    "test_quarantine",
-    "test_neighbours_in_kafka",
-    "test_state_repartition",
-    "test_compared_and_proved",
+    "test_matrix",
+    "test_suites",
+    "test_backfill",
     "test_validate",
+    "test_neighbours_in_kafka",
+    "test_quarantine",
+    "test_state_repartition",
+    "test_inspect",
+    "test_compared_and_proved",
 )
 
 

@@ -32,6 +32,7 @@ from stateward.quality.quarantine.valid_view import ValidViewError, register_val
 from stateward.quality.validation.table_log import read_commits
 from stateward.runtime.api.config import parse_config
 from stateward.runtime.api.tables import arrow_schema
+from tests.support.full import ci_full
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -269,6 +270,7 @@ def test_failing_rows_are_kept_once_masked_and_with_where_they_came_from(house: 
     assert "person" not in json.dumps([entry["row"] for entry in house.entries()])
 
 
+@ci_full
 def test_the_view_holds_rows_back_until_a_newer_validation_of_their_range_does_not(house: House) -> None:
     with pytest.raises(ValidViewError, match="found none"):
         register_valid(house.spark, house.tables, "user_sessions", "sessions")

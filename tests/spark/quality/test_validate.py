@@ -20,6 +20,7 @@ from spark_jobs.user_sessions.declaration import SESSIONS
 from stateward.quality.privacy.masking import mask
 from stateward.quality.validation.validate import Request, ValidationError, main, validate
 from stateward.runtime.api.tables import arrow_schema
+from tests.support.full import ci_full
 from tests.support.spark.written_batches import Written
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def test_the_latest_version_fails_and_shows_the_failing_rows(
     assert failed["duration_is_not_negative"]["severity"] == "critical"
 
 
+@ci_full
 def test_a_value_that_is_html_is_text_in_the_report(spark: SparkSession, tmp_path: Path) -> None:
     hostile = '</pre></td><meta http-equiv="refresh" content="0;url=https://evil.example/"><script>alert(1)</script>'
     written = Written(tmp_path, SESSIONS, "user_sessions")
@@ -191,6 +193,7 @@ def test_exit_code_1_for_what_cannot_be_validated(request_: Request) -> None:
     assert main(arguments(replace(request_, to_version=99))) == 1
 
 
+@ci_full
 def test_spark_submit_exits_with_2_when_an_expectation_fails(request_: Request) -> None:
     request = replace(request_, from_version=2, to_version=2, run_id="submitted")
     command = ["spark-submit", "--master", "local[2]", "--jars", JARS, "--conf", "spark.ui.enabled=false"]

@@ -173,6 +173,7 @@ def command(launch: Launch, *arguments: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@ci_full
 def test_the_command_says_what_is_different(tmp_path: Path) -> None:
     """Without a broker: the events are landed, and the live table made, by hand."""
     launch = Launch(tmp_path, RunningBroker(Broker(tmp_path, tmp_path, "127.0.0.1", 1, 2)), "user_events")

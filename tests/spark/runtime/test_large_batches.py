@@ -34,11 +34,12 @@ def value(number: int) -> bytes:
     return b"\xff" + GARBAGE[number : number + 20_000]
 
 
+@ci_full
 @pytest.mark.parametrize(
     ("stream", "table"),
     [
         pytest.param(USER_SESSIONS, "dead_letters", id="dead_letters"),
-        pytest.param(RAW_EVENTS, "raw_events", id="raw_events", marks=ci_full),
+        pytest.param(RAW_EVENTS, "raw_events", id="raw_events"),
     ],
 )
 def test_a_batch_that_is_too_large_is_planned_again(

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.spark
 USERS = [f"user-{number:02}" for number in range(6)]
 
 
+@ci_full
 def test_windows_are_counted_with_their_ends(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:

@@ -1,7 +1,7 @@
 """The verb ``repartition`` on queries that are none of ours: each kind of state, however Spark keeps it.
 
-The matrix is all of `ALL`. `make test` has one case of it, and CI so many that each two values of two axes
-meet in one; `make matrix` runs all of them. Our own streams are in `test_state_repartition`.
+The matrix is all of `ALL`. CI has so many cases of it that each two values of two axes meet in one;
+`make matrix` runs all of them. Our own streams are in `test_state_repartition`.
 """
 
 from __future__ import annotations
@@ -88,14 +88,7 @@ COVERING = [
     Case("join", DOWN, True, 2, UNSAFE),
     Case("join", UP, False, 1, UNSAFE),
 ]
-CASES = [
-    COVERING[0],
-    *(
-        pytest.param(case, marks=ci_full if case in COVERING else only_full)
-        for case in ALL
-        if case != COVERING[0]
-    ),
-]
+CASES = [pytest.param(case, marks=ci_full if case in COVERING else only_full) for case in ALL]
 
 Undisturbed = Callable[[str], list[str]]
 
