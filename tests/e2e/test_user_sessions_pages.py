@@ -108,7 +108,11 @@ def test_the_quality_overview_opens_from_the_navigation_and_from_the_task(
     frame.get_by_role("heading", name="Reconciliations").wait_for()
     keep(page, "quality-in-airflow")
     with stream.airflow() as api:
-        run = next(run for run, state in api.runs(QUALITY_DAG).items() if state == "success")
+        run = wait_until(
+            lambda: next((run for run, state in api.runs(QUALITY_DAG).items() if state == "success"), None),
+            PATIENCE_S,
+            lambda: f"a validation succeeds: {api.runs(QUALITY_DAG)}",
+        )
         task = next(iter(api.task_states(QUALITY_DAG, run)))
         link = api.task_links(QUALITY_DAG, run, task)["Quality overview"]
     page.goto(urljoin(stream.installation.settings.airflow_url, link))
