@@ -90,6 +90,7 @@ def test_a_stream_begins_with_a_table(launch: Launch, spark: SparkSession) -> No
 @pytest.mark.parametrize(
     "kind", [pytest.param("csv", marks=ci_full), pytest.param("parquet", marks=ci_full), "delta"]
 )
+@pytest.mark.usefixtures("spark")  # the operation goes on with the session that is there
 def test_nothing_of_another_folder_is_read_or_said(
     launch: Launch, tmp_path_factory: pytest.TempPathFactory, kind: str
 ) -> None:
