@@ -100,7 +100,7 @@ bench: setup ## Measure against Flink, Bytewax and Quix; BENCH="--events 200000 
 
 .PHONY: demo
 demo: setup ## Run 10,000 real events through everything; KEEP=1 leaves it running
-	@$(BIN)/stateward demo $(if $(filter-out 0,$(KEEP)),--keep)
+	@$(BIN)/python -m proof.demo $(if $(filter-out 0,$(KEEP)),--keep)
 
 .PHONY: up
 up: setup ## Start Kafka and Airflow

@@ -1,6 +1,6 @@
 """`python -m benchmarks.going_back`: back to a savepoint when an hour of traffic has come since.
 
-Generated traffic (`stateward traffic`, by event time, as fast as it goes) is sent twice, to a topic each: to
+Generated traffic (`proof.traffic`, by event time, as fast as it goes) is sent twice, to a topic each: to
 a driver that is left alone, and to one that is drained early for a savepoint, goes on for an hour of event
 time, is taken back to the savepoint, and reads that hour again. In the end every table of both must hold the
 same rows, those that were known in advance, and no alert may be there twice.

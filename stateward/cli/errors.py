@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 # Errors of our own modules derive from these two; anything else is a defect and keeps its traceback.
@@ -39,3 +40,24 @@ def shielded() -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def run_command(name: str, command: Callable[[], object]) -> None:
+    """Run a command line; errors a person can act on are shown without a traceback.
+
+    Args:
+        name: What these errors begin with.
+        command: Reads the arguments of the process, and does it.
+
+    Raises:
+        SystemExit: The command was interrupted (130), or a person has to do something (1).
+    """
+    try:
+        with interruptible():
+            command()
+    except Interrupted:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    except EXPECTED as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        sys.exit(1)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from stateward.cli.errors import run_command
 from stateward.cli.quality import app as quality
 from stateward.cli.state import app as state
 
@@ -122,61 +122,6 @@ def replay(  # noqa: PLR0917 - Typer's form of a command line
 
 
 @app.command(rich_help_panel=STREAMS)
-def traffic(  # noqa: PLR0917 - Typer's form of a command line
-    profile: Annotated[str, typer.Option("--profile", help="quiet, daily or storm.")] = "daily",
-    seed: Annotated[int, typer.Option("--seed", help="The same seed makes the same bytes.")] = 1,
-    rate: Annotated[
-        float, typer.Option("--rate", help="Records a second of event time, over all topics.")
-    ] = 200.0,
-    minutes: Annotated[float, typer.Option("--minutes", help="Event time in which stories begin.")] = 5.0,
-    start: Annotated[
-        str | None, typer.Option("--start", help="Event time at the beginning (default: January 2025).")
-    ] = None,
-    topic: Annotated[
-        list[str] | None, typer.Option("--topic", "-t", help="Only this topic; may be repeated.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the manifest and every expected row.")
-    ] = None,
-    send: Annotated[
-        bool, typer.Option("--send/--dry-run", help="Send it, or only make it and write --out.")
-    ] = True,
-    paced: Annotated[
-        bool, typer.Option("--paced", help="Send at the rate, not as fast as possible.")
-    ] = False,
-    late: Annotated[
-        bool,
-        typer.Option(
-            "--late", help="Then wait until the running streams are beyond it, and send late events."
-        ),
-    ] = False,
-    tick: Annotated[
-        bool, typer.Option("--tick/--no-tick", help="End with a tick after which every timeout has passed.")
-    ] = True,
-    deadline: Annotated[str, typer.Option(help="How long --late waits, such as 10m.")] = "10m",
-    partitions: Annotated[int, typer.Option(min=1, help="Partitions, if a topic has to be created.")] = 3,
-) -> None:
-    """Send generated events whose outcome is known in advance, row for row (docs/traffic.md)."""
-    from stateward.cli.traffic import run
-
-    run(
-        profile=profile,
-        seed=seed,
-        rate=rate,
-        minutes=minutes,
-        start=start,
-        topics=tuple(topic or ()),
-        out=out,
-        send=send,
-        paced=paced,
-        late=late,
-        tick=tick,
-        deadline=deadline,
-        partitions=partitions,
-    )
-
-
-@app.command(rich_help_panel=STREAMS)
 def backfill(  # noqa: PLR0917 - Typer's form of a command line
     stream: Annotated[str, typer.Argument(help="The stream whose tables are recomputed.")],
     begin: Annotated[
@@ -215,16 +160,6 @@ def maintenance(
     run(table or (), dry_run=dry_run)
 
 
-@app.command(rich_help_panel=STREAMS)
-def demo(
-    keep: Annotated[bool, typer.Option("--keep", help="Leave everything running at the end.")] = False,
-) -> None:
-    """Run the whole thing on 10,000 real events, show what came out, and stop it again."""
-    from stateward.cli.demo import run
-
-    run(keep=keep)
-
-
 @app.command(rich_help_panel=SETUP)
 def jars(
     lock: Annotated[
@@ -242,14 +177,4 @@ def jars(
 
 def main() -> None:
     """Run the command line; errors a person can act on are shown without a traceback."""
-    from stateward.cli.errors import EXPECTED, Interrupted, interruptible
-
-    try:
-        with interruptible():
-            app()
-    except Interrupted:
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
-    except EXPECTED as error:
-        print(f"stateward: {error}", file=sys.stderr)
-        sys.exit(1)
+    run_command("stateward", app)

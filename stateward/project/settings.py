@@ -11,7 +11,6 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from stateward.contract.environment import ENV_PREFIX
-from stateward.platform.parts.ports import connect_host
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -19,6 +18,11 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 _HAS_AFFINITY = hasattr(os, "sched_getaffinity")
 
 Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+def connect_host(bind_host: str) -> str:
+    """Return the host by which this machine reaches a server that listens on `bind_host`."""
+    return "localhost" if bind_host in ("0.0.0.0", "::") else bind_host
 
 
 def _file_uri(path: Path) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,11 +39,11 @@ KNOWN = (KNOWN_SESSIONS, KNOWN_EVENTS)
 DEADLINE_S = 900
 
 
-def send(bootstrap: str, *arguments: str) -> None:
+def send(bootstrap: str, *command: str) -> None:
     """Run a command of this checkout, as a program of this machine, against a broker."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("STATEWARD_")}
     environ["STATEWARD_KAFKA_BOOTSTRAP"] = bootstrap
-    run = subprocess.run([STATEWARD, *arguments], env=environ, capture_output=True, text=True, check=False)
+    run = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
@@ -50,7 +51,9 @@ def send_later_events(project: Project, folder: Path, days: int, prefix: str) ->
     """Send the 10,000 page views once more, `days` later, with users of their own."""
     lines = [as_line(event) for event in shifted(web_events(), days, prefix)]
     file = write_lines(folder / "events.jsonl", lines)
-    send(f"localhost:{project.kafka_port}", "replay", str(file), "--topic", "user_events", "--tick")
+    send(
+        f"localhost:{project.kafka_port}", STATEWARD, "replay", str(file), "--topic", "user_events", "--tick"
+    )
 
 
 def wait_in_the_middle(project: Project, before: int) -> None:
@@ -186,7 +189,8 @@ def test_a_broker_outside(project: Project, outside: RunningBroker) -> None:
     topic = outside.create_topic("user_activity")
     send(
         outside.bootstrap,
-        *("traffic", "--profile", "quiet", "--rate", "20", "--minutes", "1", "--topic", topic, "--no-tick"),
+        *(sys.executable, "-m", "proof.traffic"),
+        *("--profile", "quiet", "--rate", "20", "--minutes", "1", "--topic", topic, "--no-tick"),
     )
     sent = records_in(outside, topic)
     project.trigger("user_activity", "run")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, number: signal.Signa
     log = tmp_path / "demo.log"
     with log.open("wb") as output:
         demo = subprocess.Popen(
-            [STATEWARD, "demo"],
+            [sys.executable, "-m", "proof.demo"],
             env=environ,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -1,10 +1,11 @@
-"""`stateward traffic` against a real broker: what is in the topic, and what is written beside it."""
+"""`python -m proof.traffic` against a real broker: what is in the topic, and what is written beside it."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from proof.traffic.records import values_of
 from stateward.contract.storage import write_json
 from stateward.replay.records import TICK_KEY
 from tests.e2e.test_replay import read_all
-from tests.support.control.installation import STATEWARD
 from tests.support.kafka.broker import RunningBroker
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -41,7 +41,7 @@ def traffic(broker: RunningBroker, home: Path, *more: str) -> subprocess.Popen[s
         "STATEWARD_CREATE_TOPICS_AT": broker.bootstrap,
         "COLUMNS": "200",
     }
-    command = [STATEWARD, "traffic", *OPTIONS, *more]
+    command = [sys.executable, "-m", "proof.traffic", *OPTIONS, *more]
     return subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

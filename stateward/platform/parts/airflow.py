@@ -13,10 +13,9 @@ from pathlib import Path
 
 from stateward.contract.environment import ENV_HOME, ENV_MANAGED
 from stateward.platform.jars.java import find_java
-from stateward.platform.parts.ports import connect_host
 from stateward.platform.secrets import ADMIN, Secrets, passwords_file
 from stateward.project.layout import Layout
-from stateward.project.settings import CHECKOUT, Settings
+from stateward.project.settings import CHECKOUT, Settings, connect_host
 
 # Passed to sqlite3.connect by Airflow: five processes share one file, and a locked one is waited for.
 SQLITE_CONNECT_ARGS = {"timeout": 60}

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stateward.platform.jars.java import find_java
-from stateward.platform.parts.ports import connect_host
-from stateward.project.settings import Settings
+from stateward.project.settings import Settings, connect_host
 
 # A 5 MB record must reach the stream, which sends it to dead_letters.
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024

@@ -28,11 +28,6 @@ def is_free(port: int, host: str = "127.0.0.1") -> bool:
         return True
 
 
-def connect_host(bind_host: str) -> str:
-    """Return the host by which this machine reaches a server that listens on `bind_host`."""
-    return "localhost" if bind_host in ("0.0.0.0", "::") else bind_host
-
-
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
     """Return `count` different ports that were free a moment ago.
 

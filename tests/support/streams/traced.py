@@ -59,7 +59,7 @@ class Traced:
         return in_parts(self._traffic.slices(), count)
 
     def send(self, slices: Iterable[Slice]) -> None:
-        """Send slices as `stateward traffic` does."""
+        """Send slices as `proof.traffic` does."""
         for piece in slices:
             self._send(piece.records)
 

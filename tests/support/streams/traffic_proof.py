@@ -43,7 +43,7 @@ class Course(Protocol):
         """The first phase, cut into parts of about as many records each."""
 
     def send(self, slices: Iterable[Slice]) -> None:
-        """Send slices as `stateward traffic` does."""
+        """Send slices as `proof.traffic` does."""
 
     def finish(self, driven: Driven) -> None:
         """Send what is left, and wait until all of it is done."""

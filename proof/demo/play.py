@@ -1,4 +1,4 @@
-"""`stateward demo`."""
+"""The demo from beginning to end: its own installation, its steps, and what they have shown."""
 
 from __future__ import annotations
 

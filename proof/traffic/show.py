@@ -1,4 +1,4 @@
-"""`stateward traffic`."""
+"""Traffic with a progress bar, and what the streams have to make of it."""
 
 from __future__ import annotations
 
