@@ -48,6 +48,8 @@ class Sparks:
                 **FOR_SECONDS,
                 **local_files_conf(JARS.parent, "local[2]", {}),
                 **spark_session.checkpoint_conf("file:"),
+                # The session outlives its queries: nothing may write to the checkpoint of one that has ended.
+                "spark.sql.streaming.stateStore.maintenanceInterval": "1h",
                 **wanted,
             }
             self._session = spark_session.create_session("tests-spark", 2, conf)

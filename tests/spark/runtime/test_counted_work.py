@@ -32,7 +32,7 @@ def test_rows_round_trips_and_commits_do_not_grow_with_the_events(
     broker.create_topic(launch.topic, PARTITIONS)
     with running(launch, spark) as query:
         query.settle()
-        before = _versions(launch)
+        before, counted = _versions(launch), len(launch.rows("batch_counts"))
         launch.send((f"u{n % USERS}".encode(), json.dumps(_event(n)).encode()) for n in range(EVENTS))
         query.query.processAllAvailable()
         batch = _largest_batch(query)
@@ -44,7 +44,10 @@ def test_rows_round_trips_and_commits_do_not_grow_with_the_events(
         # Per bucket a chunk, a head and a timer, and the timer's place in the order of time.
         assert operator["numRowsUpdated"] <= 4 * BUCKETS
         assert operator["numRowsTotal"] <= 2 * BUCKETS
-        assert _versions(launch) == before | {"batch_counts": before["batch_counts"] + 1}, (
+        # The events may have come in more than one batch: a row and a commit for each.
+        batches = len(launch.rows("batch_counts")) - counted
+        assert batches >= 1
+        assert _versions(launch) == before | {"batch_counts": before["batch_counts"] + batches}, (
             "nothing is committed for no rows"
         )
 
