@@ -19,7 +19,7 @@ from benchmarks.harness.workload import Events, payment
 from benchmarks.peers.task import Task
 from spark_jobs.fraud_watch.machine import FraudMachine
 from spark_jobs.fraud_watch.model import FraudAlert, PaymentEvent
-from stateward.runtime.api.key_logic import fold_all
+from stateward.runtime.api.key_logic import replay_oracle
 from tests.support.spark.launches import FRAUD_WATCH
 
 _MICROS = 1_000_000
@@ -83,7 +83,7 @@ def _rows(events: Events) -> Iterator[Row]:
         account = f"u{int(users[begin]):08d}"
         numbers = order[begin:end].tolist()
         mine = [_event(number, at) for number, at in zip(numbers, times[begin:end].tolist(), strict=True)]
-        for row in fold_all(machine, account, mine):
+        for row in replay_oracle(machine, account, mine):
             if isinstance(row, FraudAlert):
                 yield account, row.raised_ms, row.raised_ms, 0
             else:

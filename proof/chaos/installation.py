@@ -19,7 +19,7 @@ from proof.chaos.wrong_clock import clocks_in
 from stateward.contract.environment import ENV_HOME
 from stateward.contract.storage import CorruptDocumentError, read_json
 from stateward.platform.parts.supervisord import PartState, Supervisor
-from stateward.platform.processes import Owned, find_owned
+from stateward.platform.processes import ManagedProcess, find_owned
 from stateward.project.layout import Layout
 from stateward.project.settings import CHECKOUT
 from stateward.project.spec import StreamSpec, load_specs
@@ -93,7 +93,7 @@ class House:
         """The parts as the supervisor of processes sees them; none while it does not answer."""
         return Supervisor(self.layout).states()
 
-    def processes(self) -> list[Owned]:
+    def processes(self) -> list[ManagedProcess]:
         """Every process of the installation."""
         return find_owned(self.home)
 

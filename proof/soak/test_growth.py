@@ -20,7 +20,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from stateward.platform.processes import Owned
+from stateward.platform.processes import ManagedProcess
 from tests.support.control.installation import Installation
 from tests.support.control.live_stream import LiveStream
 from tests.support.streams.event_files import as_line, shifted, web_events, write_lines
@@ -47,7 +47,7 @@ class Sample:
     rss_mb: float
 
 
-def role_of(owned: Owned) -> str:
+def role_of(owned: ManagedProcess) -> str:
     """Name a process by what it does; processes that come and go share a name."""
     command = " ".join(owned.process.cmdline())
     if owned.stream is None:

@@ -14,7 +14,7 @@ from typing import Any
 from proof.truth.expected import DEAD, DUPLICATE, EVENT, LATE, Expected, Rows, Sent, TruthError
 from stateward.runtime.api.config import Config
 from stateward.runtime.api.key_filter import takes
-from stateward.runtime.api.key_logic import fold_all
+from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.api.stream_job import Output, StreamJob
 from stateward.runtime.ingest.parse import Parsed, Parser
@@ -124,7 +124,7 @@ def oracle_rows(
     if isinstance(job, NativeJob):
         return job.oracle(chain.from_iterable(events.values()), config)
     logic = job.logic(config)
-    return [row for key, found in events.items() for row in fold_all(logic, key, found)]
+    return [row for key, found in events.items() for row in replay_oracle(logic, key, found)]
 
 
 def rows_of_table(output: Output, rows: Iterable[tuple[Any, ...]]) -> Rows:

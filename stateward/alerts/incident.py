@@ -94,7 +94,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Memory:
+class IncidentState:
     """What has to be known of the past.
 
     Attributes:
@@ -111,7 +111,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Look:
+class Observation:
     """One look at a stream, and what `decide` made of it."""
 
     stream: str
@@ -121,8 +121,8 @@ class Look:
 
 
 def next_incidents(
-    memory: Memory, look: Look, resolve_after: timedelta
-) -> tuple[Memory, tuple[Message, ...]]:
+    memory: IncidentState, look: Observation, resolve_after: timedelta
+) -> tuple[IncidentState, tuple[Message, ...]]:
     """Take in one look.
 
     Args:
@@ -138,14 +138,14 @@ def next_incidents(
     failures = memory.failures if control is None else control.failures
     if isinstance(look.action, Done | Suspended):
         over = [_over(one, look.now, look.now, sentence(look.action.reason)) for one in memory.open]
-        return Memory((), failures), tuple(Message("resolved", look.now, one) for one in over)
+        return IncidentState((), failures), tuple(Message("resolved", look.now, one) for one in over)
     turns = [_driver(memory, look, resolve_after)]
     for topic in ("critical", "warn"):
         # A crash brings a backlog, and what is critical is also worth a warning: that is said once.
         quiet = any(turn.incident is not None for turn in turns)
         turns.append(_measures(topic, memory, look, resolve_after, may_open=not quiet))
     kept = tuple(turn.incident for turn in turns if turn.incident is not None)
-    return Memory(kept, failures), tuple(message for turn in turns for message in turn.messages)
+    return IncidentState(kept, failures), tuple(message for turn in turns for message in turn.messages)
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class _Turn:
     messages: tuple[Message, ...] = ()
 
 
-def _driver(memory: Memory, look: Look, resolve_after: timedelta) -> _Turn:
+def _driver(memory: IncidentState, look: Observation, resolve_after: timedelta) -> _Turn:
     known = memory.of("driver")
     control = look.seen.control
     count = control.failures if control else 0
@@ -181,7 +181,7 @@ def _driver(memory: Memory, look: Look, resolve_after: timedelta) -> _Turn:
     return _Turn(now, (Message("escalated", look.now, now),) if worse else ())
 
 
-def _trouble(look: Look, restarts: int) -> Failure | None:
+def _trouble(look: Observation, restarts: int) -> Failure | None:
     """What is wrong with the driver; None when nothing is."""
     action, control = look.action, look.seen.control
     if isinstance(action, Queued):
@@ -203,7 +203,7 @@ def _trouble(look: Look, restarts: int) -> Failure | None:
 _UNKNOWN = Failure("reported", "the driver had failed, and was started again")
 
 
-def _progresses(incident: Incident, look: Look) -> bool:
+def _progresses(incident: Incident, look: Observation) -> bool:
     """Whether the driver that runs has done something since, or has nothing to do."""
     status = look.seen.own_status
     if not _runs(look) or status is None:
@@ -212,13 +212,17 @@ def _progresses(incident: Incident, look: Look) -> bool:
     return since or bool(status.caught_up)
 
 
-def _runs(look: Look) -> bool:
+def _runs(look: Observation) -> bool:
     status = look.seen.own_status
     return isinstance(look.action, Healthy) and status is not None and status.state == "running"
 
 
 def _measures(
-    topic: Literal["critical", "warn"], memory: Memory, look: Look, resolve_after: timedelta, may_open: bool
+    topic: Literal["critical", "warn"],
+    memory: IncidentState,
+    look: Observation,
+    resolve_after: timedelta,
+    may_open: bool,
 ) -> _Turn:
     known = memory.of(topic)
     found = look.action.warnings if isinstance(look.action, Healthy) else ()
@@ -235,7 +239,7 @@ def _above(topic: Literal["critical", "warn"], found: Iterable[Finding]) -> tupl
     return tuple(one for one in found if topic == "warn" or one.level == "critical")
 
 
-def _well_or_not(known: Incident | None, look: Look, resolve_after: timedelta, well: bool) -> _Turn:
+def _well_or_not(known: Incident | None, look: Observation, resolve_after: timedelta, well: bool) -> _Turn:
     if known is None:
         return _Turn()
     if not well:
@@ -253,6 +257,6 @@ def _over(incident: Incident, until: datetime, now: datetime, ended: str) -> Inc
     return replace(incident, well_since=incident.well_since or now, until=until, ended=ended)
 
 
-def _new(topic: Topic, look: Look, words: Words) -> Incident:
+def _new(topic: Topic, look: Observation, words: Words) -> Incident:
     name = f"{look.stream}-{topic}-{look.now:%Y%m%dT%H%M%S%f}"
     return Incident(name, look.stream, topic, words, since=look.now, bad_at=look.now)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from stateward.alerts.incident import Memory, Message
+from stateward.alerts.incident import IncidentState, Message
 from stateward.alerts.outbox import Outbox
 from stateward.contract.storage import CorruptDocumentError, read_json, write_json
 from stateward.control.reconcile.executor import locked
@@ -24,7 +24,7 @@ class IncidentDocument:
 
     stream: str
     revision: int = 0
-    memory: Memory = field(default_factory=Memory)
+    memory: IncidentState = field(default_factory=IncidentState)
     outbox: Outbox = ()
 
 
@@ -90,7 +90,7 @@ def change_incidents(
 
 
 @dataclass(frozen=True)
-class Carried:
+class CarriedIncidents:
     """What a trigger has seen, on its way to the task that writes it down.
 
     Attributes:
@@ -100,20 +100,20 @@ class Carried:
     """
 
     revision: int
-    memory: Memory
+    memory: IncidentState
     messages: tuple[Message, ...] = ()
 
 
-_CARRIED = TypeAdapter(Carried)
+_CARRIED = TypeAdapter(CarriedIncidents)
 
 
-def carried_to_json(carried: Carried) -> dict[str, Any]:
+def carried_to_json(carried: CarriedIncidents) -> dict[str, Any]:
     """Write it as plain values, for Airflow's database."""
     document: dict[str, Any] = _CARRIED.dump_python(carried, mode="json")
     return document
 
 
-def carried_from_json(document: Mapping[str, Any] | None) -> Carried | None:
+def carried_from_json(document: Mapping[str, Any] | None) -> CarriedIncidents | None:
     """Read what `carried_to_json` wrote; None when it is of another release, or there is none."""
     try:
         return None if document is None else _CARRIED.validate_python({**document})

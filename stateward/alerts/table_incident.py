@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from stateward.alerts.incident import Incident, Memory, Message
+from stateward.alerts.incident import Incident, IncidentState, Message
 from stateward.alerts.incident_text import Words
 
 TableTopic = Literal["quality", "quality_warn"]
@@ -56,7 +56,7 @@ class Judged:
     at: datetime
 
 
-def next_table_incidents(memory: Memory, judged: Judged) -> tuple[Memory, tuple[Message, ...]]:
+def next_table_incidents(memory: IncidentState, judged: Judged) -> tuple[IncidentState, tuple[Message, ...]]:
     """Take in one validation.
 
     Args:

@@ -38,7 +38,7 @@ def rate(per_second: float | None) -> str:
     return f"{per_second:.1f} /s" if 0 < per_second < 10 else f"{count(per_second)} /s"
 
 
-def room(size: float | None) -> str:
+def format_bytes(size: float | None) -> str:
     """Bytes in decimal units: `1.5 MB`."""
     if size is None:
         return NOTHING

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Owned:
+class ManagedProcess:
     """A live process that this installation started.
 
     Attributes:
@@ -31,7 +31,7 @@ class Owned:
     stream: str | None
 
 
-def find_owned(home: Path) -> list[Owned]:
+def find_owned(home: Path) -> list[ManagedProcess]:
     """Return the live processes of the installation at `home`, without this one and its ancestors."""
     import psutil
 
@@ -49,16 +49,16 @@ def find_owned(home: Path) -> list[Owned]:
         except (psutil.Error, OSError):
             # Ended meanwhile, or another user's: not ours.
             continue
-        found.append(Owned(process, environ.get(ENV_PART), environ.get(ENV_DRIVER_STREAM)))
+        found.append(ManagedProcess(process, environ.get(ENV_PART), environ.get(ENV_DRIVER_STREAM)))
     return found
 
 
-def parts_only(owned: Iterable[Owned]) -> list[psutil.Process]:
+def parts_only(owned: Iterable[ManagedProcess]) -> list[psutil.Process]:
     """Return the processes that belong to no driver."""
     return [one.process for one in owned if one.stream is None]
 
 
-def drivers(owned: Iterable[Owned]) -> dict[str, list[psutil.Process]]:
+def drivers(owned: Iterable[ManagedProcess]) -> dict[str, list[psutil.Process]]:
     """Return, for each stream with a driver, that driver's processes."""
     result: dict[str, list[psutil.Process]] = {}
     for one in owned:

@@ -22,7 +22,7 @@ from stateward.contract.job_steps import READY
 from stateward.recompute.record import write_record
 from stateward.recompute.request import BackfillError, job_of, load_request
 from stateward.runtime.api.config import ConfigError
-from stateward.runtime.telemetry.batch_steps import begin_log, say, tell
+from stateward.runtime.telemetry.batch_steps import begin_log, report_error, report_step
 
 _SHUFFLE_PARTITIONS = 8
 
@@ -41,12 +41,12 @@ def main(arguments: list[str]) -> int:
         from stateward.recompute.recompute import recompute
         from stateward.runtime.driver.session import create_session
 
-        say("Spark", "starting")
+        report_step("Spark", "starting")
         spark = create_session(f"backfill {request.config.stream}", _SHUFFLE_PARTITIONS, {})
-        say("Spark", READY)
-        report = recompute(spark, request, job, say)
+        report_step("Spark", READY)
+        report = recompute(spark, request, job, report_step)
     except (BackfillError, ConfigError) as error:
-        return tell(error)
+        return report_error(error)
     except Exception:
         log.exception("the recomputation could not be done")
         return JobExit.FAILED

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stateward.recompute.lookback import EVER, anchor
-from stateward.runtime.api.key_logic import KeyLogic, fold_all
+from stateward.runtime.api.key_logic import KeyLogic, replay_oracle
 from stateward.runtime.api.native_job import NativeJob
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class LogicFold:
 
     def rows(self, key: str, events: Iterable[Any]) -> Sequence[Plain]:
         """See `KeyFold`."""
-        return fold_all(self.logic, key, events)
+        return replay_oracle(self.logic, key, events)
 
     def exact_from(self, times: Iterable[int], known_ms: int | None) -> int | None:
         """After a silence of a chain."""

@@ -165,4 +165,4 @@ def house(tmp_path: Path, metadata_database: Path, monkeypatch: pytest.MonkeyPat
         if run.poll() is None:
             run.kill()
             run.communicate()
-    assert processes.kill(processes.marked(home, STREAM), timeout_s=10) == []
+    assert processes.kill(processes.find_by_env(home, STREAM), timeout_s=10) == []

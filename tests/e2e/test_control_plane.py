@@ -42,7 +42,7 @@ def controller(
     )
     spec = load_spec(STREAM)
     yield Controller(spec, settings, SparkLauncher(spec, settings))
-    assert processes.kill(processes.marked(settings.home, STREAM), timeout_s=20) == []
+    assert processes.kill(processes.find_by_env(settings.home, STREAM), timeout_s=20) == []
 
 
 def reach(controller: Controller, expected: type) -> None:
@@ -99,7 +99,7 @@ def test_a_driver_is_launched_killed_launched_again_and_drained(controller: Cont
     assert status_of(controller).state == "stopped"
     assert held(controller).released
     wait_until(
-        lambda: processes.marked(controller.settings.home, STREAM) == [],
+        lambda: processes.find_by_env(controller.settings.home, STREAM) == [],
         PATIENCE_S,
-        lambda: f"left behind: {processes.marked(controller.settings.home, STREAM)}",
+        lambda: f"left behind: {processes.find_by_env(controller.settings.home, STREAM)}",
     )

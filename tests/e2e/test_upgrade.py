@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 
 from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import SessionEvent
-from stateward.runtime.api.key_logic import fold_all
+from stateward.runtime.api.key_logic import replay_oracle
 from tests.support.control.installation import Installation
 from tests.support.control.live_stream import LiveStream
 from tests.support.full import ci_full
@@ -66,7 +66,9 @@ def oracle(events: list[Event]) -> dict[str, int]:
     by_user: dict[str, list[SessionEvent]] = defaultdict(list)
     for event in events:
         by_user[event["user_id"]].append(SessionEvent(event["event_id"], at_ms(event), event["event_type"]))
-    closed = [row for user, found in by_user.items() for row in fold_all(SessionLogic(GAP_MS), user, found)]
+    closed = [
+        row for user, found in by_user.items() for row in replay_oracle(SessionLogic(GAP_MS), user, found)
+    ]
     return {row.session_id: row.event_count for row in closed}
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import SessionEvent
-from stateward.runtime.api.key_logic import fold_all
+from stateward.runtime.api.key_logic import replay_oracle
 from tests.support.control.installation import Installation
 from tests.support.control.live_stream import LiveStream
 from tests.support.full import ci_full, only_full
@@ -59,7 +59,7 @@ def expected_sessions(events: list[Event]) -> int:
     for event in events:
         at = int(datetime.fromisoformat(event["event_time"]).timestamp() * 1000)
         by_user[event["user_id"]].append(SessionEvent(event["event_id"], at, event["event_type"]))
-    return sum(len(fold_all(SessionLogic(GAP_MS), user, found)) for user, found in by_user.items())
+    return sum(len(replay_oracle(SessionLogic(GAP_MS), user, found)) for user, found in by_user.items())
 
 
 def wait_for_answer(stream: LiveStream, prefix: str, sessions: int, events: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stateward.runtime.api.key_logic import Kept, advance, fold_all, wake_up
+from stateward.runtime.api.key_logic import KeyState, advance, next_timer, replay_oracle
 from stateward.runtime.keyed.admission import Limits
 from stateward.runtime.keyed.codec import KeptCodec
 from tests.support.streams.cases import CASES, arrivals, out_of_order
@@ -30,12 +30,12 @@ def test_nothing_happens_before_the_alarm_and_all_is_done_by_the_last(name: str,
     waiting = [event for _, event in out_of_order(events, data, LATENESS)]
     limits = Limits(LATENESS, max_held=100)
     codec: KeptCodec[Any, Any] = KeptCodec(case.job.state_type, case.job.event_type)
-    kept, rows, largest, watermark = Kept[Any, Any](), list[tuple[Any, ...]](), 0, 0
+    kept, rows, largest, watermark = KeyState[Any, Any](), list[tuple[Any, ...]](), 0, 0
     while waiting or not kept.is_empty:
         size = data.draw(st.integers(1, len(waiting))) if waiting else 0
         batch, waiting = waiting[:size], waiting[size:]
         for arrivals_now in (batch, []):  # the second look has nothing but the watermark
-            due = wake_up(case.logic, KEY, kept, limits)
+            due = next_timer(case.logic, KEY, kept, limits)
             turn = advance(case.logic, KEY, kept, arrivals_now, watermark_ms=watermark, limits=limits)
             assert not turn.admission.late
             assert arrivals_now or (due is not None and due <= watermark) or not turn.rows, "before the alarm"
@@ -43,10 +43,10 @@ def test_nothing_happens_before_the_alarm_and_all_is_done_by_the_last(name: str,
             kept = codec.decode(codec.encode(turn.kept))
             assert kept == turn.kept
             rows += turn.rows
-        wanted = wake_up(case.logic, KEY, kept, limits)
+        wanted = next_timer(case.logic, KEY, kept, limits)
         assert wanted is None or wanted > watermark, "an alarm in the past would never go off"
         largest = max([largest, *(event.event_ms for event in batch)])
         # As the engine does: the next batch runs at the largest time seen, less the lateness.
         watermark = max(watermark, largest - LATENESS) if waiting else max(watermark, wanted or 0)
 
-    assert rows == fold_all(case.logic, KEY, [event for _, event in events])
+    assert rows == replay_oracle(case.logic, KEY, [event for _, event in events])

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stateward.runtime.api.key_logic import fold_all
+from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.sink.output_rows import decode_rows, encode_rows
 from tests.support.spark.bucket_bench import LATENESS, BucketBench, close_copies
 from tests.support.streams.cases import CASES, Arrival, Case, arrivals, out_of_order
@@ -47,7 +47,7 @@ def expected(case: Case, events: list[Arrival]) -> dict[str, list[str]]:
     """The oracle's rows by table, sorted."""
     rows: list[tuple[Any, ...]] = []
     for key in {key for key, _ in events}:
-        rows += fold_all(case.logic, key, [event for owner, event in events if owner == key])
+        rows += replay_oracle(case.logic, key, [event for owner, event in events if owner == key])
     tables = {}
     for output in case.job.outputs:
         mine = [row for row in rows if type(row) is output.row]

@@ -18,7 +18,7 @@ from stateward.runtime.api.config import Config, parse_config
 from stateward.runtime.api.record_fields import Bounds
 from stateward.runtime.checkpoint.checkpoint import PlannedBatch
 from stateward.runtime.ingest.packed_format import LANE_TIMES
-from stateward.runtime.ingest.record_decoder import PackedLoad, Packer
+from stateward.runtime.ingest.record_decoder import DecoderTask, RecordDecoder
 from stateward.runtime.kafka.batch_plan import Plan
 from stateward.runtime.watermark.due_times import DueTimes
 from stateward.runtime.watermark.tick import TickRule, View, next_plan
@@ -60,7 +60,7 @@ def packed(batch: PlannedBatch, *event_times: str, on_arrival: bool = True) -> l
     config = cast(
         Config, structs.replace(parse_config(CONFIG, "test"), logic={"gap_ms": GAP, "max_gap_ms": GAP})
     )
-    packer = Packer(
+    packer = RecordDecoder(
         owner=JOB.owner,
         fields=JOB.fields(config),
         bounds=Bounds(0, 3_600_000, 1000),
@@ -70,7 +70,7 @@ def packed(batch: PlannedBatch, *event_times: str, on_arrival: bool = True) -> l
         checkpoint_uri="",
         on_arrival=on_arrival,
     )
-    load = PackedLoad(packer, batch)
+    load = DecoderTask(packer, batch)
     fields = {"user_id": "u", "event_type": "view"}
     found = [{**fields, "event_id": f"e{number}", "event_time": at} for number, at in enumerate(event_times)]
     load.take([Message(number, json.dumps(one).encode()) for number, one in enumerate(found)])  # type: ignore[misc]

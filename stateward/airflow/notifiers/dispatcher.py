@@ -14,8 +14,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from stateward.airflow.notifiers.delivery import complaints, deliver
-from stateward.alerts.incident import Look, Memory, Message, next_incidents
-from stateward.alerts.incident_document import Carried, IncidentDocument, change_incidents, read_incidents
+from stateward.alerts.incident import IncidentState, Message, Observation, next_incidents
+from stateward.alerts.incident_document import (
+    CarriedIncidents,
+    IncidentDocument,
+    change_incidents,
+    read_incidents,
+)
 from stateward.alerts.notifier_config import THE_FILE, Notifiers, load_notifiers
 from stateward.alerts.outbox import (
     MOST_ATTEMPTS,
@@ -100,7 +105,7 @@ class Dispatcher:
             return False
         return bool(incidents.memory.open) or is_open(incidents.outbox)
 
-    def attend(self, look: Look, carried: Carried | None = None) -> Remaining:
+    def attend(self, look: Observation, carried: CarriedIncidents | None = None) -> Remaining:
         """Write down what becomes of the stream's incidents, and send what is due. Never raises.
 
         Args:
@@ -137,14 +142,18 @@ class Dispatcher:
     def _notifiers(self) -> Notifiers:
         return load_notifiers(self.settings.notifiers)
 
-    def _taken_in(self, incidents: IncidentDocument, look: Look, carried: Carried | None) -> IncidentDocument:
+    def _taken_in(
+        self, incidents: IncidentDocument, look: Observation, carried: CarriedIncidents | None
+    ) -> IncidentDocument:
         known, before = incidents.memory, tuple[Message, ...]()
         if carried is not None and carried.revision == incidents.revision:
             known, before = carried.memory, carried.messages
         memory, messages = next_incidents(known, look, timedelta(seconds=self.settings.resolve_after_s))
         return self._put(incidents, memory, (*before, *messages))
 
-    def _put(self, incidents: IncidentDocument, memory: Memory, new: tuple[Message, ...]) -> IncidentDocument:
+    def _put(
+        self, incidents: IncidentDocument, memory: IncidentState, new: tuple[Message, ...]
+    ) -> IncidentDocument:
         for message in new:
             log.warning("stream %s: incident %s: %s", self.stream, message.id, message.incident.words.cause)
         outbox = put(incidents.outbox, new, self._notifiers().names) if new else incidents.outbox

@@ -16,7 +16,7 @@ from stateward.airflow.triggers.stream_turn import StreamBackTrigger, StreamDrai
 from stateward.control.reconcile.decide import Done, Held
 from stateward.control.reconcile.documents import format_time, parse_time
 from stateward.control.reconcile.executor import Controller, log_tail
-from stateward.control.reconcile.maintenance_hold import give_free, hold, launched_release
+from stateward.control.reconcile.maintenance_hold import hold, launched_release, release_hold
 from stateward.control.reconcile.observe import observe, read_control
 from stateward.control.reconcile.reconcile_loop import NOTHING_DUE, settle
 from stateward.control.reconcile.startup_probe import Watch, comeback
@@ -149,7 +149,7 @@ class StartAfterOperationOperator(_OperationTask):
             # The try before this one may have ended the hold and died.
             was_held = context["ti"].xcom_pull(task_ids=self.drained_by) is not None
             release = self._release(context, asked, controller)
-            if not (give_free(controller.layout, asked.stream, asked.run, release) or was_held):
+            if not (release_hold(controller.layout, asked.stream, asked.run, release) or was_held):
                 raise AirflowSkipException("the stream was not stopped")
             action = settle(controller, self._pause, NOTHING_DUE)
         except CANNOT as error:

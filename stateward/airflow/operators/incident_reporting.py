@@ -7,8 +7,8 @@ import time
 from datetime import UTC, datetime
 
 from stateward.airflow.notifiers.dispatcher import Dispatcher, Remaining
-from stateward.alerts.incident import Look
-from stateward.alerts.incident_document import Carried
+from stateward.alerts.incident import Observation
+from stateward.alerts.incident_document import CarriedIncidents
 from stateward.alerts.table_incident import Judged
 from stateward.control.reconcile.decide import Action
 from stateward.control.reconcile.documents import DocumentError
@@ -42,7 +42,7 @@ def become_supervisor(dispatcher: Dispatcher, poll_s: float) -> Supervisor | Non
         time.sleep(poll_s)
 
 
-def tell(dispatcher: Dispatcher, action: Action, carried: Carried | None = None) -> Remaining:
+def deliver(dispatcher: Dispatcher, action: Action, carried: CarriedIncidents | None = None) -> Remaining:
     """Take in one look at the stream, and send what is due. Never raises.
 
     Args:
@@ -55,7 +55,7 @@ def tell(dispatcher: Dispatcher, action: Action, carried: Carried | None = None)
     except (OSError, DocumentError) as error:
         log.warning("stream %s: cannot be looked at for incidents: %s", dispatcher.stream, error)
         return Remaining()
-    return dispatcher.attend(Look(dispatcher.stream, action, seen, datetime.now(UTC)), carried)
+    return dispatcher.attend(Observation(dispatcher.stream, action, seen, datetime.now(UTC)), carried)
 
 
 def tell_last(dispatcher: Dispatcher, action: Action, poll_s: float) -> None:
@@ -71,7 +71,7 @@ def tell_last(dispatcher: Dispatcher, action: Action, poll_s: float) -> None:
     """
     try:
         while become_supervisor(dispatcher, poll_s) is None:
-            left = tell(dispatcher, action)
+            left = deliver(dispatcher, action)
             release(dispatcher.layout, dispatcher.stream, dispatcher.dag_run)
             if not left.to_send:
                 return

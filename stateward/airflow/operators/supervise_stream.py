@@ -11,9 +11,9 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from stateward.airflow.notifiers.dispatcher import Dispatcher, Remaining
 from stateward.airflow.operators.deploy_stream import controller_of, dag_run_of
-from stateward.airflow.operators.incident_reporting import become_supervisor, tell
+from stateward.airflow.operators.incident_reporting import become_supervisor, deliver
 from stateward.airflow.triggers.stream_progress import StreamProgressTrigger
-from stateward.alerts.incident_document import Carried, carried_from_json
+from stateward.alerts.incident_document import CarriedIncidents, carried_from_json
 from stateward.control.reconcile.decide import Done, GiveUp, Healthy
 from stateward.control.reconcile.documents import format_time, parse_time
 from stateward.control.reconcile.executor import Controller, log_tail
@@ -76,7 +76,7 @@ class SuperviseStreamOperator(BaseOperator):
         )
 
     def _supervise(
-        self, dispatcher: Dispatcher, stalled_since: datetime | None, carried: Carried | None
+        self, dispatcher: Dispatcher, stalled_since: datetime | None, carried: CarriedIncidents | None
     ) -> str:
         # Before it is read: an edit from here on is seen by the trigger, even by one that begins much later.
         yaml = digest_of(self.stream, Settings().streams)
@@ -88,7 +88,7 @@ class SuperviseStreamOperator(BaseOperator):
             return said
         action = settle(controller, lambda: time.sleep(self.poll_s), NOTHING_DUE, stalled_since)
         # What had to be done is done: however long a notifier takes, the driver does not wait for it.
-        left = tell(dispatcher, action, carried)
+        left = deliver(dispatcher, action, carried)
         if left.to_send or not isinstance(action, Done | GiveUp):
             for warning in action.warnings if isinstance(action, Healthy) else ():
                 self.log.warning("stream %s: %s", self.stream, warning)
@@ -107,7 +107,7 @@ class SuperviseStreamOperator(BaseOperator):
             return
         if become_supervisor(dispatcher, self.poll_s) is not None:
             return
-        tell(dispatcher, Done("it was stopped on purpose"))
+        deliver(dispatcher, Done("it was stopped on purpose"))
         release(dispatcher.layout, self.stream, dispatcher.dag_run)
 
     def _watch(self, controller: Controller, dag_run: str, left: Remaining, yaml: str) -> None:

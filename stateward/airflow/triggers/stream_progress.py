@@ -11,8 +11,13 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from stateward.alerts.incident import Look, Message, next_incidents
-from stateward.alerts.incident_document import Carried, IncidentDocument, carried_to_json, read_incidents
+from stateward.alerts.incident import Message, Observation, next_incidents
+from stateward.alerts.incident_document import (
+    CarriedIncidents,
+    IncidentDocument,
+    carried_to_json,
+    read_incidents,
+)
 from stateward.alerts.outbox import is_open, to_send
 from stateward.control.health.thresholds import Thresholds
 from stateward.control.launchers.start_queue import decide_in_turn
@@ -146,14 +151,14 @@ class Watch:
         action = decide_in_turn(self.layout, self.limits, seen, now, self.starts_at_once)
         if isinstance(action, Healthy):
             self._tell(action)
-        messages = self._take_in(self.incidents, Look(self.stream, action, seen, now))
+        messages = self._take_in(self.incidents, Observation(self.stream, action, seen, now))
         event, reason = self._event(self.incidents, action, messages, now), action.reason
         if event is None and self.yaml is not None and self.yaml.changed():
             # What it declares, and the limits by which the stream is judged, are the task's to read.
             event, reason = "changed", "its YAML has changed"
         if event is None:
             return None
-        carried = Carried(self.incidents.revision, self.incidents.memory, messages)
+        carried = CarriedIncidents(self.incidents.revision, self.incidents.memory, messages)
         return {
             "event": event,
             "reason": reason if event != "alert" else _what_is_told(messages),
@@ -161,7 +166,7 @@ class Watch:
             "incidents": carried_to_json(carried),
         }
 
-    def _take_in(self, incidents: IncidentDocument, look: Look) -> tuple[Message, ...]:
+    def _take_in(self, incidents: IncidentDocument, look: Observation) -> tuple[Message, ...]:
         if self.alerts_from is not None and look.now < self.alerts_from:
             return ()
         memory, messages = next_incidents(incidents.memory, look, self.resolve_after)

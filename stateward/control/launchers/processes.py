@@ -16,7 +16,7 @@ import psutil
 from stateward.contract.environment import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM, ENV_HOME, ENV_OPERATION
 
 
-def marked(home: Path, stream: str, run_id: str | None = None) -> list[psutil.Process]:
+def find_by_env(home: Path, stream: str, run_id: str | None = None) -> list[psutil.Process]:
     """Find the live processes of a stream's drivers, the oldest first.
 
     Args:

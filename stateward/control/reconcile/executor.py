@@ -176,7 +176,7 @@ class Controller:
 
     def _launch(self, action: LaunchAction, control: Control, now: datetime) -> None:
         # A JVM that was killed leaves its Python behind, which may still write.
-        left = processes.kill(processes.marked(self.layout.home, self.spec.stream), _KILL_TIMEOUT_S)
+        left = processes.kill(processes.find_by_env(self.layout.home, self.spec.stream), _KILL_TIMEOUT_S)
         if left:
             log.error("stream %s: processes %s cannot be killed", self.spec.stream, [p.pid for p in left])
         run_id = control.run_id if control.launch_pending else new_run_id(now)
@@ -217,7 +217,7 @@ class Controller:
         if seen.driver is not Presence.ALIVE:
             log.error("stream %s: its driver is on %s, out of reach", self.spec.stream, launch.host)
             return
-        family = processes.marked(self.layout.home, self.spec.stream, launch.run_id)
+        family = processes.find_by_env(self.layout.home, self.spec.stream, launch.run_id)
         pids = [launch.pid] if launch.pid is not None else [process.pid for process in family]
         if action.how == "terminate":
             processes.terminate(pids[0]) if pids else None

@@ -70,7 +70,7 @@ def held_by(layout: Layout, stream: str) -> Hold | None:
     return control.hold if control else None
 
 
-def give_free(layout: Layout, stream: str, by: str, release: str | None = None) -> bool:
+def release_hold(layout: Layout, stream: str, by: str, release: str | None = None) -> bool:
     """End the hold of `by`; what is desired counts again.
 
     Args:

@@ -141,7 +141,7 @@ def locate(layout: Layout, stream: str, launch: Launch) -> Presence:
         return Presence.ELSEWHERE
     if launch.pid is None:
         # Whoever decided to launch did not live to write down the process id.
-        family = processes.marked(layout.home, stream, launch.run_id)
+        family = processes.find_by_env(layout.home, stream, launch.run_id)
         return Presence.ALIVE if family else Presence.GONE
     return Presence.ALIVE if is_alive(launch.pid, launch.pid_started) else Presence.GONE
 

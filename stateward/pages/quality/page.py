@@ -39,7 +39,7 @@ _RECONCILIATIONS_SHOWN = 10
 
 
 @dataclass(frozen=True)
-class Told:
+class FailureDetails:
     """A failure with everything that is told of it.
 
     Attributes:
@@ -135,9 +135,9 @@ def _shared(found: Found, now: datetime, days: int) -> dict[str, object]:
     }
 
 
-def _told(failure: Failure, found: Found, days: int) -> Told:
+def _told(failure: Failure, found: Found, days: int) -> FailureDetails:
     newest = failure.newest
-    return Told(
+    return FailureDetails(
         failure=failure,
         observed=newest.observed if newest.is_masked else "",
         words=found.words.get(newest.expectation),

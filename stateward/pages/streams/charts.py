@@ -43,5 +43,5 @@ def charts(
         chart("Lag", "records", history.lag(samples), human_units.count, max_lag),
         chart("Throughput", "records a second", history.throughput(samples), human_units.rate),
         chart("Watermark delay", "", history.watermark_delay(samples), human_units.span),
-        chart("State size", "in memory", history.state_bytes(samples), human_units.room),
+        chart("State size", "in memory", history.state_bytes(samples), human_units.format_bytes),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stateward.quality.privacy.masking import Veil, secret_of_this_run
+from stateward.quality.privacy.masking import ColumnMasker, secret_of_this_run
 from stateward.quality.privacy.personal import complaint, personal_columns
 from stateward.quality.validation.version_range import ValidationError
 
@@ -26,7 +26,7 @@ class Privacy:
 
     stream: str
     table: str
-    veil: Veil
+    veil: ColumnMasker
     personal: frozenset[str]
 
     def shown(self, frames: Frames) -> Frames:
@@ -57,4 +57,4 @@ def privacy_of(spark: SparkSession, suite: Suite, stream: str, frames: Frames) -
     personal = personal_columns(stream, suite.table, dict(frames.table.dtypes))
     if found := complaint(suite.expectations, personal):
         raise ValidationError(f"{stream}: suite {suite.name}: {found}")
-    return Privacy(stream, suite.table, Veil(spark, secret_of_this_run()), personal)
+    return Privacy(stream, suite.table, ColumnMasker(spark, secret_of_this_run()), personal)

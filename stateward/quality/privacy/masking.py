@@ -33,13 +33,13 @@ def secret_of_this_run() -> str:
 
 
 def mask(secret: str, value: str | bytes) -> str:
-    """Return the masked form of one value, as `Veil` makes it."""
+    """Return the masked form of one value, as `ColumnMasker` makes it."""
     # A secret before the value is enough here: of a hash that is cut short no other one can be continued.
     content = value if isinstance(value, bytes) else value.encode()
     return PREFIX + hashlib.sha256(secret.encode() + content).hexdigest()[:_DIGITS]
 
 
-class Veil:
+class ColumnMasker:
     """Masks columns of data frames.
 
     Args:

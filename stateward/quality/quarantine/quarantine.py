@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from stateward.quality.privacy.masking import Veil
+    from stateward.quality.privacy.masking import ColumnMasker
     from stateward.quality.quarantine.provenance import Origins
 
 QUARANTINE = Table(
@@ -99,7 +99,13 @@ class Failure:
 
 
 def keep(
-    uri: str, facts: Facts, failures: Sequence[Failure], table: DataFrame, *, veil: Veil, origins: Origins
+    uri: str,
+    facts: Facts,
+    failures: Sequence[Failure],
+    table: DataFrame,
+    *,
+    veil: ColumnMasker,
+    origins: Origins,
 ) -> None:
     """Put what breaks expectations into quarantine, once per run.
 
@@ -155,7 +161,9 @@ def whole_rows(table: DataFrame, breaking: DataFrame | None) -> DataFrame | None
     return left.join(right, F.expr(same), "left_semi")
 
 
-def _of(failure: Failure, table: DataFrame, veil: Veil, personal: Collection[str]) -> DataFrame | None:
+def _of(
+    failure: Failure, table: DataFrame, veil: ColumnMasker, personal: Collection[str]
+) -> DataFrame | None:
     from pyspark.sql import functions as F
 
     rows = whole_rows(table, failure.rows)

@@ -90,7 +90,7 @@ class KeyLogic(Protocol[S, E_contra]):
         """The state after its deadline, ``at_ms``; None, or a state with a later deadline."""
 
 
-class Kept(NamedTuple, Generic[S, E]):
+class KeyState(NamedTuple, Generic[S, E]):
     """Everything kept for one key: the logic's state, and what `admission` needs."""
 
     state: S | None = None
@@ -104,10 +104,10 @@ class Kept(NamedTuple, Generic[S, E]):
         return self.state is None and not self.held and not self.recent
 
 
-class Turn(NamedTuple, Generic[S, E]):
+class KeyResult(NamedTuple, Generic[S, E]):
     """What one look at a key did: what is kept now, the rows, and the verdict on the arrivals."""
 
-    kept: Kept[S, E]
+    kept: KeyState[S, E]
     rows: list[tuple[Any, ...]]
     admission: Admission[E]
 
@@ -115,13 +115,13 @@ class Turn(NamedTuple, Generic[S, E]):
 def advance(
     logic: KeyLogic[S, E],
     key: str,
-    kept: Kept[S, E],
+    kept: KeyState[S, E],
     arrivals: Sequence[E],
     *,
     watermark_ms: int,
     passed_ms: int | None = None,
     limits: Limits,
-) -> Turn[S, E]:
+) -> KeyResult[S, E]:
     """Admit arrivals, fold what the watermark has passed, and expire what is due.
 
     Args:
@@ -150,8 +150,8 @@ def advance(
         jitter_ms = limits.jitter_ms
         until_ms = passed_ms - offset_ms(key, jitter_ms) if jitter_ms else passed_ms
         state = expire_until(logic, key, state, until_ms, rows)
-    after = Kept(state, admission.held, admission.recent, admission.floor_ms)
-    return Turn(after, rows, admission)
+    after = KeyState(state, admission.held, admission.recent, admission.floor_ms)
+    return KeyResult(after, rows, admission)
 
 
 def fold(
@@ -180,7 +180,7 @@ def expire_until(
     return state
 
 
-def wake_up(logic: KeyLogic[S, E], key: str, kept: Kept[S, E], limits: Limits) -> int | None:
+def next_timer(logic: KeyLogic[S, E], key: str, kept: KeyState[S, E], limits: Limits) -> int | None:
     """The earliest watermark (ms) at which there is something to do; None when nothing is kept.
 
     To do is to emit a row, to let a deadline pass, or to forget the last id. Held events are folded only in
@@ -206,7 +206,7 @@ def wake_up(logic: KeyLogic[S, E], key: str, kept: Kept[S, E], limits: Limits) -
     return max((forgotten_at(seen, limits) for seen in kept.recent), default=None)
 
 
-def fold_all(logic: KeyLogic[S, E], key: str, events: Iterable[E]) -> list[tuple[Any, ...]]:
+def replay_oracle(logic: KeyLogic[S, E], key: str, events: Iterable[E]) -> list[tuple[Any, ...]]:
     """The oracle: all rows of a key's events, seen at once and in order, and then no event ever again.
 
     Of events with the same id only the first by event time counts.

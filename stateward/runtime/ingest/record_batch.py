@@ -25,7 +25,7 @@ _BATCH_ID = "streaming.sql.batchId"  # MicroBatchExecution.BATCH_ID_KEY
 _TICK_KEY = TICK_KEY.encode()
 
 
-class Loading(Protocol):
+class DecodingTask(Protocol):
     """What one task makes of its records."""
 
     def begin(self, partitions: Sequence[int]) -> None:
@@ -41,14 +41,14 @@ class Loading(Protocol):
         """What became of them."""
 
 
-class Sorter(Protocol):
+class Decoder(Protocol):
     """What becomes of the records of a stream; is sent to the workers."""
 
     @property
     def ddl(self) -> str:
         """The rows that come out."""
 
-    def load(self) -> Loading:
+    def load(self) -> DecodingTask:
         """Begin with one task's records."""
 
 

@@ -45,7 +45,7 @@ _SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True)
-class Packer:
+class RecordDecoder:
     """What becomes of a record.
 
     Attributes:
@@ -72,16 +72,16 @@ class Packer:
     on_arrival: bool = False
     only: tuple[KeyFilter, ...] = ()
 
-    def load(self) -> PackedLoad:
+    def load(self) -> DecoderTask:
         """Begin to pack one task's records.
 
         Raises:
             RuntimeError: The batch is not in the checkpoint.
         """
-        return PackedLoad(self, running_batch(self.checkpoint_uri))
+        return DecoderTask(self, running_batch(self.checkpoint_uri))
 
 
-class PackedLoad(Load):
+class DecoderTask(Load):
     """What one task has packed so far.
 
     Args:
@@ -89,7 +89,7 @@ class PackedLoad(Load):
         batch: The batch as it was planned.
     """
 
-    def __init__(self, packer: Packer, batch: PlannedBatch) -> None:
+    def __init__(self, packer: RecordDecoder, batch: PlannedBatch) -> None:
         super().__init__(packer.topic, packer.fields, packer.bounds, batch.now_ms)
         self._packer = packer
         self._watermark_ms = batch.watermark_ms

@@ -18,7 +18,7 @@ from stateward.runtime.watermark.due_times import NO_ALARMS, DueTimes
 from stateward.runtime.watermark.partition_times import Times, times_from_json
 
 
-class Told(NamedTuple):
+class PlannerInput(NamedTuple):
     """What is in the file.
 
     Attributes:
@@ -42,7 +42,7 @@ class Handover:
     """
 
     file: Path
-    told: Told = field(default_factory=lambda: Told(Times(), NO_ALARMS, None))
+    told: PlannerInput = field(default_factory=lambda: PlannerInput(Times(), NO_ALARMS, None))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def tell(
@@ -57,7 +57,7 @@ class Handover:
         """
         with self._lock:
             before = self.told
-            self.told = Told(
+            self.told = PlannerInput(
                 before.times if times is None else times,
                 before.due if due is None else due,
                 before.asked_ms if asked_ms is None else asked_ms,
@@ -74,8 +74,10 @@ def new_handover(folder: Path) -> Handover:
     return Handover(folder / f"times-{uuid4().hex}.json")
 
 
-def read(file: str) -> Told:
+def read(file: str) -> PlannerInput:
     """What the driver has told."""
     document = json.loads(Path(file).read_text())
     timers, known = document["due"]
-    return Told(times_from_json(document["times"]), DueTimes(tuple(timers), known), document["asked_ms"])
+    return PlannerInput(
+        times_from_json(document["times"]), DueTimes(tuple(timers), known), document["asked_ms"]
+    )

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from stateward.runtime.checkpoint.attempts import records_of_next
-from stateward.runtime.ingest.record_batch import Sorter
+from stateward.runtime.ingest.record_batch import Decoder
 from stateward.runtime.kafka import reader
 from stateward.runtime.kafka.batch_plan import from_json, plan_from_json
 from stateward.runtime.kafka.broker import Broker
@@ -31,7 +31,7 @@ class SortedKafka(DataSource):
     """The source; a subclass made by `source_of` knows what to read."""
 
     scan: Scan
-    sorter: Sorter
+    sorter: Decoder
 
     def schema(self) -> str:
         """What the sorter makes of the records."""
@@ -42,7 +42,7 @@ class SortedKafka(DataSource):
         return KafkaReader(self.scan, self.sorter)
 
 
-def source_of(scan: Scan, sorter: Sorter) -> type[SortedKafka]:
+def source_of(scan: Scan, sorter: Decoder) -> type[SortedKafka]:
     """The source of one stream, to be registered with a session."""
 
     class Bound(SortedKafka):
@@ -75,7 +75,7 @@ class KafkaReader(DataSourceStreamReader):
         sorter: What to make of it.
     """
 
-    def __init__(self, scan: Scan, sorter: Sorter) -> None:
+    def __init__(self, scan: Scan, sorter: Decoder) -> None:
         self._scan = scan
         self._sorter = sorter
         rounds = None if scan.time is None else scan.time.rounds

@@ -17,7 +17,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from stateward.contract.table_names import DEAD_LETTERS
-from stateward.runtime.api.key_logic import Kept, KeyLogic, advance, wake_up
+from stateward.runtime.api.key_logic import KeyLogic, KeyState, advance, next_timer
 from stateward.runtime.api.state_step import StateStep
 from stateward.runtime.api.stream_job import Output
 from stateward.runtime.ingest.packed_format import (
@@ -48,7 +48,7 @@ _OutputRow = Row("kind", "rows", "data")
 # Of a packed record: partition and offset, and where its event begins.
 _place = itemgetter(1, 2)
 _EVENT = 1 + PLACE_FIELDS
-_NOTHING: Kept[Any, Any] = Kept()
+_NOTHING: KeyState[Any, Any] = KeyState()
 
 
 class BucketProcessor(StatefulProcessor):
@@ -187,7 +187,7 @@ class BucketProcessor(StatefulProcessor):
             self._logic, key, kept, events, watermark_ms=watermark_ms, passed_ms=passed_ms, limits=limits
         )
         outcome.add(key, turn, events, records)
-        wake_ms = wake_up(self._logic, key, turn.kept, limits)
+        wake_ms = next_timer(self._logic, key, turn.kept, limits)
         if wake_ms is not None:
             same = before is not None and turn.kept == kept
             state = before.state if before and same else self._codec.encode(turn.kept)
@@ -196,7 +196,7 @@ class BucketProcessor(StatefulProcessor):
             bucket.remove(key, before)
 
     def _alarm(self, key: str, state: bytes) -> int:
-        wake_ms = wake_up(self._logic, key, self._codec.decode(state), self._limits)
+        wake_ms = next_timer(self._logic, key, self._codec.decode(state), self._limits)
         assert wake_ms is not None  # what is empty is removed, not kept
         return wake_ms
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, get_type_hints
 
 import msgspec
 
-from stateward.runtime.api.key_logic import Kept
+from stateward.runtime.api.key_logic import KeyState
 from stateward.runtime.keyed.admission import Seen, Timed
 
 S = TypeVar("S", bound=tuple[Any, ...])
@@ -42,12 +42,12 @@ class KeptCodec(Generic[S, E]):
         self._encode = msgspec.json.Encoder().encode
         self._decode = msgspec.json.Decoder(self._entry).decode
 
-    def encode(self, kept: Kept[S, E]) -> bytes:
+    def encode(self, kept: KeyState[S, E]) -> bytes:
         """The JSON text, UTF-8."""
         state = None if kept.state is None else self._state(*kept.state)
         return self._encode(self._entry(state, kept.held, kept.recent, kept.floor_ms))
 
-    def decode(self, text: bytes) -> Kept[S, E]:
+    def decode(self, text: bytes) -> KeyState[S, E]:
         """What was encoded.
 
         Raises:
@@ -55,7 +55,7 @@ class KeptCodec(Generic[S, E]):
         """
         entry: Any = self._decode(text)
         state = None if entry.state is None else self._make(msgspec.structs.astuple(entry.state))
-        return Kept(state, entry.held, entry.recent, entry.floor_ms)
+        return KeyState(state, entry.held, entry.recent, entry.floor_ms)
 
 
 def _mirror(named_tuple: Any) -> Any:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from stateward.runtime.api.key_logic import Turn
+from stateward.runtime.api.key_logic import KeyResult
 from stateward.runtime.api.stream_job import Output
 from stateward.runtime.api.tables import LATE_EVENTS
 from stateward.runtime.kafka.late_values import Place
@@ -42,7 +42,7 @@ class Outcome:
         self._late: list[tuple[Any, ...]] = []
 
     def add(
-        self, key: str, turn: Turn[Any, Any], events: Sequence[Any], records: Sequence[tuple[Any, ...]]
+        self, key: str, turn: KeyResult[Any, Any], events: Sequence[Any], records: Sequence[tuple[Any, ...]]
     ) -> None:
         """Take in one look at a key; ``records`` are the packed records of ``events``."""
         for row in turn.rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stateward.runtime.ingest.record_decoder import Packer
+from stateward.runtime.ingest.record_decoder import RecordDecoder
 from stateward.runtime.kafka.planner import Scan, TimeSource
 from stateward.runtime.kafka.source import source_of
 from stateward.runtime.watermark.tick import TickRule
@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
     from stateward.runtime.api.config import Config
     from stateward.runtime.api.stream_job import StreamJob
-    from stateward.runtime.ingest.record_batch import Sorter
+    from stateward.runtime.ingest.record_batch import Decoder
 
 
-def read(spark: SparkSession, config: Config, sorter: Sorter, partitions: int, time: TimeSource) -> DataFrame:
+def read(
+    spark: SparkSession, config: Config, sorter: Decoder, partitions: int, time: TimeSource
+) -> DataFrame:
     """The stream of the data topic and its ticks, each record parsed, judged and sorted.
 
     Args:
@@ -54,9 +56,9 @@ def time_rule(config: Config) -> TickRule:
     )
 
 
-def packer_of(config: Config, job: StreamJob) -> Packer:
+def packer_of(config: Config, job: StreamJob) -> RecordDecoder:
     """The sorter that packs events into buckets (`pack`, `lanes`)."""
-    return Packer(
+    return RecordDecoder(
         owner=job.owner,
         fields=job.fields(config),
         bounds=config.bounds,

@@ -51,7 +51,7 @@ def is_epoch(name: str) -> bool:
     return name.startswith(_EPOCH)
 
 
-def overtaking(what: str, write: Callable[[], None], tries: int = _MOST_TRIES) -> None:
+def commit_with_retry(what: str, write: Callable[[], None], tries: int = _MOST_TRIES) -> None:
     """Write, and again when it was overtaken.
 
     Delta lets two appends pass each other. An upsert fails when the files that it replaces were compacted

@@ -15,7 +15,7 @@ from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import TableNotFoundError
 
 from stateward.runtime.lease.lease import LeaseLostError
-from stateward.runtime.sink.commit_retry import epoch_id, overtaking
+from stateward.runtime.sink.commit_retry import commit_with_retry, epoch_id
 from stateward.runtime.sink.data_files import add_files
 
 CheckLease = Callable[[], int]
@@ -53,7 +53,7 @@ def take_over(uri: str, stream: str, check: CheckLease) -> None:
             add_files(table, [], 0, [epoch])
 
     try:
-        overtaking(uri, write)
+        commit_with_retry(uri, write)
     except TableNotFoundError:
         return
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties
 from deltalake.transaction import AddAction
 
-from stateward.runtime.sink.commit_retry import overtaking
+from stateward.runtime.sink.commit_retry import commit_with_retry
 from stateward.runtime.sink.current_rows import newest_rows, upsert
 from stateward.runtime.sink.data_files import add_files, write_data_files
 from stateward.runtime.sink.fence import CheckLease, epoch_in
@@ -79,7 +79,7 @@ class TableWrite:
             if not self._is_in(table):
                 self._commit(table, epoch)
 
-        overtaking(self._uri, write)
+        commit_with_retry(self._uri, write)
 
     def _is_in(self, table: DeltaTable) -> bool:
         written = table.transaction_version(self._batch.app_id)

@@ -14,13 +14,13 @@ def begin_log() -> None:
     logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
-def say(part: str, what: str) -> None:
+def report_step(part: str, what: str) -> None:
     """Report progress."""
     # In one piece: files are copied by several threads, and their lines must not mix.
     print(f"{Step(part, what).line()}\n", end="", flush=True)  # noqa: T201
 
 
-def tell(error: object) -> JobExit:
+def report_error(error: object) -> JobExit:
     """Say in one line why the work could not be done, and return the exit code for that."""
     print(Failure(str(error)).line(), flush=True)  # noqa: T201
     return JobExit.FAILED

@@ -11,7 +11,7 @@ from stateward.state.inspection.state_changes import Change, changes
 
 
 @dataclass(frozen=True)
-class Past:
+class HistorySource:
     """Where to look for what has been.
 
     Attributes:
@@ -26,11 +26,13 @@ class Past:
 
     def happening(
         self, batch_id: int, store: str, key: str, *, what: str, before: Any, after: Any
-    ) -> Happening:
+    ) -> StateChange:
         """What a batch did to the key, from what was kept before it and after; None if nothing."""
         plan = self.planned.get(batch_id)
         planned_ms, watermark_ms = (None, None) if plan is None else (plan.planned_ms, plan.watermark_ms)
-        return Happening(batch_id, planned_ms, watermark_ms, store, key, what, changes(before, after), after)
+        return StateChange(
+            batch_id, planned_ms, watermark_ms, store, key, what, changes(before, after), after
+        )
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Coming:
+class PendingTimer:
     """What will happen to the key if no event comes.
 
     Attributes:
@@ -85,7 +87,7 @@ class Coming:
 
 
 @dataclass(frozen=True)
-class Happening:
+class StateChange:
     """What a batch did to the key.
 
     Attributes:
@@ -110,10 +112,10 @@ class Happening:
 
 
 @dataclass(frozen=True)
-class Told:
+class KeyReport:
     """What one operator or store says of the key."""
 
     entries: tuple[Entry, ...] = ()
-    coming: tuple[Coming, ...] = ()
-    history: tuple[Happening, ...] = ()
+    coming: tuple[PendingTimer, ...] = ()
+    history: tuple[StateChange, ...] = ()
     bucket_timer_ms: int | None = None

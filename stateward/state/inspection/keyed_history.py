@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from stateward.runtime.ingest.packed_format import bucket_of
 from stateward.runtime.keyed.state_log import GONE, HEAD_NAME, LOG_NAME, decode_chunk
-from stateward.state.inspection.key_report import Coming, Entry, Happening, Past, Told
+from stateward.state.inspection.key_report import Entry, HistorySource, KeyReport, PendingTimer, StateChange
 from stateward.state.inspection.state_changes import changes, reasons
 from stateward.state.migration.key_evaluator import KeyRule, Step, UnreadableError
 from stateward.state.reader.keyed_variables import KEYS
@@ -38,11 +38,11 @@ def explain_keyed(
     found: Retained,
     store: Store,
     key: str,
-    past: Past,
+    past: HistorySource,
     *,
     rule: KeyRule | None,
     buckets: int | None,
-) -> Told:
+) -> KeyReport:
     """What is kept of a key, what is to come, and what has been.
 
     Args:
@@ -66,7 +66,7 @@ def explain_keyed(
         fed = [row for span in past.spans for row in _states(_feed(spark, found, store, span), key, bucket)]
     newest = max(now, key=lambda row: row["seq"], default=None)
     entries: tuple[Entry, ...] = ()
-    coming: tuple[Coming, ...] = ()
+    coming: tuple[PendingTimer, ...] = ()
     timer_ms = None
     if newest is not None and newest["state"] != GONE:
         with readable(spark, found):
@@ -74,7 +74,7 @@ def explain_keyed(
         settled, coming = _outlook(rule, key, bytes(newest["state"]), schema, found.watermark_ms)
         entries = (_entry(store, key, newest, settled, coming),)
     history = _history(key, max(before, key=lambda row: row["seq"], default=None), fed, past)
-    return Told(entries, coming, tuple(history), timer_ms)
+    return KeyReport(entries, coming, tuple(history), timer_ms)
 
 
 def _feed(spark: SparkSession, found: Retained, store: Store, span: tuple[int, int]) -> DataFrame:
@@ -117,7 +117,11 @@ def _finder(key: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Record
 
 
 def _entry(
-    store: Store, key: str, row: dict[str, Any], settled: dict[str, Any] | None, coming: tuple[Coming, ...]
+    store: Store,
+    key: str,
+    row: dict[str, Any],
+    settled: dict[str, Any] | None,
+    coming: tuple[PendingTimer, ...],
 ) -> Entry:
     state = bytes(row["state"])
     return Entry(
@@ -137,7 +141,7 @@ def _entry(
 
 def _outlook(
     rule: KeyRule | None, key: str, state: bytes, schema: int, watermark_ms: int
-) -> tuple[dict[str, Any] | None, tuple[Coming, ...]]:
+) -> tuple[dict[str, Any] | None, tuple[PendingTimer, ...]]:
     """The state as a look at it would leave it, if that is different, and what is to come."""
     if rule is None:
         return None, ()
@@ -155,11 +159,11 @@ def _outlook(
     return None if is_as_stored else json.loads(reader.encode(settled)), coming
 
 
-def _step(step: Step, before: dict[str, Any], after: dict[str, Any]) -> Coming:
+def _step(step: Step, before: dict[str, Any], after: dict[str, Any]) -> PendingTimer:
     is_end = step.after.is_empty
     what = f"{step.cause}: {reasons(before, None if is_end else after)}"
     rows = tuple((type(row).__name__, _fields(row)) for row in step.rows)
-    return Coming(step.at_ms, what, changes(before, after), rows, is_end)
+    return PendingTimer(step.at_ms, what, changes(before, after), rows, is_end)
 
 
 def _fields(row: Any) -> dict[str, Any]:
@@ -174,8 +178,8 @@ def _head(spark: SparkSession, found: Retained, store: Store, bucket: int) -> tu
 
 
 def _history(
-    key: str, base: dict[str, Any] | None, fed: list[dict[str, Any]], past: Past
-) -> Iterator[Happening]:
+    key: str, base: dict[str, Any] | None, fed: list[dict[str, Any]], past: HistorySource
+) -> Iterator[StateChange]:
     """What each batch changed; a state that was only moved to another chunk is no change."""
     before = _value(base)
     for row in sorted(fed, key=lambda row: (row["batch"], row["seq"])):

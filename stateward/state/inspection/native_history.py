@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stateward.state.inspection.key_report import Entry, Happening, Past, Told
+from stateward.state.inspection.key_report import Entry, HistorySource, KeyReport, StateChange
 from stateward.state.reader.native_variables import ends, of_key, rows_of
 from stateward.state.reader.retained_batches import Retained
 from stateward.state.reader.state_reader import load, readable
@@ -21,8 +21,8 @@ def explain_native(
     found: Retained,
     store: Store,
     key: str,
-    past: Past,
-) -> Told:
+    past: HistorySource,
+) -> KeyReport:
     """The rows of a store that have the key in a text field of theirs, now and batch by batch.
 
     Args:
@@ -61,7 +61,7 @@ def explain_native(
         )
         for row in sorted(now, key=lambda row: str(row["key"]))
     )
-    return Told(entries, (), tuple(_history(store, base, fed, past)))
+    return KeyReport(entries, (), tuple(_history(store, base, fed, past)))
 
 
 def _rows(store: Store, frame: DataFrame, key: str) -> list[dict[str, Any]]:
@@ -69,8 +69,8 @@ def _rows(store: Store, frame: DataFrame, key: str) -> list[dict[str, Any]]:
 
 
 def _history(
-    store: Store, base: list[dict[str, Any]], fed: list[dict[str, Any]], past: Past
-) -> Iterator[Happening]:
+    store: Store, base: list[dict[str, Any]], fed: list[dict[str, Any]], past: HistorySource
+) -> Iterator[StateChange]:
     values: dict[str, Any] = {row["key"]: json.loads(row["value"]) for row in base}
     # Of one row in one batch the feed may say that it went and came: what came is how it was left.
     order = sorted(fed, key=lambda row: (row["batch_id"], row["key"], row["change_type"] != "delete"))

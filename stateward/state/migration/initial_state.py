@@ -12,7 +12,7 @@ import msgspec
 
 from stateward.runtime.api.initial_state import SeedRow, SeedRule
 from stateward.runtime.api.key_filter import KeyFilter, takes
-from stateward.runtime.api.key_logic import Kept
+from stateward.runtime.api.key_logic import KeyState
 from stateward.runtime.ingest.packed_format import bucket_of
 from stateward.state.migration.key_evaluator import KeyRule
 
@@ -76,7 +76,7 @@ class Seeding:
             if state is None:
                 return Seeded(0, key, None, None, skipped=True)
             # Through the text: what is of another type than the state says is found now, and not in a batch.
-            text = codec.encode(Kept(self.rule.state_type(*state)))
+            text = codec.encode(KeyState(self.rule.state_type(*state)))
             wake_ms = self.rule.wake_ms(key, codec.decode(text))
         except Exception as error:
             return Seeded(0, key, None, None, _reason(error))

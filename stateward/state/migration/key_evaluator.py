@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stateward.runtime.api.key_logic import Kept, KeyLogic, advance, wake_up
+from stateward.runtime.api.key_logic import KeyLogic, KeyState, advance, next_timer
 from stateward.runtime.api.state_step import MissingStepError, StateStep
 from stateward.runtime.keyed.admission import Limits
 from stateward.runtime.keyed.codec import KeptCodec
@@ -37,8 +37,8 @@ class Step:
     """
 
     at_ms: int
-    before: Kept[Any, Any]
-    after: Kept[Any, Any]
+    before: KeyState[Any, Any]
+    after: KeyState[Any, Any]
     rows: tuple[tuple[Any, ...], ...]
 
     @property
@@ -70,7 +70,7 @@ class KeptReader:
         self._decode = codec.decode
         self.encode = codec.encode
 
-    def read(self, key: str, text: bytes, of: int) -> Kept[Any, Any]:
+    def read(self, key: str, text: bytes, of: int) -> KeyState[Any, Any]:
         """What is kept for a key, as the present version of the stream has it.
 
         Args:
@@ -115,18 +115,18 @@ class KeyRule:
         """Of states of the present version."""
         return KeptCodec(self.state_type, self.event_type)
 
-    def wake_ms(self, key: str, kept: Kept[Any, Any]) -> int | None:
+    def wake_ms(self, key: str, kept: KeyState[Any, Any]) -> int | None:
         """The watermark at which there is something to do for the key (ms since 1970 UTC), or None."""
-        return wake_up(self.logic, key, kept, self.limits)
+        return next_timer(self.logic, key, kept, self.limits)
 
-    def settled(self, key: str, kept: Kept[Any, Any], watermark_ms: int) -> Kept[Any, Any]:
+    def settled(self, key: str, kept: KeyState[Any, Any], watermark_ms: int) -> KeyState[Any, Any]:
         """What would be kept after a look at the key: with the events folded that the watermark has passed.
 
         A key is looked at when there is something to do for it, so its stored state may be behind.
         """
         return advance(self.logic, key, kept, (), watermark_ms=watermark_ms, limits=self.limits).kept
 
-    def future(self, key: str, kept: Kept[Any, Any], watermark_ms: int) -> tuple[Step, ...]:
+    def future(self, key: str, kept: KeyState[Any, Any], watermark_ms: int) -> tuple[Step, ...]:
         """What happens to the key until nothing is left of it, if no event comes.
 
         Args:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from stateward.runtime.api.key_filter import KeyFilter, takes
-from stateward.runtime.api.key_logic import Kept, masked_key, without_key
+from stateward.runtime.api.key_logic import KeyState, masked_key, without_key
 from stateward.runtime.api.key_step import KeyStep
 from stateward.runtime.api.state_step import PlainState, StateStep
 from stateward.runtime.keyed.admission import Seen, order
@@ -137,14 +137,14 @@ class Rekeyed:
                 f"{without_key(error, key)}; correct it in the stream's KeyStep. Nothing was changed."
             ) from error
 
-    def _kept(self, one: bytes, other: bytes, state: PlainState | None) -> Kept[Any, Any]:
+    def _kept(self, one: bytes, other: bytes, state: PlainState | None) -> KeyState[Any, Any]:
         # Through the text, so that a state is what a decoder makes of it and not what a function left.
         now = self._codec.decode(_encode({"state": state})).state
         left, right = self._codec.decode(one), self._codec.decode(other)
         held = {event.event_id: event for event in sorted((*left.held, *right.held), key=order, reverse=True)}
         recent = {seen.event_id: seen for seen in (*right.recent, *left.recent)}
         floors = [kept.floor_ms for kept in (left, right) if kept.floor_ms is not None]
-        return Kept(
+        return KeyState(
             now,
             tuple(sorted((event for id_, event in held.items() if id_ not in recent), key=order)),
             tuple(sorted(recent.values(), key=_when)),

@@ -19,7 +19,7 @@ from stateward.state.operation.journal import Journal
 from stateward.state.operation.leased import take_over_all, unleased
 from stateward.state.operation.request import Request
 from stateward.state.savepoints.manifest import CHECKPOINT
-from stateward.state.savepoints.savepoint_catalog import Shelf
+from stateward.state.savepoints.savepoint_catalog import SavepointCatalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +43,7 @@ class Context:
 
     request: Request
     generation: Generation
-    shelf: Shelf
+    shelf: SavepointCatalog
     journal: Journal
     report: Report
     clock: Callable[[], datetime]

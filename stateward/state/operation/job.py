@@ -34,7 +34,7 @@ from stateward.runtime.checkpoint.generations import PendingOperationError, Poin
 from stateward.runtime.kafka.broker import BrokerAwayError
 from stateward.runtime.lease.lease import LeaseHeldError, utc_now
 from stateward.runtime.sink.fence import CheckLease
-from stateward.runtime.telemetry.batch_steps import begin_log, say, tell
+from stateward.runtime.telemetry.batch_steps import begin_log, report_error, report_step
 from stateward.runtime.telemetry.status import iso
 from stateward.state.operation.answer import Answer
 from stateward.state.operation.context import Context
@@ -43,7 +43,7 @@ from stateward.state.operation.journal import Journal
 from stateward.state.operation.leased import lease_of, leased, unleased
 from stateward.state.operation.request import Request, load_request
 from stateward.state.pages.page import render
-from stateward.state.savepoints.savepoint_catalog import Shelf
+from stateward.state.savepoints.savepoint_catalog import SavepointCatalog
 from stateward.state.verbs.registry import CALLS, FINISHES_WHAT_IS_PENDING
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
     try:
         request = load_request(arguments[0])
     except (StateError, ConfigError) as error:
-        return tell(error)
+        return report_error(error)
     began = utc_now()
     try:
         answer = perform(request)
@@ -97,7 +97,7 @@ def perform(request: Request) -> Answer:
         def report(part: str, what: str) -> None:
             if check is not unleased:
                 check()
-            say(part, what)
+            report_step(part, what)
 
         generation = generations.current(config.checkpoint_uri)
         if request.takes_lease and request.verb not in FINISHES_WHAT_IS_PENDING:
@@ -105,7 +105,7 @@ def perform(request: Request) -> Answer:
         context = Context(
             request=request,
             generation=generation,
-            shelf=Shelf(config.stream, request.savepoints_uri),
+            shelf=SavepointCatalog(config.stream, request.savepoints_uri),
             journal=Journal(f"{request.folder_uri}/journal.json", utc_now),
             report=report,
             clock=utc_now,
@@ -134,7 +134,7 @@ def _write_down(request: Request, began: datetime, state: str, error: Exception)
     except OSError:
         # The result may lie on the disk that is full; the reason has to be heard all the same.
         log.exception("stream %s: no result could be written", request.config.stream)
-    return tell(message)
+    return report_error(message)
 
 
 @contextmanager

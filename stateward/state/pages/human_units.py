@@ -18,7 +18,7 @@ def count(number: float | None) -> str:
     return f"{number:,.1f}" if abs(number) >= 10 else f"{number:,.2f}"
 
 
-def room(size: float | None) -> str:
+def format_bytes(size: float | None) -> str:
     """Bytes in decimal units: ``1.5 MB``."""
     if size is None:
         return NOTHING

@@ -32,7 +32,7 @@ def _environment() -> Environment:
     environment = page_environment()
     environment.filters |= {
         "count": human_units.count,
-        "room": human_units.room,
+        "room": human_units.format_bytes,
         "when": human_units.when,
         "span": human_units.span,
         "share": human_units.share,

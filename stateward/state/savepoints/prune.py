@@ -10,7 +10,7 @@ from stateward.contract import storage
 from stateward.contract.job_steps import READY, Report
 from stateward.state.files import checkpoint_copy
 from stateward.state.savepoints.manifest import NAME
-from stateward.state.savepoints.savepoint_catalog import Savepoint, Shelf
+from stateward.state.savepoints.savepoint_catalog import Savepoint, SavepointCatalog
 
 # A savepoint without a manifest may be in the making.
 _LONGEST_MAKING = timedelta(days=1)
@@ -50,7 +50,7 @@ def to_remove(savepoints: Sequence[Savepoint], policy: Policy, now: datetime) ->
     return [one for one in savepoints if one.savepoint not in kept and _is_old(one, policy.younger_than, now)]
 
 
-def prune(shelf: Shelf, policy: Policy, *, now: datetime, dry_run: bool, report: Report) -> Pruned:
+def prune(shelf: SavepointCatalog, policy: Policy, *, now: datetime, dry_run: bool, report: Report) -> Pruned:
     """Remove what the policy does not keep.
 
     Args:

@@ -30,7 +30,7 @@ from stateward.state.savepoints import clone_checkpoint
 from stateward.state.savepoints.manifest import CHECKPOINT, Manifest, TableAt
 from stateward.state.savepoints.replay_reach import Kafka, landed_since, out_of_reach, records_since
 from stateward.state.savepoints.restore_tables import take_back
-from stateward.state.savepoints.savepoint_catalog import Shelf
+from stateward.state.savepoints.savepoint_catalog import SavepointCatalog
 from stateward.state.savepoints.table_versions import why_not_back
 
 VERB = "restore"
@@ -110,7 +110,7 @@ class Restore:
 
     config: Config
     generation: Generation
-    shelf: Shelf
+    shelf: SavepointCatalog
     kafka: Kafka
     raw_uri: str
     operation: str

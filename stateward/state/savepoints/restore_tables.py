@@ -9,7 +9,7 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from stateward.contract.durable import sync_disks
-from stateward.runtime.sink.commit_retry import overtaking
+from stateward.runtime.sink.commit_retry import commit_with_retry
 from stateward.runtime.sink.fence import CheckLease, epoch_in, take_over
 from stateward.state.savepoints.manifest import TableAt
 
@@ -49,7 +49,7 @@ def take_back(stream: str, then: TableAt, check: CheckLease) -> None:
         sync_disks([then.uri])
 
     with suppress(TableNotFoundError):
-        overtaking(then.uri, go_back, tries=_MOST_TRIES)
+        commit_with_retry(then.uri, go_back, tries=_MOST_TRIES)
 
 
 def beyond(stream: str, batches: Mapping[str, int]) -> str:

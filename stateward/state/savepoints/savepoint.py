@@ -22,7 +22,7 @@ from stateward.state.operation.drained import require_drained
 from stateward.state.operation.errors import StateError
 from stateward.state.savepoints import manifest
 from stateward.state.savepoints.manifest import CHECKPOINT, Manifest
-from stateward.state.savepoints.savepoint_catalog import Shelf
+from stateward.state.savepoints.savepoint_catalog import SavepointCatalog
 from stateward.state.savepoints.table_versions import tables_at
 
 
@@ -71,7 +71,7 @@ class SavepointMade:
 def make_savepoint(
     config: Config,
     generation: Generation,
-    shelf: Shelf,
+    shelf: SavepointCatalog,
     savepoint: str,
     *,
     origin: Origin,
@@ -144,7 +144,7 @@ def make_savepoint(
     )
 
 
-def left_by_earlier_try(shelf: Shelf, savepoint: str) -> SavepointMade | None:
+def left_by_earlier_try(shelf: SavepointCatalog, savepoint: str) -> SavepointMade | None:
     """What an earlier try of the same operation has made; the rest of one that did not end is removed.
 
     Args:

@@ -49,7 +49,7 @@ class Savepoint:
             return None
 
 
-class Shelf:
+class SavepointCatalog:
     """All savepoints of a stream.
 
     Args:

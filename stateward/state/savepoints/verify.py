@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from stateward.contract.job_steps import READY, Report
 from stateward.state.operation.errors import StateError
-from stateward.state.savepoints.savepoint_catalog import Savepoint, Shelf
+from stateward.state.savepoints.savepoint_catalog import Savepoint, SavepointCatalog
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Verified:
         return all(one.is_good for one in self.savepoints)
 
 
-def verify(shelf: Shelf, savepoint: str | None, report: Report) -> Verified:
+def verify(shelf: SavepointCatalog, savepoint: str | None, report: Report) -> Verified:
     """Look at one savepoint, or at all.
 
     Raises:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stateward.contract.job_steps import Report
 from stateward.runtime.api.stream_job import StreamJob
-from stateward.state.inspection.key_report import Coming, Entry, Happening, Past, Told
+from stateward.state.inspection.key_report import Entry, HistorySource, KeyReport, PendingTimer, StateChange
 from stateward.state.inspection.keyed_history import explain_keyed
 from stateward.state.inspection.native_history import explain_native
 from stateward.state.migration.key_evaluator import MOST_STEPS, rule_of
@@ -58,9 +58,9 @@ class Explanation:
     planned_ms: int
     watermark_ms: int
     entries: tuple[Entry, ...]
-    coming: tuple[Coming, ...]
+    coming: tuple[PendingTimer, ...]
     bucket_timer_ms: int | None
-    history: tuple[Happening, ...]
+    history: tuple[StateChange, ...]
     history_from: int | None
     notes: tuple[str, ...]
 
@@ -114,9 +114,9 @@ def _explained(
     report("operators", "reading")
     rule = rule_of(job, config) if isinstance(job, StreamJob) and config is not None else None
     buckets = None if config is None else config.state_buckets
-    past = Past(base_batch(found), tuple(feeds(found, repartitions(found))), plans(found))
+    past = HistorySource(base_batch(found), tuple(feeds(found, repartitions(found))), plans(found))
     all_stores = stores(spark, found.uri)
-    parts: list[Told] = []
+    parts: list[KeyReport] = []
     for store in all_stores:
         report(f"operator {store.operator_id} {store.name}", "reading")
         if store.is_keyed:
@@ -127,7 +127,7 @@ def _explained(
     return _explanation(found, key, parts, is_known)
 
 
-def _explanation(found: Retained, key: str, parts: list[Told], is_known: bool) -> Explanation:
+def _explanation(found: Retained, key: str, parts: list[KeyReport], is_known: bool) -> Explanation:
     entries = tuple(entry for part in parts for entry in part.entries)
     coming = tuple(step for part in parts for step in part.coming)
     return Explanation(
@@ -172,7 +172,7 @@ def feeds(found: Retained, without: list[int]) -> list[tuple[int, int]]:
 
 
 def _notes(
-    found: Retained, entries: tuple[Entry, ...], coming: tuple[Coming, ...], is_known: bool
+    found: Retained, entries: tuple[Entry, ...], coming: tuple[PendingTimer, ...], is_known: bool
 ) -> list[str]:
     notes = []
     if not entries:

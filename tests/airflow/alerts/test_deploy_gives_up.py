@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from stateward.airflow.notifiers.dispatcher import Dispatcher
 from stateward.airflow.operators import deploy_stream, incident_reporting
 from stateward.airflow.operators.deploy_stream import DeployStreamOperator
-from stateward.alerts.incident import Look
+from stateward.alerts.incident import Observation
 from stateward.alerts.incident_document import change_incidents
 from stateward.contract.storage import write_json
 from stateward.control.reconcile.decide import Action, GiveUp, Healthy, Observed, Presence
@@ -99,7 +99,9 @@ def test_it_is_told_once_and_a_later_run_that_succeeds_resolves_it(settings: Set
     now = datetime.now(UTC)
     status = Status("s", "r1", "running", now, now, last_batch_at=now, caught_up=True)
     seen = Observed(control(), status, Presence.ALIVE)
-    Dispatcher("s", "stream_s/manual__3", {}, settings).attend(Look("s", Healthy("running"), seen, now))
+    Dispatcher("s", "stream_s/manual__3", {}, settings).attend(
+        Observation("s", Healthy("running"), seen, now)
+    )
     assert [one["event"] for one in told(settings)] == ["opened", "resolved"]
     assert told(settings)[1]["id"] == opened["id"]
 

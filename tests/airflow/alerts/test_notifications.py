@@ -16,7 +16,7 @@ from airflow.sdk import BaseNotifier
 
 from stateward.airflow.notifiers import delivery
 from stateward.airflow.notifiers.dispatcher import Dispatcher
-from stateward.alerts.incident import Look
+from stateward.alerts.incident import Observation
 from stateward.alerts.incident_document import change_incidents, incidents_uri, read_incidents
 from stateward.alerts.outbox import Delivery
 from stateward.control.reconcile.decide import Action, Done, GiveUp, Healthy, Observed, Presence
@@ -72,11 +72,11 @@ def notifiers(dispatcher: Dispatcher, text: str) -> None:
     dispatcher.settings.notifiers.write_text(text)
 
 
-def look(action: Action | None = None) -> Look:
+def look(action: Action | None = None) -> Observation:
     now = datetime.now(UTC)
     control = Control("s", "running", "r1", now, "someone", "why")
     seen = Observed(control, None, Presence.GONE)
-    return Look("s", action or GiveUp("driver failed: the disk is broken"), seen, now)
+    return Observation("s", action or GiveUp("driver failed: the disk is broken"), seen, now)
 
 
 def told(dispatcher: Dispatcher) -> list[dict[str, Any]]:

@@ -71,7 +71,7 @@ def test_two_triggers_at_once_leave_one_driver_and_one_supervisor(house: House) 
     states, output = results(other)
     assert states == {"deploy": "success", "supervise": "success"}, output
     assert read_supervisor(layout_of(house), STREAM) is None
-    assert processes.marked(house.home, STREAM) == []
+    assert processes.find_by_env(house.home, STREAM) == []
     assert len(house.starts()) == 2
 
 
@@ -162,7 +162,7 @@ def test_a_suspended_stream_stays_at_rest_until_it_is_resumed(house: House) -> N
         assert states == {"deploy": "success", "supervise": "success"}, output
         assert "suspended by dag_test" in output
     assert watched.poll() is None
-    assert processes.marked(house.home, STREAM) == []
+    assert processes.find_by_env(house.home, STREAM) == []
     assert len(house.starts()) == 1
 
     states, output = results(house.trigger("resume"))

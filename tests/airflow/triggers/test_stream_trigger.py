@@ -16,8 +16,8 @@ from airflow.serialization.encoders import encode_trigger
 from airflow.serialization.serialized_objects import BaseSerialization
 
 from stateward.airflow.triggers.stream_progress import StreamProgressTrigger, Watch
-from stateward.alerts.incident import Incident, Memory, Message
-from stateward.alerts.incident_document import Carried, carried_from_json, change_incidents
+from stateward.alerts.incident import Incident, IncidentState, Message
+from stateward.alerts.incident_document import CarriedIncidents, carried_from_json, change_incidents
 from stateward.alerts.incident_text import Words
 from stateward.alerts.outbox import Delivery, Outgoing
 from stateward.contract.process_identity import host_identity, started_at
@@ -90,10 +90,10 @@ async def first_event(watching: StreamProgressTrigger, timeout_s: float = 20) ->
     raise AssertionError("the trigger ended without an event")
 
 
-def carried(event: dict[str, Any] | None) -> Carried:
+def carried(event: dict[str, Any] | None) -> CarriedIncidents:
     """What an event says of incidents, as it comes out of Airflow's database."""
     through = BaseSerialization.deserialize(BaseSerialization.serialize(event or {}))
-    return carried_from_json(through.get("incidents")) or Carried(0, Memory())
+    return carried_from_json(through.get("incidents")) or CarriedIncidents(0, IncidentState())
 
 
 def test_it_comes_out_of_the_database_as_it_went_in() -> None:

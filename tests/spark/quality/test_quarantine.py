@@ -19,7 +19,7 @@ from stateward.contract import storage
 from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.settings import Settings
 from stateward.project.spec import load_specs
-from stateward.quality.privacy.masking import Veil, mask
+from stateward.quality.privacy.masking import ColumnMasker, mask
 from stateward.quality.quarantine.batch_offsets import BatchOffsets
 from stateward.quality.quarantine.event_search import EventSearch
 from stateward.quality.quarantine.plain_row_hash import hasher_of
@@ -67,7 +67,7 @@ class House:
         self.spark, self.tables = spark, f"file://{folder}/tables"
         self.uri = f"{self.tables}/sessions"
         self.checkpoints = f"file://{folder}/checkpoints/user_sessions"
-        self.veil = Veil(spark, SECRET)
+        self.veil = ColumnMasker(spark, SECRET)
         SESSIONS.create(self.uri)
         self.append([session(1), session(2, duration_ms=-1)], batch=0)
         self.append([session(3), session(3), session(4, user_id=None)], batch=1)
@@ -189,7 +189,7 @@ def test_masked_values_keep_their_type_and_their_likeness_and_the_secret_is_in_n
     rows = [("ann", b"ann", ["ann", None], [b"bob"], 7, "open"), (None, None, None, None, None, "open")]
     ddl = "a string, b binary, c array<string>, d array<binary>, e bigint, f string"
     frame = spark.createDataFrame(rows, ddl)
-    veiled = Veil(spark, SECRET).over(frame, {"a", "b", "c", "d", "not there"})
+    veiled = ColumnMasker(spark, SECRET).over(frame, {"a", "b", "c", "d", "not there"})
     assert veiled.schema == frame.schema
     ann, bob = mask(SECRET, "ann"), mask(SECRET, b"bob")
     first, second = (tuple(row) for row in veiled.collect())

@@ -21,7 +21,7 @@ from spark_jobs.user_sessions.model import SessionEvent
 from stateward.platform.parts.kafka import Broker
 from stateward.quality.privacy.masking import mask
 from stateward.recompute.request import BackfillError
-from stateward.runtime.api.key_logic import fold_all
+from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.api.tables import LATE_EVENTS, Table
 from stateward.runtime.sink.output_rows import decode_rows, encode_rows
 from tests.support.full import ci_full
@@ -189,7 +189,7 @@ def test_the_command_says_what_is_different(tmp_path: Path) -> None:
         at_ms = milliseconds(datetime.fromisoformat(found["event_time"]))
         by_user[found["user_id"]].append(SessionEvent(found["event_id"], at_ms, found["event_type"]))
     logic = SessionLogic(30 * MINUTE_MS)
-    rows = [row for user, mine in by_user.items() for row in fold_all(logic, user, mine)]
+    rows = [row for user, mine in by_user.items() for row in replay_oracle(logic, user, mine)]
     made_up = rows[3]._replace(session_id="made up", user_id="nobody")
     append(launch, SESSIONS, [rows[0]._replace(event_count=99), *rows[2:], rows[2], made_up])
 

@@ -18,7 +18,7 @@ from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
 from stateward.runtime.api.config import Config, parse_config
-from stateward.runtime.api.key_logic import Kept, fold_all
+from stateward.runtime.api.key_logic import KeyState, replay_oracle
 from stateward.runtime.api.record_fields import Bounds, Reason
 from stateward.runtime.ingest.parse import Parsed, Parser, Rejection
 from stateward.runtime.keyed.admission import Seen
@@ -84,7 +84,7 @@ def test_a_bad_record_is_a_dead_letter(changes: dict[str, Any], reason: Reason) 
 
 
 def test_what_is_kept_survives_its_encoding() -> None:
-    kept = Kept(Count(1, 2, 3, "ü", "e"), (ActionEvent("h", 12, "click"),), (Seen("a", 1),), 5)
+    kept = KeyState(Count(1, 2, 3, "ü", "e"), (ActionEvent("h", 12, "click"),), (Seen("a", 1),), 5)
     codec: KeptCodec[Count, ActionEvent] = KeptCodec(Count, ActionEvent)
 
     assert codec.decode(codec.encode(kept)) == kept
@@ -92,7 +92,7 @@ def test_what_is_kept_survives_its_encoding() -> None:
 
 def test_rows_fit_the_table_and_the_table_its_suite(tmp_path: Path) -> None:
     events = [event_of(record(number, event_type=name)) for number, name in enumerate(("view", "buy"))]
-    rows = fold_all(JOB.logic(CONFIG), "u", events)
+    rows = replay_oracle(JOB.logic(CONFIG), "u", events)
 
     final = decode_rows(encode_rows(ACTION_COUNTS, rows)).to_pylist()[-1]
     assert (final["action_count"], final["last_action"], final["is_final"]) == (2, "TIMEOUT", True)

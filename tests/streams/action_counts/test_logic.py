@@ -12,7 +12,7 @@ import pytest
 
 from spark_jobs.action_counts.logic import CountLogic
 from spark_jobs.action_counts.model import ActionEvent, Count, CurrentCount
-from stateward.runtime.api.key_logic import Kept, advance, fold_all, wake_up
+from stateward.runtime.api.key_logic import KeyState, advance, next_timer, replay_oracle
 from stateward.runtime.keyed.admission import Limits
 
 IDLE = 10
@@ -20,8 +20,8 @@ LATENESS = 5
 LOGIC = CountLogic(IDLE)
 LIMITS = Limits(LATENESS, 1000)
 ARRIVAL = Limits(LATENESS, 1000, eager=True, as_they_come=True)
-UserState = Kept[Count, ActionEvent]
-NOTHING: UserState = Kept()
+UserState = KeyState[Count, ActionEvent]
+NOTHING: UserState = KeyState()
 
 
 def events_of(timeline: str) -> list[ActionEvent]:
@@ -77,7 +77,7 @@ def test_a_timeline_brings_its_rows(timeline: str, rows: list[str]) -> None:
     kept, found = stream((0, events), (end, []), (end + LATENESS + 1, []))
 
     assert shown(found) == rows
-    assert fold_all(LOGIC, "u", events) == found
+    assert replay_oracle(LOGIC, "u", events) == found
     assert kept.is_empty
 
 
@@ -90,7 +90,7 @@ def test_the_final_row_comes_at_the_deadline_and_not_before(watermark: int) -> N
 
 def test_the_alarm_stands_at_the_deadline() -> None:
     kept, _ = stream((0, events_of("a..b")), limits=ARRIVAL)
-    assert wake_up(LOGIC, "u", kept, ARRIVAL) == 3 + IDLE
+    assert next_timer(LOGIC, "u", kept, ARRIVAL) == 3 + IDLE
 
 
 def test_a_final_row_keeps_the_count_and_names_the_last_event() -> None:

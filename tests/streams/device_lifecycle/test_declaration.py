@@ -14,7 +14,7 @@ from spark_jobs.device_lifecycle.declaration import DEVICE_ALERTS, DEVICE_STATUS
 from spark_jobs.device_lifecycle.machine import DeviceMachine
 from spark_jobs.device_lifecycle.model import DeviceReading, DeviceState
 from stateward.runtime.api.config import Config
-from stateward.runtime.api.key_logic import Kept, fold_all
+from stateward.runtime.api.key_logic import KeyState, replay_oracle
 from stateward.runtime.api.record_fields import Bounds, Reason
 from stateward.runtime.ingest.parse import Parsed, Parser, Rejection
 from stateward.runtime.keyed.admission import Seen
@@ -85,7 +85,7 @@ def test_a_bad_record_is_a_dead_letter(changes: dict[str, Any], reason: Reason) 
 
 def test_what_is_kept_survives_its_encoding() -> None:
     state = DeviceState("offline", "error", 1, 9, "ü", 19, 2**62, 3, ("E1", "E2"), 2)
-    kept = Kept(state, (DeviceReading("h", 30, "idle"),), (Seen("a", 1),), 5)
+    kept = KeyState(state, (DeviceReading("h", 30, "idle"),), (Seen("a", 1),), 5)
     codec: KeptCodec[DeviceState, DeviceReading] = KeptCodec(DeviceState, DeviceReading)
 
     assert codec.decode(codec.encode(kept)) == kept
@@ -97,7 +97,7 @@ def test_rows_fit_their_tables(tmp_path: Path) -> None:
         reading_of(reading(3, status="error", error_code="E1")),
         reading_of(reading(4, status="retired")),
     ]
-    rows = fold_all(JOB.logic(CONFIG), "dev", readings)
+    rows = replay_oracle(JOB.logic(CONFIG), "dev", readings)
 
     for output in JOB.outputs:
         table = decode_rows(encode_rows(output.table, [row for row in rows if type(row) is output.row]))

@@ -35,11 +35,11 @@ from spark_jobs.device_lifecycle.transitions import (
     TRANSITIONS,
     Transition,
 )
-from stateward.runtime.api.key_logic import Kept, advance, fold_all
+from stateward.runtime.api.key_logic import KeyState, advance, replay_oracle
 from stateward.runtime.keyed.admission import Limits
 from stateward.runtime.keyed.codec import KeptCodec
 
-DeviceKept = Kept[DeviceState, DeviceReading]
+DeviceKept = KeyState[DeviceState, DeviceReading]
 
 LATENESS = 6
 LIMITS = Limits(LATENESS, 1000)
@@ -206,7 +206,7 @@ def test_the_rows_of_a_timeline(name: str) -> None:
     timeline, expected = CASES[name]
     readings = readings_of(timeline)
 
-    assert shown(fold_all(MACHINE, "dev", readings)) == expected
+    assert shown(replay_oracle(MACHINE, "dev", readings)) == expected
     kept, rows = stream((0, list(reversed(readings))), (END, []))
     assert shown(rows) == expected
     assert kept.is_empty
@@ -222,7 +222,7 @@ def test_the_rows_of_a_timeline(name: str) -> None:
     ],
 )
 def test_the_boundaries_of_the_shipped_timeouts(gap_ms: int, kinds: list[str], runtime_ms: int) -> None:
-    rows = fold_all(SHIPPED, "dev", [reading("r", 0, "a"), reading("x", gap_ms, "b")])
+    rows = replay_oracle(SHIPPED, "dev", [reading("r", 0, "a"), reading("x", gap_ms, "b")])
 
     assert [row.kind for row in alerts_of(rows)] == kinds
     assert [row.silence_ms for row in alerts_of(rows)][1:] == [gap_ms] * (len(kinds) - 1)
@@ -232,7 +232,7 @@ def test_the_boundaries_of_the_shipped_timeouts(gap_ms: int, kinds: list[str], r
 
 
 def test_every_reading_and_every_timeout_brings_one_status() -> None:
-    rows = fold_all(MACHINE, "dev", readings_of("r.Eo" + "." * 13 + "r"))
+    rows = replay_oracle(MACHINE, "dev", readings_of("r.Eo" + "." * 13 + "r"))
 
     assert [
         (row.mode, row.last_heartbeat_ms, row.runtime_ms, row.changed_ms, row.updated_ms, row.updated_by)
@@ -258,14 +258,14 @@ def test_readings_of_the_same_time_are_ordered_by_id() -> None:
 
 
 def test_a_reading_at_a_timeout_is_newer_than_the_timeout_whatever_its_id() -> None:
-    rows = statuses_of(fold_all(MACHINE, "dev", [reading("r", 0, "z"), reading("i", 10, "a")]))
+    rows = statuses_of(replay_oracle(MACHINE, "dev", [reading("r", 0, "z"), reading("i", 10, "a")]))
 
     assert [row.mode for row in rows] == ["running", "offline", "idle", "offline", "forgotten"]
     assert rows == sorted(rows, key=lambda row: row.version)
 
 
 def test_the_error_codes_are_bounded_and_keep_the_newest() -> None:
-    last = statuses_of(fold_all(MACHINE, "dev", readings_of("E" * (MAX_ERROR_CODES + 5))))[-1]
+    last = statuses_of(replay_oracle(MACHINE, "dev", readings_of("E" * (MAX_ERROR_CODES + 5))))[-1]
 
     assert last.error_count == MAX_ERROR_CODES + 5
     assert last.error_codes == tuple(f"E{at}" for at in range(5, MAX_ERROR_CODES + 5))
@@ -274,7 +274,7 @@ def test_the_error_codes_are_bounded_and_keep_the_newest() -> None:
 def test_a_code_counts_with_any_status() -> None:
     codes = [DeviceReading("a", 0, "running", "W1"), DeviceReading("b", 1, "self_test", "W2")]
 
-    assert statuses_of(fold_all(MACHINE, "dev", codes))[-1].error_codes == ("W1", "W2")
+    assert statuses_of(replay_oracle(MACHINE, "dev", codes))[-1].error_codes == ("W1", "W2")
 
 
 def test_a_timeout_comes_when_the_watermark_reaches_it_and_not_before() -> None:
@@ -288,7 +288,7 @@ def test_a_timeout_comes_when_the_watermark_reaches_it_and_not_before() -> None:
 
 def test_identities_are_the_same_on_every_run_and_differ_between_alerts_and_devices() -> None:
     def ids(device: str) -> list[str]:
-        rows = fold_all(MACHINE, device, readings_of("r" + "." * 14 + "r" + "." * 14 + "r"))
+        rows = replay_oracle(MACHINE, device, readings_of("r" + "." * 14 + "r" + "." * 14 + "r"))
         return [row.alert_id for row in alerts_of(rows)]
 
     assert ids("dev") == ids("dev")

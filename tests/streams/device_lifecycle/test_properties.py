@@ -15,7 +15,7 @@ from spark_jobs.device_lifecycle.model import (
     DeviceState,
     DeviceStatus,
 )
-from stateward.runtime.api.key_logic import fold_all
+from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.keyed.admission import order
 from tests.streams.device_lifecycle.test_machine import (
     EAGER,
@@ -71,7 +71,7 @@ def by_definition(readings: Iterable[DeviceReading]) -> tuple[int, list[tuple[st
 @given(drawn=arrivals_of_a_device)
 def test_runtime_and_alerts_are_those_of_their_definition(drawn: list[DeviceReading]) -> None:
     readings = drawn
-    rows = fold_all(MACHINE, "dev", readings)
+    rows = replay_oracle(MACHINE, "dev", readings)
     runtime, alerts = by_definition(readings)
 
     ends = [row for row in statuses_of(rows) if row.mode in FINAL]

@@ -16,7 +16,7 @@ from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
 from stateward.runtime.api.config import Config, parse_config
-from stateward.runtime.api.key_logic import Kept, fold_all
+from stateward.runtime.api.key_logic import KeyState, replay_oracle
 from stateward.runtime.api.record_fields import Bounds, Reason
 from stateward.runtime.ingest.parse import Parsed, Parser, Rejection
 from stateward.runtime.keyed.admission import Seen
@@ -100,7 +100,7 @@ def test_a_bad_record_is_a_dead_letter(config: Config, changes: dict[str, Any], 
 
 def test_what_is_kept_survives_its_encoding() -> None:
     state = FraudState("watching", 1, 1, 9, "id", (Payment(1, "a", 10**18), Payment(9, "ü", 0)), 2, 2**63 - 1)
-    kept = Kept(state, (PaymentEvent("h", 12, "authenticated"),), (Seen("a", 1),), 5)
+    kept = KeyState(state, (PaymentEvent("h", 12, "authenticated"),), (Seen("a", 1),), 5)
     codec: KeptCodec[FraudState, PaymentEvent] = KeptCodec(FraudState, PaymentEvent)
 
     back = codec.decode(codec.encode(kept))
@@ -112,7 +112,7 @@ def test_what_is_kept_survives_its_encoding() -> None:
 def test_rows_fit_their_tables(config: Config, tmp_path: Path) -> None:
     kinds = [{}] * 5 + [{"kind": "review_confirmed"}, {"kind": "case_closed"}]
     events = [event_of(config, payment(number, **changes)) for number, changes in enumerate(kinds)]
-    rows = fold_all(JOB.logic(config), "acc", events)
+    rows = replay_oracle(JOB.logic(config), "acc", events)
 
     assert [type(row) for row in rows] == [output.row for output in (*JOB.outputs[:1] * 2, JOB.outputs[1])]
     for output in JOB.outputs:

@@ -28,10 +28,10 @@ from spark_jobs.fraud_watch.model import (
     PaymentEvent,
 )
 from spark_jobs.fraud_watch.transitions import TRANSITIONS, Transition
-from stateward.runtime.api.key_logic import Kept, advance, fold_all
+from stateward.runtime.api.key_logic import KeyState, advance, replay_oracle
 from stateward.runtime.keyed.admission import Limits
 
-AccountState = Kept[FraudState, PaymentEvent]
+AccountState = KeyState[FraudState, PaymentEvent]
 
 LATENESS = 6
 LIMITS = Limits(LATENESS, 1000)
@@ -268,7 +268,7 @@ def test_the_rows_of_a_timeline(name: str) -> None:
     machine, timeline, expected = CASES[name]
     events = events_of(timeline)
 
-    assert shown(fold_all(machine, "acc", events)) == expected
+    assert shown(replay_oracle(machine, "acc", events)) == expected
     kept, rows = stream((0, list(reversed(events))), (END, []), machine=machine)
     assert shown(rows) == expected
     assert kept.is_empty
@@ -284,7 +284,7 @@ def test_the_timelines_take_every_row_of_the_table(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(transitions, "TRANSITIONS", Recorded(TRANSITIONS))
     for machine, timeline, _ in CASES.values():
-        fold_all(machine, "acc", events_of(timeline))
+        replay_oracle(machine, "acc", events_of(timeline))
 
     assert set(TRANSITIONS.values()) - taken == set()
 
@@ -305,7 +305,7 @@ def test_an_alert_is_raised_as_soon_as_no_earlier_event_can_come() -> None:
 
 def test_identities_are_the_same_on_every_run_and_differ_between_alerts_cases_and_accounts() -> None:
     def ids(account: str) -> list[str]:
-        rows = fold_all(MACHINE, account, events_of("XXcXXc"))
+        rows = replay_oracle(MACHINE, account, events_of("XXcXXc"))
         return [row[0] for row in rows]
 
     assert ids("acc") == ids("acc")
@@ -314,7 +314,7 @@ def test_identities_are_the_same_on_every_run_and_differ_between_alerts_cases_an
 
 def test_the_evidence_is_bounded_and_keeps_the_newest() -> None:
     machine = replace(MACHINE, velocity_count=30, velocity_amount_micros=10**15, velocity_window_ms=100)
-    alert, _ = fold_all(machine, "acc", events_of("t" * 30))
+    alert, _ = replay_oracle(machine, "acc", events_of("t" * 30))
 
     assert isinstance(alert, FraudAlert)
     assert alert.transaction_count == 30

@@ -20,7 +20,7 @@ from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
 from stateward.runtime.api.config import Config, parse_config
-from stateward.runtime.api.key_logic import Kept, fold_all
+from stateward.runtime.api.key_logic import KeyState, replay_oracle
 from stateward.runtime.api.record_fields import Bounds, Reason
 from stateward.runtime.ingest.parse import Parsed, Parser, Rejection
 from stateward.runtime.keyed.admission import Seen
@@ -89,7 +89,7 @@ def test_a_bad_record_is_a_dead_letter(config: Config, changes: dict[str, Any], 
 
 def test_what_is_kept_survives_its_encoding() -> None:
     state = IntrusionState((Match("p", (Step(1, "a"),)), Match("p", (Step(1, "a"), Step(2, "ü")))))
-    kept = Kept(state, (SecurityEvent("h", 12, "auth_failure"),), (Seen("a", 1),), 5)
+    kept = KeyState(state, (SecurityEvent("h", 12, "auth_failure"),), (Seen("a", 1),), 5)
     codec: KeptCodec[IntrusionState, SecurityEvent] = KeptCodec(IntrusionState, SecurityEvent)
 
     back = codec.decode(codec.encode(kept))
@@ -101,7 +101,7 @@ def test_what_is_kept_survives_its_encoding() -> None:
 
 def test_rows_fit_their_table(config: Config, tmp_path: Path) -> None:
     events = [event_of(config, record(number)) for number in range(6)]
-    rows = fold_all(JOB.logic(config), "203.0.113.7", events)
+    rows = replay_oracle(JOB.logic(config), "203.0.113.7", events)
     assert [type(row) for row in rows] == [JOB.outputs[0].row] * 2
 
     renames = {"started_ms": "started_at", "completed_ms": "completed_at"}

@@ -27,11 +27,11 @@ from spark_jobs.intrusion_patterns.model import (
     Step,
 )
 from spark_jobs.intrusion_patterns.patterns import PATTERNS
-from stateward.runtime.api.key_logic import Kept, advance, fold_all
+from stateward.runtime.api.key_logic import KeyState, advance, replay_oracle
 from stateward.runtime.keyed.admission import Limits
 from stateward.runtime.keyed.codec import KeptCodec
 
-SourceState = Kept[IntrusionState, SecurityEvent]
+SourceState = KeyState[IntrusionState, SecurityEvent]
 
 SOURCE = "203.0.113.7"
 LATENESS = 6
@@ -134,7 +134,7 @@ def test_the_alerts_of_a_timeline(name: str) -> None:
     logic, timeline, expected = CASES[name]
     events = events_of(timeline)
 
-    assert shown(fold_all(logic, SOURCE, events)) == expected
+    assert shown(replay_oracle(logic, SOURCE, events)) == expected
     kept, rows = stream((0, list(reversed(events))), (END, []), logic=logic)
     assert shown(rows) == expected
     assert kept.is_empty
@@ -144,14 +144,14 @@ def test_the_alerts_of_a_timeline(name: str) -> None:
 def test_the_shipped_pattern_is_within_20_minutes_of_the_scan(after: int, alerts: int) -> None:
     events = [event("S", 7), event("F", 7 + MINUTE), event("E", 7 + after)]
 
-    assert len(fold_all(IntrusionLogic(PATTERNS), SOURCE, events)) == alerts
+    assert len(replay_oracle(IntrusionLogic(PATTERNS), SOURCE, events)) == alerts
 
 
 @pytest.mark.parametrize(("ids", "alerts"), [("abc", 1), ("bac", 0), ("acb", 0), ("cba", 0)])
 def test_of_events_at_the_same_time_the_ids_decide(ids: str, alerts: int) -> None:
     events = [event(mark, 5, name) for mark, name in zip("SFE", ids, strict=True)]
 
-    assert len(fold_all(SHIPPED, SOURCE, events)) == alerts
+    assert len(replay_oracle(SHIPPED, SOURCE, events)) == alerts
     assert len(stream((0, events), (END, []))[1]) == alerts
     # On arrival too, even if each comes in a batch of its own.
     eager = Limits(LATENESS, 1000, eager=True)
@@ -161,7 +161,7 @@ def test_of_events_at_the_same_time_the_ids_decide(ids: str, alerts: int) -> Non
 def test_an_alert_says_what_it_rests_on() -> None:
     at = 1_767_225_600_000  # 2026-01-01T00:00:00Z
     events = [event("S", at, "a"), event("F", at + 90_000, "ü"), event("E", at + 250_005, "c")]
-    [alert] = alerts_of(fold_all(IntrusionLogic(PATTERNS), SOURCE, events))
+    [alert] = alerts_of(replay_oracle(IntrusionLogic(PATTERNS), SOURCE, events))
 
     start = datetime(2026, 1, 1, tzinfo=UTC)
     assert alert == IntrusionAlert(
@@ -185,7 +185,7 @@ def test_identities_are_the_same_on_every_run_and_differ_between_alerts_patterns
     twin = IntrusionLogic((*SHIPPED.patterns, replace(SHIPPED.patterns[0], name="twin")))
 
     def ids(source: str) -> list[str]:
-        return [alert.alert_id for alert in alerts_of(fold_all(twin, source, events_of("SFE.SFE")))]
+        return [alert.alert_id for alert in alerts_of(replay_oracle(twin, source, events_of("SFE.SFE")))]
 
     assert ids(SOURCE) == ids(SOURCE)
     assert len({*ids(SOURCE), *ids("other")}) == 8

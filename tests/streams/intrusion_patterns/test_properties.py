@@ -17,7 +17,7 @@ from spark_jobs.intrusion_patterns.model import (
     SecurityEvent,
     Step,
 )
-from stateward.runtime.api.key_logic import advance, fold_all
+from stateward.runtime.api.key_logic import advance, replay_oracle
 from stateward.runtime.keyed.admission import Limits, order
 from tests.streams.intrusion_patterns.test_logic import (
     END,
@@ -79,7 +79,7 @@ def check_bound(logic: IntrusionLogic, state: IntrusionState | None) -> None:
 @given(drawn=arrivals_of_a_source.map(lambda drawn: drawn[:14]), logic=st.sampled_from(SETS))
 def test_the_alerts_are_those_of_the_definition(drawn: list[SecurityEvent], logic: IntrusionLogic) -> None:
     events = drawn
-    alerts = alerts_of(fold_all(logic, SOURCE, events))
+    alerts = alerts_of(replay_oracle(logic, SOURCE, events))
 
     for one in logic.patterns:
         assert [a.event_ids for a in alerts if a.pattern == one.name] == by_definition(one, events)
@@ -123,7 +123,7 @@ def test_on_arrival_in_order_the_rows_are_those_of_the_oracle(
     events = sorted(drawn, key=order)
     _, rows = stream(*((one.event_ms - LATENESS, [one]) for one in events), logic=logic, limits=limits)
 
-    assert rows == fold_all(logic, SOURCE, events)
+    assert rows == replay_oracle(logic, SOURCE, events)
 
 
 def test_on_arrival_a_step_that_comes_behind_the_next_one_is_lost() -> None:

@@ -14,7 +14,7 @@ from spark_jobs.user_activity.declaration import JOB
 from spark_jobs.user_activity.logic import ActivityLogic
 from spark_jobs.user_activity.model import ActivityEvent, ActivityState
 from stateward.runtime.api.config import Config
-from stateward.runtime.api.key_logic import Kept, fold_all
+from stateward.runtime.api.key_logic import KeyState, replay_oracle
 from stateward.runtime.api.record_fields import Bounds, Reason
 from stateward.runtime.ingest.parse import Parsed, Parser, Rejection
 from stateward.runtime.keyed.admission import Seen
@@ -83,7 +83,7 @@ def test_a_bad_record_is_a_dead_letter(changes: dict[str, Any], reason: Reason) 
     "state", [ActivityState(3, 9, timed_out=True), ActivityState(0, 12, login_ms=9, session_id="ü")]
 )
 def test_what_is_kept_survives_its_encoding(state: ActivityState) -> None:
-    kept = Kept(state, (ActivityEvent("h", 12, "logout"),), (Seen("a", 1),), 5)
+    kept = KeyState(state, (ActivityEvent("h", 12, "logout"),), (Seen("a", 1),), 5)
     codec: KeptCodec[ActivityState, ActivityEvent] = KeptCodec(ActivityState, ActivityEvent)
 
     assert codec.decode(codec.encode(kept)) == kept
@@ -92,7 +92,7 @@ def test_what_is_kept_survives_its_encoding(state: ActivityState) -> None:
 def test_rows_fit_their_tables(tmp_path: Path) -> None:
     activities = ["login", "logout", "logout", "lunch"]
     events = [event_of(record(number, activity=name)) for number, name in enumerate(activities)]
-    rows = fold_all(JOB.logic(CONFIG), "u", events)
+    rows = replay_oracle(JOB.logic(CONFIG), "u", events)
 
     written = {}
     for output in JOB.outputs:

@@ -20,11 +20,11 @@ from spark_jobs.user_activity.model import (
     ActivitySession,
     ActivityState,
 )
-from stateward.runtime.api.key_logic import Kept, advance, fold_all, wake_up
+from stateward.runtime.api.key_logic import KeyState, advance, next_timer, replay_oracle
 from stateward.runtime.keyed.admission import Limits
 
-UserState = Kept[ActivityState, ActivityEvent]
-NOTHING: UserState = Kept()
+UserState = KeyState[ActivityState, ActivityEvent]
+NOTHING: UserState = KeyState()
 
 TIMEOUT = 10
 IDLE = 30
@@ -137,7 +137,7 @@ def test_the_rows_of_a_timeline(name: str) -> None:
     timeline, expected = CASES[name]
     events = events_of(timeline)
 
-    assert shown(fold_all(LOGIC, "u", events)) == expected
+    assert shown(replay_oracle(LOGIC, "u", events)) == expected
     kept, rows = stream((0, list(reversed(events))), (END, []))
     assert shown(rows) == expected
     assert kept.is_empty
@@ -163,7 +163,7 @@ def test_the_rows_of_a_timeline(name: str) -> None:
     ids=["1 h minus 1 ms", "1 h", "30 d minus 1 ms", "30 d"],
 )
 def test_the_boundaries_in_milliseconds(events: list[ActivityEvent], expected: list[str]) -> None:
-    assert shown(fold_all(ActivityLogic(HOUR_MS, 30 * DAY_MS), "u", events)) == expected
+    assert shown(replay_oracle(ActivityLogic(HOUR_MS, 30 * DAY_MS), "u", events)) == expected
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_events_of_the_same_time_are_ordered_by_their_ids(marks: str, expected: 
     events = [event(mark, 7, str(number)) for number, mark in enumerate(marks)]
 
     assert shown(stream((0, events[::-1]), (END, []))[1]) == expected
-    assert shown(fold_all(LOGIC, "u", events)) == expected
+    assert shown(replay_oracle(LOGIC, "u", events)) == expected
 
 
 def test_a_timeout_is_written_when_the_watermark_reaches_it_and_not_before() -> None:
@@ -208,7 +208,7 @@ def test_a_count_is_kept_for_the_idle_time_and_goes_without_a_row() -> None:
 
 def test_the_next_wake_up_is_the_first_watermark_at_which_something_happens() -> None:
     def due(timeline: str, watermark: int) -> int | None:
-        return wake_up(LOGIC, "u", stream((0, events_of(timeline)), (watermark, []))[0], LIMITS)
+        return next_timer(LOGIC, "u", stream((0, events_of(timeline)), (watermark, []))[0], LIMITS)
 
     assert due("i..o", 0) == 4
     assert due("i", 1) == 10
@@ -228,7 +228,7 @@ def test_a_user_of_whom_nothing_is_known_leaves_nothing_behind() -> None:
 def test_identities_are_the_same_on_every_run_and_differ_between_rows_and_users() -> None:
     def ids(user: str) -> list[str]:
         events = [event(mark, 7, str(number)) for number, mark in enumerate("oiioio?")]
-        return [row[0] for row in fold_all(LOGIC, user, events)]
+        return [row[0] for row in replay_oracle(LOGIC, user, events)]
 
     assert ids("u") == ids("u")
     assert len({*ids("u"), *ids("v")}) == 2 * len(ids("u")) == 10

@@ -17,7 +17,7 @@ from spark_jobs.user_activity.model import (
     ActivitySession,
     ActivityState,
 )
-from stateward.runtime.api.key_logic import advance, fold_all
+from stateward.runtime.api.key_logic import advance, replay_oracle
 from stateward.runtime.keyed.admission import Limits
 from tests.streams.user_activity.test_logic import (
     EAGER,
@@ -86,7 +86,7 @@ def _end(login: ActivityEvent, after: ActivityEvent | None) -> str:
 @given(drawn=arrivals_of_a_user)
 def test_the_rows_are_those_of_the_definition(drawn: list[ActivityEvent]) -> None:
     events = drawn
-    rows = fold_all(LOGIC, "u", events)
+    rows = replay_oracle(LOGIC, "u", events)
 
     assert set(shown(rows)) == defined_rows(events)
     every_event_is_accounted_for(events, rows)

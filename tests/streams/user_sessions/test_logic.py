@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import ClosedSession, OpenSession, SessionEvent
 from stateward.runtime.api import key_logic
-from stateward.runtime.api.key_logic import Kept, advance
+from stateward.runtime.api.key_logic import KeyState, advance
 from stateward.runtime.keyed.admission import Limits
 
-UserState = Kept[OpenSession, SessionEvent]
+UserState = KeyState[OpenSession, SessionEvent]
 
 GAP = 10
 LATENESS = 5
@@ -55,7 +55,7 @@ def sessions_of(rows: Sequence[tuple[Any, ...]]) -> list[ClosedSession]:
 
 
 def fold_all(user: str, events: Iterable[SessionEvent], gap: int) -> list[ClosedSession]:
-    return sessions_of(key_logic.fold_all(SessionLogic(gap), user, events))
+    return sessions_of(key_logic.replay_oracle(SessionLogic(gap), user, events))
 
 
 def spans(closed: list[ClosedSession]) -> list[tuple[int, int, int, str, int]]:
@@ -131,7 +131,7 @@ def test_two_sessions_that_start_in_the_same_millisecond_have_ids_of_their_own()
 
 
 def wake_up(state: UserState) -> int | None:
-    return key_logic.wake_up(LOGIC, "u", state, LIMITS)
+    return key_logic.next_timer(LOGIC, "u", state, LIMITS)
 
 
 def test_the_next_wake_up_is_the_first_watermark_at_which_something_happens() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from proof.demo.airflow_api import AirflowApi
 from stateward.platform.parts.ports import free_ports
-from stateward.platform.processes import Owned, find_owned
+from stateward.platform.processes import ManagedProcess, find_owned
 from stateward.platform.secrets import ADMIN, Secrets
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
@@ -99,7 +99,7 @@ class Installation:
         """Return the process id of each part."""
         return {name: part["pid"] for name, part in self.parts().items()}
 
-    def processes(self) -> list[Owned]:
+    def processes(self) -> list[ManagedProcess]:
         """Return every process of this installation."""
         return find_owned(self.settings.home)
 

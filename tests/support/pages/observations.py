@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from stateward.alerts.incident import Look, Memory, Message, next_incidents
+from stateward.alerts.incident import IncidentState, Message, Observation, next_incidents
 from stateward.control.health.failure import Failure
 from stateward.control.health.health import Finding
 from stateward.control.reconcile.decide import (
@@ -27,7 +27,7 @@ from stateward.control.reconcile.status import Control, Status
 
 T0 = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 RESOLVE_AFTER = timedelta(seconds=300)
-NEW = Memory()
+NEW = IncidentState()
 
 SLOW = Finding("warn", "lag", 2000, 1000, "2,000 records behind (limit 1,000)", "a backlog")
 BAD = Finding("critical", "lag", 9000, 5000, "9,000 records behind (limit 5,000)", "a backlog")
@@ -90,14 +90,14 @@ def control(failures: int) -> Control:
     return Control("s", "running", "r1", T0, "someone", "crash: driver process gone", failures=failures)
 
 
-def look(at: datetime, sight: Sight) -> Look:
+def look(at: datetime, sight: Sight) -> Observation:
     action, failures, status = sight
     launched = replace(control(failures), launch=None if status is None else launch_of(status))
     if status is not None and status.last_batch_at is not None:
         status = replace(status, last_batch_at=at)
     if isinstance(action, Kill):
         launched = replace(launched, launch=launch_of(Status("s", "r1", "running", T0, T0)))
-    return Look("s", action, Observed(launched, status, Presence.ALIVE), at)
+    return Observation("s", action, Observed(launched, status, Presence.ALIVE), at)
 
 
 def launch_of(status: Status):  # type: ignore[no-untyped-def]
@@ -106,7 +106,9 @@ def launch_of(status: Status):  # type: ignore[no-untyped-def]
     return Launched(run_id=status.run_id, at=T0, host="h", log="/l", failure=GONE)
 
 
-def play(sights: Sequence[tuple[float, Sight]], memory: Memory = NEW) -> tuple[Memory, list[Message]]:
+def play(
+    sights: Sequence[tuple[float, Sight]], memory: IncidentState = NEW
+) -> tuple[IncidentState, list[Message]]:
     told: list[Message] = []
     for seconds, sight in sights:
         memory, messages = next_incidents(memory, look(after(seconds), sight), RESOLVE_AFTER)

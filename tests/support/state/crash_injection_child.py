@@ -55,7 +55,7 @@ def main(file: str, step: str) -> None:
         make_current(*arguments)
         die()
 
-    job.say = say
+    job.report_step = say
     if step == PLANNED:
         die_once_planned(request)
     if step == MADE_CURRENT:

@@ -27,7 +27,7 @@ from stateward.runtime.sink.output_rows import COUNT_NAMES
 from stateward.state.operation.journal import Journal
 from stateward.state.savepoints.restore import Restore, Restored
 from stateward.state.savepoints.savepoint import Origin, SavepointMade, make_savepoint
-from stateward.state.savepoints.savepoint_catalog import Shelf, stamp
+from stateward.state.savepoints.savepoint_catalog import SavepointCatalog, stamp
 
 STREAM = "device_lifecycle"
 NOW = datetime(2026, 11, 22, 2, 45, tzinfo=UTC)
@@ -75,7 +75,7 @@ class Installed:
         self.folder = folder
         self.config: Config = replace(parse_config(document, "test"), bootstrap_servers="none:1")
         self.document = document
-        self.shelf = Shelf(STREAM, f"file://{folder}/data/savepoints/{STREAM}")
+        self.shelf = SavepointCatalog(STREAM, f"file://{folder}/data/savepoints/{STREAM}")
         self.kafka = FakeKafka()
         if not self.path.exists():
             for table in (*SHARED_TABLES, ALERTS, STATUS):

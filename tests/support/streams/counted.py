@@ -149,7 +149,7 @@ class Counted:
                 yield Read(record.user_id, ActionEvent(record.event_id, at_ms, record.event_type))
 
     def _folded(self, events: Mapping[str, Mapping[str, ActionEvent]]) -> list[tuple[Any, ...]]:
-        """All rows, by the stream's logic; unlike `keyed.fold_all` in the order of arrival."""
+        """All rows, by the stream's logic; unlike `key_logic.replay_oracle` in the order of arrival."""
         logic = self._launch.stream.job.logic(self._config)
         rows: list[tuple[Any, ...]] = []
         for user, mine in events.items():

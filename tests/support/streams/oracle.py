@@ -8,7 +8,7 @@ from typing import Any
 
 from proof.truth.keyed_truth import rows_of_table
 from stateward.runtime.api.config import parse_config
-from stateward.runtime.api.key_logic import fold_all
+from stateward.runtime.api.key_logic import replay_oracle
 from tests.support.spark.launches import Launch
 
 Rows = list[dict[str, Any]]
@@ -20,7 +20,9 @@ def expected_rows(launch: Launch, events: Iterable[tuple[str, Any]]) -> dict[str
     by_key: dict[str, list[Any]] = defaultdict(list)
     for key, event in events:
         by_key[key].append(event)
-    return of_tables(launch, [row for key, found in by_key.items() for row in fold_all(logic, key, found)])
+    return of_tables(
+        launch, [row for key, found in by_key.items() for row in replay_oracle(logic, key, found)]
+    )
 
 
 def of_tables(launch: Launch, rows: list[tuple[Any, ...]]) -> dict[str, Rows]:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from stateward.alerts.incident import Look, Memory, next_incidents
+from stateward.alerts.incident import IncidentState, Observation, next_incidents
 from stateward.alerts.incident_document import (
-    Carried,
+    CarriedIncidents,
     IncidentDocument,
     carried_from_json,
     carried_to_json,
@@ -229,9 +229,9 @@ def test_the_words_of_a_measure() -> None:
 def test_a_late_driver_that_was_asked_to_leave_is_no_incident() -> None:
     late = Kill("the driver has not drained within 45 s")
     for asked in (replace(control(0), desired="stopped"), replace(control(0), run_id="r2")):
-        first, _ = next_incidents(Memory(), look(T0, runs()), RESOLVE_AFTER)
+        first, _ = next_incidents(IncidentState(), look(T0, runs()), RESOLVE_AFTER)
         seen = Observed(asked, None, Presence.ALIVE)
-        _, told = next_incidents(first, Look("s", late, seen, after(2)), RESOLVE_AFTER)
+        _, told = next_incidents(first, Observation("s", late, seen, after(2)), RESOLVE_AFTER)
         assert told == ()
 
 
@@ -249,6 +249,6 @@ def test_the_document_comes_back_as_it_was_written() -> None:
     outbox = put((), told, lambda message: ["mail", "chat"])
     incidents = IncidentDocument("s", 7, memory, outbox)
     assert from_json(to_json(incidents)) == incidents
-    carried = Carried(7, memory, tuple(told))
+    carried = CarriedIncidents(7, memory, tuple(told))
     assert carried_from_json(carried_to_json(carried)) == carried
     assert carried_from_json({"of": "another release"}) is None

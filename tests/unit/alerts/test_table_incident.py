@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from stateward.alerts.incident import Memory, Message
+from stateward.alerts.incident import IncidentState, Message
 from stateward.alerts.incident_document import IncidentDocument, from_json, to_json
 from stateward.alerts.table_incident import FailedExpectation, Judged, next_table_incidents
 from stateward.alerts.template_context import told
@@ -21,7 +21,7 @@ def judged(hour: int, *failing: FailedExpectation) -> Judged:
 
 def after(*validations: tuple[FailedExpectation, ...]) -> list[tuple[int, str, str]]:
     """What was told: at which validation, what, and of which topic."""
-    memory, found = Memory(), []
+    memory, found = IncidentState(), []
     for hour, failing in enumerate(validations):
         memory, messages = next_table_incidents(memory, judged(hour, *failing))
         found += [(hour, message.kind, message.incident.topic) for message in messages]
@@ -47,13 +47,13 @@ def test_what_is_only_a_warning_now_is_no_longer_critical() -> None:
 
 
 def test_the_same_validation_again_tells_nothing_new() -> None:
-    memory, first = next_table_incidents(Memory(), judged(0, BROKEN))
+    memory, first = next_table_incidents(IncidentState(), judged(0, BROKEN))
     assert len(first) == 1
     assert next_table_incidents(memory, judged(0, BROKEN)) == (memory, ())
 
 
 def test_another_incident_later_has_another_name() -> None:
-    memory, (first,) = next_table_incidents(Memory(), judged(0, BROKEN))
+    memory, (first,) = next_table_incidents(IncidentState(), judged(0, BROKEN))
     memory, (over,) = next_table_incidents(memory, judged(1))
     _, (second,) = next_table_incidents(memory, judged(2, BROKEN))
     assert len({first.id, over.id, second.id}) == 3
@@ -62,7 +62,7 @@ def test_another_incident_later_has_another_name() -> None:
 
 def test_what_is_said_names_the_expectations_and_leads_to_the_table() -> None:
     several = [FailedExpectation(f"rule_{number}", "critical", f"{number} rows") for number in range(5)]
-    _, (message,) = next_table_incidents(Memory(), judged(0, *several))
+    _, (message,) = next_table_incidents(IncidentState(), judged(0, *several))
     facts = told(message, "http://airflow.example/base", "quality_user_sessions/manual__1")
     assert facts["cause"] == (
         "Up to version 10 of sessions, 5 of 33 expectations do not hold: rule_0: 0 rows; rule_1: 1 rows;"
@@ -76,12 +76,12 @@ def test_what_is_said_names_the_expectations_and_leads_to_the_table() -> None:
 
 
 def test_a_warning_is_for_those_who_have_asked_for_warnings() -> None:
-    _, (message,) = next_table_incidents(Memory(), judged(0, ODD))
+    _, (message,) = next_table_incidents(IncidentState(), judged(0, ODD))
     assert message.incident.level == "warn"
 
 
 def test_it_is_kept_as_other_incidents_are() -> None:
-    memory, (message,) = next_table_incidents(Memory(), judged(0, BROKEN))
+    memory, (message,) = next_table_incidents(IncidentState(), judged(0, BROKEN))
     assert isinstance(message, Message)
     kept = IncidentDocument("user_sessions.sessions", 3, memory)
     assert from_json(to_json(kept)) == kept

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import spark_jobs
-from stateward.runtime.api.key_logic import fold_all
+from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.api.record_fields import Bounds
 from stateward.runtime.ingest.parse import Parsed, Parser
 from stateward.runtime.sink.output_rows import decode_rows, encode_rows
@@ -69,7 +69,7 @@ def test_its_rows_are_what_the_page_says(declaration: Any) -> None:
         assert isinstance(parsed, Parsed), parsed
         events.append(job.event_type(*job.event(parsed.record, parsed.event_ms)))
 
-    rows = fold_all(job.logic(config), "b", events)
+    rows = replay_oracle(job.logic(config), "b", events)
 
     (output,) = job.outputs
     found = decode_rows(encode_rows(output.table, rows)).to_pylist()

@@ -65,7 +65,7 @@ def test_no_more_is_shown_than_was_asked_for() -> None:
         (human_units.count(12_345_678), "12.3 M"),
         (human_units.rate(0.0), "0 /s"),
         (human_units.rate(0.5), "0.5 /s"),
-        (human_units.room(1_500_000), "1.5 MB"),
+        (human_units.format_bytes(1_500_000), "1.5 MB"),
         (human_units.ago(NOW - 125 * timedelta(seconds=1), NOW), "2 min ago"),
         (human_units.ago(NOW + MINUTE, NOW), "now"),
         (human_units.moment(NOW - timedelta(days=1), NOW), "02 Feb 14:30:00"),

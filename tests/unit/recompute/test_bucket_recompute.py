@@ -26,7 +26,7 @@ from stateward.recompute.reading import COUNTS_BUCKET, Reading
 from stateward.recompute.request import BackfillError, job_of
 from stateward.runtime.api.config import parse_config
 from stateward.runtime.api.key_filter import KeyFilter
-from stateward.runtime.api.key_logic import fold_all
+from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.api.record_fields import TICK_KEY, Bounds
 from stateward.runtime.sink.output_rows import KIND_COUNTS, decode_rows
 from tests.unit.runtime.telemetry.test_documents import CONFIG
@@ -119,7 +119,7 @@ def test_rows_are_those_of_the_oracle_and_every_record_is_counted() -> None:
     wanted: list[Any] = []
     for user in range(3):
         mine = [SessionEvent(f"e{n}", n * 11 * MINUTE_MS, "view") for n in range(user, 20, 3)]
-        wanted += fold_all(SessionLogic(GAP_MS), f"u{user}", mine)
+        wanted += replay_oracle(SessionLogic(GAP_MS), f"u{user}", mine)
     assert sorted(row["session_id"] for row in rows) == sorted(row.session_id for row in wanted)
     assert sum(row["event_count"] for row in rows) == 20
     assert found.counts == Counter(records=24, dead=2, ticks=1, events=21, keys=3, outside=0, late=0)

@@ -127,7 +127,7 @@ def test_the_log_says_how_a_driver_has_ended(
     log = tmp_path / "log"
     pid = driver_process.start(DriverCommand(command, environment), log)
 
-    [driver] = processes.marked(settings.home, STREAM)
+    [driver] = processes.find_by_env(settings.home, STREAM)
     assert driver.pid == pid, "the process that waits for it is none of the driver's"
     waits = driver.parent()
     assert waits is not None and waits.ppid() != os.getpid()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stateward.alerts.incident import Look, Memory, next_incidents
+from stateward.alerts.incident import IncidentState, Observation, next_incidents
 from stateward.control.health.failure import Failure
 from stateward.control.launchers import processes, start_queue
 from stateward.control.reconcile.decide import Action, Healthy, Launch, Observed, Presence, Queued, Wait
@@ -45,7 +45,7 @@ def make(settings: Settings) -> Iterator[Make]:
 
     yield build
     for name in NAMES:
-        processes.kill(processes.marked(settings.home, name), timeout_s=10)
+        processes.kill(processes.find_by_env(settings.home, name), timeout_s=10)
 
 
 @pytest.fixture
@@ -112,7 +112,9 @@ def test_a_failure_is_told_at_once_though_the_next_start_waits(make: Make) -> No
     crash = Launch(BOOM.reason_of_launch, BOOM)
     queued = start_queue.in_turn(crash, ["a"], slots=1)
     seen = Observed(control, None, Presence.GONE)
-    _, [message] = next_incidents(Memory((), 0), Look(NAMES[0], queued, seen, NOW), timedelta(minutes=5))
+    _, [message] = next_incidents(
+        IncidentState((), 0), Observation(NAMES[0], queued, seen, NOW), timedelta(minutes=5)
+    )
     assert (message.kind, message.incident.words.cause) == ("opened", "Driver failed: boom.")
     assert condition(seen, queued).state == "failed"
     assert condition(seen, start_queue.in_turn(Launch("asked to run"), ["a"], slots=1)).state == "starting"

@@ -54,7 +54,7 @@ def make(settings: Settings) -> Iterator[Callable[..., Controller]]:
         return Controller(spec, settings, StandInLauncher(spec, settings))
 
     yield build
-    processes.kill(processes.marked(settings.home, STREAM), timeout_s=10)
+    processes.kill(processes.find_by_env(settings.home, STREAM), timeout_s=10)
 
 
 def test_a_driver_is_nobodys_child_and_leads_its_own_session(make: Callable[..., Controller]) -> None:

@@ -27,7 +27,7 @@ from stateward.control.reconcile.decide import (
 from stateward.control.reconcile.desired_state import WishAction
 from stateward.control.reconcile.documents import control_document
 from stateward.control.reconcile.executor import Controller
-from stateward.control.reconcile.maintenance_hold import give_free, held_by, hold
+from stateward.control.reconcile.maintenance_hold import held_by, hold, release_hold
 from stateward.control.reconcile.observe import read_control
 from stateward.control.reconcile.startup_probe import Watch, comeback
 from stateward.control.reconcile.status import Control, Status
@@ -75,15 +75,15 @@ def test_a_held_stream_drains_and_is_wanted_as_before(layout: Layout) -> None:
     # A task that is run again finds its own hold as it was.
     assert hold(layout, STREAM, US, "repartition", NOW + timedelta(minutes=9)) is None
     assert found(layout) == held
-    assert give_free(layout, STREAM, US)
+    assert release_hold(layout, STREAM, US)
     assert found(layout) == replace(held, hold=None)
-    assert not give_free(layout, STREAM, US)
+    assert not release_hold(layout, STREAM, US)
 
 
 def test_a_stopped_stream_stays_stopped(layout: Layout) -> None:
     stopped = deployed(layout, "stopped")
     hold(layout, STREAM, US, "savepoint", NOW)
-    assert give_free(layout, STREAM, US)
+    assert release_hold(layout, STREAM, US)
     assert found(layout) == stopped
 
 
@@ -95,7 +95,7 @@ def test_one_operation_at_a_time_and_nothing_to_hold_before_the_first_deployment
     other = hold(layout, STREAM, OTHERS, "restore", NOW)
     assert other is not None
     assert str(other) == f"held by {US} (savepoint) since 2026-11-22 02:45:00 UTC"
-    assert not give_free(layout, STREAM, OTHERS)
+    assert not release_hold(layout, STREAM, OTHERS)
 
 
 @pytest.mark.parametrize(

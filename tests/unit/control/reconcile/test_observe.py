@@ -126,7 +126,7 @@ def test_a_driver_whose_process_id_was_not_written_down_is_found_by_its_marks(
     layout: Layout, child: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     unknown = replace(launch_of(child), pid=None, pid_started=None)
-    wait_until(lambda: processes.marked(layout.home, "s"), PATIENCE_S, "the child has no marks")
+    wait_until(lambda: processes.find_by_env(layout.home, "s"), PATIENCE_S, "the child has no marks")
     assert locate(layout, "s", unknown) is Presence.ALIVE
     assert locate(layout, "s", replace(unknown, run_id="r2")) is Presence.GONE
     assert locate(layout, "other", unknown) is Presence.GONE
@@ -135,10 +135,10 @@ def test_a_driver_whose_process_id_was_not_written_down_is_found_by_its_marks(
 
 def test_killing_ends_every_marked_process(layout: Layout, child: subprocess.Popen[bytes]) -> None:
     launch = launch_of(child)
-    wait_until(lambda: processes.marked(layout.home, "s"), PATIENCE_S, "the child has no marks")
-    assert processes.kill(processes.marked(layout.home, "s"), timeout_s=10) == []
+    wait_until(lambda: processes.find_by_env(layout.home, "s"), PATIENCE_S, "the child has no marks")
+    assert processes.kill(processes.find_by_env(layout.home, "s"), timeout_s=10) == []
     assert locate(layout, "s", launch) is Presence.GONE
-    assert processes.marked(layout.home, "s") == []
+    assert processes.find_by_env(layout.home, "s") == []
 
 
 def test_an_untouched_stream_is_observed_as_nothing(layout: Layout) -> None:

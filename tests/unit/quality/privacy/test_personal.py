@@ -22,7 +22,7 @@ from stateward.quality.privacy.masking import mask
 from stateward.quality.privacy.personal import complaint, declared_table, personal_columns
 from stateward.quality.suites.suite import Expectation, load_suite
 from stateward.runtime.api.config import parse_config
-from stateward.runtime.api.key_logic import fold_all
+from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.api.tables import Column, Table
 from tests.support.streams.cases import CASES
 
@@ -118,7 +118,7 @@ def test_no_column_that_depends_on_the_key_is_declared_otherwise(stream: str, da
         case.event(f"e{number}", at_ms, *more)
         for number, (at_ms, more) in enumerate(zip(sorted(moments), values, strict=True))
     ]
-    ann, bob = (fold_all(case.logic, key, events) for key in ("ann", "bob"))
+    ann, bob = (replay_oracle(case.logic, key, events) for key in ("ann", "bob"))
     require_declared(case.job, ann, bob)
 
 

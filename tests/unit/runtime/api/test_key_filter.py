@@ -17,7 +17,7 @@ from stateward.runtime.api.config import Config, parse_config
 from stateward.runtime.api.key_filter import KeyFilter, takes
 from stateward.runtime.checkpoint.checkpoint import PlannedBatch
 from stateward.runtime.ingest.packed_format import LANE_EVENT, LANE_OTHER, LANE_TIMES
-from stateward.runtime.ingest.record_decoder import PackedLoad
+from stateward.runtime.ingest.record_decoder import DecoderTask
 from stateward.runtime.query.scan import packer_of
 from tests.unit.runtime.telemetry.test_documents import CONFIG
 
@@ -86,7 +86,7 @@ def is_even(key: str) -> bool:
 def test_events_of_other_streams_are_counted_and_move_time_on(rest: bool) -> None:
     config = structs.replace(parse_config(CONFIG, "test"), logic={"gap_ms": 1, "max_gap_ms": 1})
     job = replace(JOB, only=(KeyFilter("even users", is_even, rest),))
-    load = PackedLoad(packer_of(cast(Config, config), job), PlannedBatch(7, {}, 0, 1_800_000_000_000))
+    load = DecoderTask(packer_of(cast(Config, config), job), PlannedBatch(7, {}, 0, 1_800_000_000_000))
     messages: list[Any] = [Message(number, str(number), number) for number in range(10)]
     load.take([*messages, Message(10, "10", 0, good=False)])
     rows = [row for batch in load.rows() for row in batch.to_pylist()]

@@ -8,7 +8,7 @@ import pytest
 
 from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import OpenSession, SessionEvent
-from stateward.runtime.api.key_logic import Kept, Turn, advance, offset_ms, wake_up
+from stateward.runtime.api.key_logic import KeyResult, KeyState, advance, next_timer, offset_ms
 from stateward.runtime.ingest.packed_format import bucket_of
 from stateward.runtime.keyed.admission import Limits
 
@@ -24,17 +24,20 @@ def event(event_id: str, at: int) -> SessionEvent:
     return SessionEvent(event_id, at, "view")
 
 
-def opened(*held: SessionEvent) -> Kept[OpenSession, SessionEvent]:
+def opened(*held: SessionEvent) -> KeyState[OpenSession, SessionEvent]:
     """A session of one event at 100, due at `DEADLINE`."""
-    turn = look(Kept(), event("a", 100), watermark=100)
+    turn = look(KeyState(), event("a", 100), watermark=100)
     kept = look(turn.kept, watermark=101).kept
     assert kept.state is not None
     return kept._replace(held=held, recent=())
 
 
 def look(
-    kept: Kept[OpenSession, SessionEvent], *arrivals: SessionEvent, watermark: int, limits: Limits = LIMITS
-) -> Turn[OpenSession, SessionEvent]:
+    kept: KeyState[OpenSession, SessionEvent],
+    *arrivals: SessionEvent,
+    watermark: int,
+    limits: Limits = LIMITS,
+) -> KeyResult[OpenSession, SessionEvent]:
     return advance(LOGIC, KEY, kept, arrivals, watermark_ms=watermark, limits=limits)
 
 
@@ -53,8 +56,8 @@ def test_a_timeout_waits_for_the_offset_and_its_row_says_the_deadline() -> None:
 
 
 def test_the_alarm_is_set_for_when_the_timeout_is_acted_on() -> None:
-    assert wake_up(LOGIC, KEY, opened(), LIMITS) == DEADLINE + OFFSET
-    assert wake_up(LOGIC, KEY, opened(), Limits(100, 100)) == DEADLINE
+    assert next_timer(LOGIC, KEY, opened(), LIMITS) == DEADLINE + OFFSET
+    assert next_timer(LOGIC, KEY, opened(), Limits(100, 100)) == DEADLINE
 
 
 def test_without_jitter_a_timeout_is_acted_on_at_its_deadline() -> None:
@@ -74,7 +77,7 @@ def test_without_jitter_a_timeout_is_acted_on_at_its_deadline() -> None:
 )
 def test_an_event_expires_a_state_by_its_time_whatever_the_offset(at: int, sessions: int, wakes: int) -> None:
     kept = opened(event("b", at))
-    assert wake_up(LOGIC, KEY, kept, LIMITS) == wakes
+    assert next_timer(LOGIC, KEY, kept, LIMITS) == wakes
 
     turn = look(kept, watermark=at + 1)
 

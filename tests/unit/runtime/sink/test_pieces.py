@@ -13,7 +13,7 @@ from stateward.runtime.api.tables import DEAD_LETTERS
 from stateward.runtime.checkpoint.checkpoint import PlannedBatch
 from stateward.runtime.ingest import record_decoder
 from stateward.runtime.ingest.event_rows import EventLoad
-from stateward.runtime.ingest.record_decoder import PackedLoad, Packer
+from stateward.runtime.ingest.record_decoder import DecoderTask, RecordDecoder
 from stateward.runtime.keyed.outcome import Outcome
 from stateward.runtime.sink import output_rows
 from stateward.runtime.sink.output_rows import decode_rows, encode_pieces
@@ -57,7 +57,7 @@ def packed(make: Callable[[], Any]) -> list[pa.RecordBatch]:
 
 def test_dead_letters_and_events_leave_the_reader_in_pieces() -> None:
     fields, bounds = SORTER.fields, SORTER.bounds
-    packer = Packer(
+    packer = RecordDecoder(
         owner=lambda one: one.user,
         fields=fields,
         bounds=bounds,
@@ -66,7 +66,7 @@ def test_dead_letters_and_events_leave_the_reader_in_pieces() -> None:
         topic="t",
         checkpoint_uri="",
     )
-    batches = packed(lambda: PackedLoad(packer, PlannedBatch(0, {}, 0, W)))
+    batches = packed(lambda: DecoderTask(packer, PlannedBatch(0, {}, 0, W)))
 
     assert all(batch.nbytes < 2 * PIECE + 4000 for batch in batches)
     found = [row for batch in batches for row in batch.to_pylist()]

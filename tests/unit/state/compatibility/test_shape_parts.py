@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from stateward.runtime.api.key_logic import Kept
+from stateward.runtime.api.key_logic import KeyState
 from stateward.runtime.keyed.codec import KeptCodec
 from stateward.state.compatibility.findings import Level
 from stateward.state.compatibility.shape import event_shape, merged, state_shape
@@ -180,7 +180,7 @@ WHOLE = state(first_ms=int)
     ],
 )
 def test_held_events_are_read_by_position(kind: Any, held: Any, level: Level, fails: bool) -> None:
-    text = KeptCodec(WHOLE, Event).encode(Kept(WHOLE(5), (Event("e", 1, "x"),)))
+    text = KeptCodec(WHOLE, Event).encode(KeyState(WHOLE(5), (Event("e", 1, "x"),)))
     try:
         found: Any = KeptCodec(WHOLE, kind).decode(text).held
     except msgspec.ValidationError:

@@ -183,10 +183,10 @@ def test_samples_are_spread_and_begin_with_the_first() -> None:
 @pytest.mark.parametrize(
     ("made", "expected"),
     [
-        (human_units.room(999), "999 B"),
-        (human_units.room(1500), "1.5 kB"),
-        (human_units.room(5 * 10**9), "5.0 GB"),
-        (human_units.room(None), "–"),
+        (human_units.format_bytes(999), "999 B"),
+        (human_units.format_bytes(1500), "1.5 kB"),
+        (human_units.format_bytes(5 * 10**9), "5.0 GB"),
+        (human_units.format_bytes(None), "–"),
         (human_units.count(12345), "12,345"),
         (human_units.count(0.25), "0.25"),
         (human_units.when(0), "1970-01-01 00:00:00"),

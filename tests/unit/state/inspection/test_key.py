@@ -11,7 +11,7 @@ import pytest
 from spark_jobs.user_activity.declaration import JOB as ACTIVITY
 from spark_jobs.user_sessions.logic import SessionLogic, open_session
 from spark_jobs.user_sessions.model import ClosedSession, OpenSession, SessionEvent
-from stateward.runtime.api.key_logic import Kept, offset_ms
+from stateward.runtime.api.key_logic import KeyState, offset_ms
 from stateward.runtime.api.state_step import StateStep
 from stateward.runtime.keyed.admission import Limits, Seen
 from stateward.state.inspection.state_changes import Change, changes, flat, reasons
@@ -69,7 +69,7 @@ def test_what_must_have_happened(before: dict | None, after: dict | None, said: 
 
 
 def test_an_open_session_ends_at_its_gap_and_leaves_nothing() -> None:
-    kept = Kept(state=open_session("u", EVENT, GAP))
+    kept = KeyState(state=open_session("u", EVENT, GAP))
     (step,) = RULE.future("u", kept, watermark_ms=600)
     assert (step.at_ms, step.after.is_empty) == (1500, True)
     assert step.cause == "the deadline of its state passes"
@@ -80,7 +80,7 @@ def test_an_open_session_ends_at_its_gap_and_leaves_nothing() -> None:
 
 def test_an_event_that_is_held_acts_once_the_watermark_has_passed_it() -> None:
     last = SessionEvent("b", 700, "view", is_last=True)
-    kept = Kept(state=open_session("u", EVENT, GAP), held=(last,), recent=(Seen("a", 500),))
+    kept = KeyState(state=open_session("u", EVENT, GAP), held=(last,), recent=(Seen("a", 500),))
     ends, forgets = RULE.future("u", kept, watermark_ms=0)
     assert (ends.at_ms, ends.cause) == (701, "the watermark passes an event that is held")
     assert [row.close_reason for row in ends.rows if isinstance(row, ClosedSession)] == ["ENDED"]
@@ -89,7 +89,7 @@ def test_an_event_that_is_held_acts_once_the_watermark_has_passed_it() -> None:
 
 
 def test_a_state_is_settled_by_the_events_that_the_watermark_has_passed() -> None:
-    kept = Kept[OpenSession, SessionEvent](held=(EVENT, SessionEvent("b", 900, "view")))
+    kept = KeyState[OpenSession, SessionEvent](held=(EVENT, SessionEvent("b", 900, "view")))
     settled = RULE.settled("u", kept, watermark_ms=901)
     assert settled.state is not None
     assert (settled.state.event_count, settled.held) == (2, ())
@@ -99,19 +99,19 @@ def test_a_state_is_settled_by_the_events_that_the_watermark_has_passed() -> Non
 
 
 def test_what_is_overdue_keeps_its_time() -> None:
-    kept = Kept(state=open_session("u", EVENT, GAP))
+    kept = KeyState(state=open_session("u", EVENT, GAP))
     (step,) = RULE.future("u", kept, watermark_ms=99_999)
     assert step.at_ms == 1500
 
 
 def test_jitter_delays_what_is_to_come() -> None:
     rule = KeyRule(RULE.logic, OpenSession, SessionEvent, Limits(100, 10, jitter_ms=500), version=1)
-    (step,) = rule.future("u", Kept(state=open_session("u", EVENT, GAP)), watermark_ms=0)
+    (step,) = rule.future("u", KeyState(state=open_session("u", EVENT, GAP)), watermark_ms=0)
     assert step.at_ms == 1500 + offset_ms("u", 500)
 
 
 def test_a_codec_reads_what_the_stream_has_written() -> None:
-    kept = Kept(state=open_session("u", EVENT, GAP), held=(EVENT,))
+    kept = KeyState(state=open_session("u", EVENT, GAP), held=(EVENT,))
     reader = RULE.reader()
     assert reader.read("u", reader.encode(kept), 1) == kept
 
@@ -123,7 +123,7 @@ def longer(key: str, state: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_state_of_an_older_version_is_brought_to_the_present_one() -> None:
     rule = replace(RULE, version=3, steps=(StateStep(2, "the gap is kept", state=longer),))
-    kept = Kept(state=open_session("u", EVENT, GAP))
+    kept = KeyState(state=open_session("u", EVENT, GAP))
     stored = json.loads(rule.reader().encode(kept))
     stored["state"]["events"] = stored["state"].pop("event_count")
     del stored["state"]["gap_ms"]
@@ -131,7 +131,7 @@ def test_a_state_of_an_older_version_is_brought_to_the_present_one() -> None:
 
     read = rule.reader().read("u", old, 2)
 
-    assert read == Kept(state=open_session("u", EVENT, 2 * GAP))
+    assert read == KeyState(state=open_session("u", EVENT, 2 * GAP))
     assert rule.wake_ms("u", read) == 500 + 2 * GAP
     for version in (1, 3, 4):
         with pytest.raises(UnreadableError):

@@ -8,10 +8,10 @@ from typing import Any
 from spark_jobs.event_windows.declaration import JOB as WINDOWS
 from spark_jobs.fraud_watch.declaration import JOB as FRAUD
 from spark_jobs.fraud_watch.model import FraudState, Payment, PaymentEvent
-from stateward.runtime.api.key_logic import Kept
+from stateward.runtime.api.key_logic import KeyState
 from stateward.runtime.keyed.admission import Seen
 from stateward.runtime.keyed.codec import KeptCodec
-from stateward.state.inspection.key_report import Coming, Entry, Happening
+from stateward.state.inspection.key_report import Entry, PendingTimer, StateChange
 from stateward.state.inspection.masker import Masker, masker_of
 from stateward.state.inspection.state_changes import changes
 from stateward.state.verbs.explain import Explanation
@@ -27,7 +27,7 @@ def kept(**changed: Any) -> dict[str, Any]:
     state = FraudState("watching", 1000, 1000, 2000, ID, window)
     held = (PaymentEvent("e3", 3000, "transaction", 9),)
     codec = KeptCodec(FraudState, PaymentEvent)
-    found: dict[str, Any] = json.loads(codec.encode(Kept(state, held, (Seen("e1", 1000),), 500)))
+    found: dict[str, Any] = json.loads(codec.encode(KeyState(state, held, (Seen("e1", 1000),), 500)))
     return {**found, **changed}
 
 
@@ -68,11 +68,11 @@ def test_nothing_of_a_person_is_left_in_an_explanation() -> None:
     found = Explanation(
         *("fraud_watch", "file:/checkpoint", KEY, 7, 1, 7, 5, 5),
         entries=(Entry(0, "op", "keys", 0, 3, KEY, before, after, 10, 9, "idle"),),
-        coming=(Coming(9, "idle", differing, (("FraudSummary", row),), is_end=True),),
+        coming=(PendingTimer(9, "idle", differing, (("FraudSummary", row),), is_end=True),),
         bucket_timer_ms=9,
         history=(
-            Happening(7, 1, 1, "keys", KEY, "folded", differing, before),
-            Happening(7, 1, 1, "store", json.dumps({"account_id": KEY}), "came", differing, None),
+            StateChange(7, 1, 1, "keys", KEY, "folded", differing, before),
+            StateChange(7, 1, 1, "store", json.dumps({"account_id": KEY}), "came", differing, None),
         ),
         history_from=None,
         notes=(),

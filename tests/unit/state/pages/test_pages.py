@@ -12,7 +12,7 @@ import pytest
 
 from stateward.state.inspection.bounds import told
 from stateward.state.inspection.documents import explanation_document, inspection_document
-from stateward.state.inspection.key_report import Coming, Entry, Happening
+from stateward.state.inspection.key_report import Entry, PendingTimer, StateChange
 from stateward.state.inspection.measures import LargeKey, Load, Variable, timers
 from stateward.state.inspection.sizes import Sample, Size, SizeLimits, growth
 from stateward.state.inspection.state_changes import Change
@@ -85,13 +85,13 @@ EXPLANATION = Explanation(
         ),
     ),
     coming=(
-        Coming(
+        PendingTimer(
             500, "the deadline passes", (Change("held", [["e1", 5]], None),), (("Row", {"a": NASTY}),), True
         ),
     ),
     bucket_timer_ms=500,
     history=(
-        Happening(
+        StateChange(
             5, 1_700_000_000_000, 900, "keys", NASTY, "the key begins", (Change("a", None, NASTY),), STATE
         ),
     ),
