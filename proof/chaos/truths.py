@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, TopicPartition
 
 from proof.chaos.feed import Feed
-from proof.truth.expected import Expected, Sent
+from proof.truth.expected import Expected
 from proof.truth.registry import truth_about
 from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.settings import Settings
@@ -62,7 +62,7 @@ def expected_of(
     truth = truth_about(config, began_ms)
     (feed,) = [feed for feed in feeds if feed.topic == config.topic]
     for record in feed.sent:
-        truth.see(Sent(*record))
+        truth.see(record)
     expected = truth.finish()
     expected.counts["tick_records"] = len(feed.ticks)
     return expected

@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+from proof.traffic.records import Record
 
 Rows = list[dict[str, Any]]
-
-EVENT, DUPLICATE, DEAD, LATE = "event", "duplicate", "dead", "late"
 
 
 class TruthError(ValueError):
     """The traffic is not what it says it is, or a stream's output cannot be known."""
-
-
-class Sent(NamedTuple):
-    """One record that was sent, and what a stream has to make of it (docs/traffic.md).
-
-    Attributes:
-        mark: ``event``, ``duplicate``, ``dead`` or ``late``.
-        key: Kafka's key.
-        value: Kafka's value.
-        reason: Of a dead one: the reason in ``dead_letters``.
-        field: Of a dead one: the field that is wrong; a stream that does not declare it sees an event.
-    """
-
-    mark: str
-    key: bytes
-    value: bytes | None
-    reason: str | None = None
-    field: str | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +37,7 @@ class Expected:
 class StreamTruth(Protocol):
     """Finds out what one stream has to make of its topic's records."""
 
-    def see(self, record: Sent) -> None:
+    def see(self, record: Record) -> None:
         """Take one record into account.
 
         Raises:

@@ -10,18 +10,19 @@ from typing import IO
 
 import msgspec
 
-from proof.truth.expected import Sent, TruthError
+from proof.traffic.records import Record
+from proof.truth.expected import TruthError
 
 _LENGTH_BYTES = 4
 
 
-def read_frames(source: IO[bytes]) -> Iterator[tuple[str, list[Sent]]]:
+def read_frames(source: IO[bytes]) -> Iterator[tuple[str, list[Record]]]:
     """Yield topics and their records until the source ends.
 
     Raises:
         TruthError: It ends within a frame, or holds something else.
     """
-    decode = msgspec.msgpack.Decoder(tuple[str, list[Sent]]).decode
+    decode = msgspec.msgpack.Decoder(tuple[str, list[Record]]).decode
     while head := source.read(_LENGTH_BYTES):
         length = int.from_bytes(head, "big")
         body = source.read(length)

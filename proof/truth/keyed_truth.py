@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any
 
-from proof.truth.expected import DEAD, DUPLICATE, EVENT, LATE, Expected, Rows, Sent, TruthError
+from proof.traffic.records import DEAD, DUPLICATE, EVENT, LATE, Record
+from proof.truth.expected import Expected, Rows, TruthError
 from stateward.runtime.api.config import Config
 from stateward.runtime.api.key_filter import takes
 from stateward.runtime.api.key_logic import replay_oracle
@@ -54,7 +55,7 @@ class KeyedTruth:
         self._dead: Rows = []
         self._late: Rows = []
 
-    def see(self, record: Sent) -> None:
+    def see(self, record: Record) -> None:
         """See `expected.StreamTruth.see`."""
         mark = record.mark
         if mark == DEAD and record.field is not None and record.field not in self._names:
@@ -95,7 +96,7 @@ class KeyedTruth:
             busiest_key=max(map(len, self._events.values()), default=0),
         )
 
-    def _see_dead(self, record: Sent) -> None:
+    def _see_dead(self, record: Record) -> None:
         judged = self._parser.parse(record.value, self._recorded_ms)
         if isinstance(judged, Parsed):
             raise self._differs(record, f"a dead letter ({record.reason})", "a valid event")
@@ -103,7 +104,7 @@ class KeyedTruth:
             raise self._differs(record, f"a dead letter ({record.reason})", str(judged.reason))
         self._dead.append({"reason": record.reason, "key": record.key, "value": record.value})
 
-    def _differs(self, record: Sent, expected: str, found: str) -> TruthError:
+    def _differs(self, record: Record, expected: str, found: str) -> TruthError:
         shown = (record.value or b"")[:200]
         return TruthError(
             f"stream {self._config.stream}: expected {expected}, found {found}: {shown!r}; "

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from proof.truth.expected import Expected, Sent
+from proof.traffic.records import Record
+from proof.truth.expected import Expected
 from proof.truth.registry import truth_about
 from stateward.project.spec import load_specs
 from stateward.runtime.api.config import parse_config
@@ -134,7 +135,7 @@ def test_every_stream_is_here() -> None:
     }
 
 
-def play(launch: Launch, spark: SparkSession, course: Course, sent: list[Sent]) -> dict[str, Any]:
+def play(launch: Launch, spark: SparkSession, course: Course, sent: list[Record]) -> dict[str, Any]:
     """Send everything along the course until nothing is in the state; returns what is counted."""
     parts = cut(sent, [share for run in course.runs for share in run.shares])
     for number, run in enumerate(course.runs):
@@ -162,14 +163,14 @@ def play(launch: Launch, spark: SparkSession, course: Course, sent: list[Sent]) 
     return counted
 
 
-def process(launch: Launch, query: Running, parts: list[list[Sent]]) -> None:
+def process(launch: Launch, query: Running, parts: list[list[Record]]) -> None:
     """Send part after part."""
     for part in parts:
         launch.send((record.key, record.value) for record in part)
         query.settle()
 
 
-def send_and_leave(launch: Launch, query: Running, part: list[Sent]) -> None:
+def send_and_leave(launch: Launch, query: Running, part: list[Record]) -> None:
     """Send, and go as soon as a batch of it is planned."""
     before = query.checkpoint.last_planned()
     launch.send((record.key, record.value) for record in part)
@@ -181,7 +182,7 @@ def is_empty(query: Running) -> bool:
     return query.state_rows() == 0
 
 
-def cut(sent: list[Sent], shares: list[int]) -> Iterator[list[Sent]]:
+def cut(sent: list[Record], shares: list[int]) -> Iterator[list[Record]]:
     """The records in as many parts as there are shares."""
     begin = done = 0
     for share in shares:
@@ -191,7 +192,7 @@ def cut(sent: list[Sent], shares: list[int]) -> Iterator[list[Sent]]:
         begin = end
 
 
-def truth(launch: Launch, sent: list[Sent]) -> Expected:
+def truth(launch: Launch, sent: list[Record]) -> Expected:
     """What the stream has to make of the records."""
     told = truth_about(parse_config(launch.document(), "test"), RECORDED_MS)
     for record in sent:

@@ -95,7 +95,8 @@ class LiveStream:
         uri = self.layout.table_uri(table)
         if not DeltaTable.is_deltatable(uri):
             return []
-        return DeltaTable(uri).to_pyarrow_table(columns=list(columns)).to_pylist()
+        found: list[dict[str, Any]] = DeltaTable(uri).to_pyarrow_table(columns=list(columns)).to_pylist()
+        return found
 
     def balance(self) -> tuple[int, int]:
         """Return what was delivered by Kafka's offsets, and the sum of what became of it."""

@@ -65,12 +65,12 @@ class Recorder:
             self._produce(topic, key, value, partition=partition)
         self._flush()
 
-    def _produce(self, topic: str, key: bytes | None, value: bytes | None, **where: int) -> None:
+    def _produce(self, topic: str, key: bytes | None, value: bytes | None, partition: int = -1) -> None:
         # What was sent is kept here: what the client gives back is not what is to be shown.
         taken = partial(self._taken, key, value)
         while True:
             try:
-                self._producer.produce(topic, value=value, key=key, on_delivery=taken, **where)
+                self._producer.produce(topic, value=value, key=key, partition=partition, on_delivery=taken)
                 self._producer.poll(0)
                 return
             except BufferError:

@@ -235,8 +235,9 @@ class Launch:
         )
         count = 0
         for key, value in records:
-            where = {} if partition is None else {"partition": partition}
-            producer.produce(self.topic, value=value, key=key, **where)
+            producer.produce(
+                self.topic, value=value, key=key, partition=-1 if partition is None else partition
+            )
             producer.poll(0)
             count += 1
         assert producer.flush(60) == 0, "not every record was taken by the broker"

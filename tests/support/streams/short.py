@@ -13,7 +13,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from proof.truth.expected import DEAD, DUPLICATE, EVENT, Sent
+from proof.traffic.records import DEAD, DUPLICATE, EVENT, Record
 from stateward.runtime.api.record_fields import Reason
 from tests.support.spark.launches import (
     ACTION_COUNTS,
@@ -122,7 +122,7 @@ SHORT = (
 
 
 @st.composite
-def arriving(draw: st.DrawFn, short: Short) -> list[Sent]:
+def arriving(draw: st.DrawFn, short: Short) -> list[Record]:
     """Records in the order they are sent: by event time plus a delay of at most the lateness.
 
     Some come twice, some are no events. Kafka's key is not the stream's, so that a key's events are in any
@@ -137,7 +137,7 @@ def arriving(draw: st.DrawFn, short: Short) -> list[Sent]:
         st.lists(delay, min_size=1, max_size=2),
         _KAFKA_KEYS,
     )
-    found: list[tuple[int, Sent]] = []
+    found: list[tuple[int, Record]] = []
     # An example takes seconds, so not of the simplest ones, with which Hypothesis begins.
     events = st.lists(event, min_size=25, max_size=100).filter(lambda all_: len({one[0] for one in all_}) > 3)
     for number, said in enumerate(draw(events)):
@@ -145,9 +145,9 @@ def arriving(draw: st.DrawFn, short: Short) -> list[Sent]:
         value = _value({"event_id": f"e{number}", key_name: key, **values}, at_ms)
         # Of an event that comes twice either record is the duplicate.
         for mark, delay_ms in zip((EVENT, DUPLICATE), delays, strict=False):
-            found.append((at_ms + delay_ms, Sent(mark, kafka_key, value)))
+            found.append((at_ms + delay_ms, Record(mark, kafka_key, value)))
     for at_ms in draw(st.lists(st.integers(0, SPAN_MS), max_size=2)):
-        found.append((at_ms, Sent(DEAD, b"junk", b"junk", Reason.MALFORMED_JSON)))
+        found.append((at_ms, Record(DEAD, b"junk", b"junk", Reason.MALFORMED_JSON)))
     return [record for _, record in sorted(found, key=lambda arrival: arrival[0])]
 
 

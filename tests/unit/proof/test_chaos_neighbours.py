@@ -16,8 +16,7 @@ from proof.chaos.feed import ADDED, GARBAGE_PARTITION, PARTITIONS, partition_of
 from proof.chaos.neighbours import BURST, HOUR, MAX_AHEAD, YEAR, ahead, garbage
 from proof.traffic.generate import Plan, Traffic
 from proof.traffic.profiles import profile_named
-from proof.traffic.records import DEAD, values_of
-from proof.truth.expected import Sent
+from proof.traffic.records import DEAD, Record, values_of
 from proof.truth.keyed_truth import KeyedTruth
 from spark_jobs.user_sessions.declaration import JOB
 from stateward.contract.environment import ENV_DRIVER_STREAM
@@ -44,7 +43,7 @@ def test_events_of_a_wrong_clock_are_dead_by_the_right_one_and_would_be_valid_by
     truth = KeyedTruth(JOB, config, int(NOW.timestamp() * 1000))
     for record, at_ms in made:
         assert at_ms == int((NOW + by).timestamp() * 1000)
-        truth.see(Sent(*record))
+        truth.see(Record(*record))
     assert truth.finish().counts["dead"] == BURST
 
 
@@ -54,7 +53,7 @@ def test_garbage_is_garbage_and_each_burst_another(tmp_path: Path) -> None:
     truth = KeyedTruth(JOB, config_of("user_sessions", tmp_path), 0)
     for record in records:
         assert record.mark == DEAD
-        truth.see(Sent(*record))
+        truth.see(Record(*record))
 
 
 def test_no_event_goes_where_garbage_goes_and_all_go_to_what_was_added() -> None:
