@@ -9,7 +9,7 @@ from pathlib import Path
 def main(arguments: list[str]) -> int:
     """Run the stream until it is drained; returns the exit code (docs/architecture.md)."""
     from spark_jobs.device_lifecycle.declaration import JOB
-    from stateward.runtime.driver.entry import run
+    from stateward.driver import run
 
     return run(JOB, arguments)
 

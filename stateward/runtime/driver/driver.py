@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -31,10 +34,9 @@ from stateward.runtime.telemetry.memory import MemoryGauge
 from stateward.runtime.telemetry.monitor import TopicMonitor
 from stateward.runtime.telemetry.progress import Position, Progress
 from stateward.runtime.telemetry.status import StatusFile
-from stateward.state.compatibility.start import require_start
-from stateward.state.operation.replan import take_back_plan
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from stateward.runtime.api.any_job import AnyJob
@@ -44,13 +46,32 @@ _POLL_S = 0.5
 _CONTROL_S = 1.0
 
 
+@dataclass(frozen=True)
+class StateChecks:
+    """What a driver does with the state in its checkpoint beyond running the query (`stateward.driver`).
+
+    Attributes:
+        require_start: Raises an error of the condition ``STATE_REFUSED`` if the code cannot run on the state.
+        note_start: Records what the checkpoint may contain from the first batch of a start on.
+        take_back_plan: Takes back the plan of a batch that no driver could run, from the checkpoint's URI,
+            the URIs of tables by name, the topics and the most records of a batch.
+    """
+
+    require_start: Callable[[AnyJob, Config], object]
+    note_start: Callable[[AnyJob, Config], None]
+    take_back_plan: Callable[[str, Mapping[str, str], Collection[str], int], None]
+
+
 class Driver:
     """One launch of one stream that holds the lease."""
 
-    def __init__(self, job: AnyJob, config: Config, lease: Lease, status: StatusFile) -> None:
+    def __init__(
+        self, job: AnyJob, config: Config, lease: Lease, status: StatusFile, checks: StateChecks
+    ) -> None:
         self._job = job
         self._config = config
         self._status = status
+        self._checks = checks
         self._lease = lease
         self._keeper = LeaseKeeper(lease, config.lease.renew_ms, utc_now)
         self._history = History(
@@ -86,7 +107,7 @@ class Driver:
     def _serve(self) -> None:
         self._status.enter("checkpoint")
         self._enter_generation()
-        require_start(self._job, self._config)
+        self._checks.require_start(self._job, self._config)
         self._take_back_plan()
         self._status.enter("session")
         spark = session.create_session(
@@ -104,7 +125,7 @@ class Driver:
             partitions = self._ensure_topics()
             if partitions is None:
                 return
-            query = StreamQuery(spark, self._job, self._config, partitions, self._keeper)
+            query = self._stream_query(spark, partitions)
             self._status.enter("tables")
             query.create_tables()
             self._monitor = TopicMonitor(
@@ -137,7 +158,11 @@ class Driver:
         config = self._config
         self._keeper.check()
         most = config.max_records_per_batch
-        take_back_plan(config.checkpoint_uri, config.tables, config.topics, most)
+        self._checks.take_back_plan(config.checkpoint_uri, config.tables, config.topics, most)
+
+    def _stream_query(self, spark: SparkSession, partitions: Mapping[str, int]) -> StreamQuery:
+        note_start = partial(self._checks.note_start, self._job, self._config)
+        return StreamQuery(spark, self._job, self._config, partitions, self._keeper, note_start=note_start)
 
     def _ensure_topics(self) -> dict[str, int] | None:
         """Partitions of each data topic once the broker answers; None if asked to stop before that."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from stateward.contract.conditions import Condition, ConditionError
 from stateward.contract.exit_codes import DriverExit
 from stateward.runtime.driver.cause import LEASE, Cause, cause_of
 from stateward.runtime.driver.failure import explain
 from stateward.runtime.lease.lease import LeaseLostError
-from stateward.state.compatibility.start import StateRefusedError
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def ending_of(error: Exception, lost: LeaseLostError | None) -> Ending:
         error: The failure.
         lost: Set if the lease was lost as well: then whatever fails may come of that.
     """
-    if isinstance(error, StateRefusedError):
+    if isinstance(error, ConditionError) and error.condition == Condition.STATE_REFUSED:
         return Ending(DriverExit.REFUSED, "refused", str(error), cause_of(error))
     lost = error if isinstance(error, LeaseLostError) else lost
     if lost is not None:

@@ -11,7 +11,7 @@ from stateward.contract.exit_codes import DriverExit
 from stateward.contract.process_identity import ProcessIdentity, driver_process
 from stateward.runtime.api.config import Config, ConfigError, load_config
 from stateward.runtime.api.landing_job import LandingJob
-from stateward.runtime.driver.driver import Driver
+from stateward.runtime.driver.driver import Driver, StateChecks
 from stateward.runtime.driver.refusal import record_bad_configuration, record_refusal
 from stateward.runtime.lease.lease import Lease, LeaseHeldError, utc_now
 from stateward.runtime.sink.fence import newest_epoch
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("stateward.driver")
 
 
-def run(job: AnyJob, arguments: list[str]) -> int:
-    """Run ``job`` with the configuration named by the one argument; returns the exit code."""
+def run(job: AnyJob, arguments: list[str], checks: StateChecks) -> int:
+    """Run ``job`` with the configuration whose URI is the only argument; returns the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     if len(arguments) != 1:
@@ -46,7 +46,7 @@ def run(job: AnyJob, arguments: list[str]) -> int:
         record_refusal(config.status_uri, status, error, utc_now())
         return DriverExit.REFUSED
     status.update(epoch=epoch)
-    return Driver(job, config, lease, status).run()
+    return Driver(job, config, lease, status, checks).run()
 
 
 def require_topics(job: AnyJob, config: Config) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +33,6 @@ from stateward.runtime.sink.fence import take_over
 from stateward.runtime.sink.ledger import Ledger, recorded_times
 from stateward.runtime.sink.table_repair import repair
 from stateward.runtime.watermark.due_times import Alarms, OpenState
-from stateward.state.compatibility.start import note_start
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,6 +66,7 @@ class StreamQuery:
         config: The launch.
         partitions: The data topics, and how many partitions each has.
         keeper: Guards every write.
+        note_start: Called once, before the first batch runs.
 
     Attributes:
         clock: Tells the broker's time; a test may set another.
@@ -79,12 +79,15 @@ class StreamQuery:
         config: Config,
         partitions: Mapping[str, int],
         keeper: LeaseKeeper,
+        *,
+        note_start: Callable[[], None],
     ) -> None:
         self._spark = spark
         self._job = job
         self._config = config
         self._partitions = partitions
         self._keeper = keeper
+        self._note_start = note_start
         self.checkpoint = Checkpoint(config.checkpoint_uri)
         self.alarms: Alarms | OpenState
         if isinstance(job, NativeJob):
@@ -186,7 +189,7 @@ class StreamQuery:
     def _write(self, batch: DataFrame, batch_id: int) -> None:
         if not self._noted:
             # Spark has taken the plan, and no state of this start is committed: the batch is run below.
-            note_start(self._job, self._config)
+            self._note_start()
             self._noted = True
         # The first batch may begin before start() has returned, but the id is on disk by then.
         generation = self._generation or self.checkpoint.query_id()

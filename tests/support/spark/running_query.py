@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stateward.contract.process_identity import driver_process
@@ -18,6 +19,7 @@ from stateward.runtime.lease.lease_keeper import LeaseKeeper
 from stateward.runtime.query.native_query import NATIVE_CONF
 from stateward.runtime.query.stream_query import StreamQuery, session_conf
 from stateward.runtime.telemetry.progress import Progress
+from stateward.state.compatibility.start import note_start
 from tests.support.spark.launches import Launch
 
 if TYPE_CHECKING:
@@ -74,7 +76,8 @@ class Running:
         keeper = LeaseKeeper(lease, 1000, utc_now)
         partitions = dict.fromkeys(config.topics, launch.partitions)
         Broker(config.bootstrap_servers).ensure_tick_topic(config.tick_topic)
-        self.stream = StreamQuery(spark, launch.stream.job, config, partitions, keeper)
+        noted = partial(note_start, launch.stream.job, config)
+        self.stream = StreamQuery(spark, launch.stream.job, config, partitions, keeper, note_start=noted)
         self.stream.create_tables()
         if clock is not None:
             self.stream.clock = clock

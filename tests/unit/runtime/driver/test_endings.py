@@ -19,10 +19,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from spark_jobs.device_lifecycle.declaration import JOB
 from stateward.contract.exit_codes import DriverExit
+from stateward.driver import run
 from stateward.runtime.api.config import ConfigError
 from stateward.runtime.api.state_step import MissingStepError
 from stateward.runtime.checkpoint.generations import PendingOperationError
-from stateward.runtime.driver import entry
 from stateward.runtime.driver.cause import DISK_FULL, LEASE, OTHER, Cause, cause_of
 from stateward.runtime.driver.ending import ending_of
 from stateward.runtime.driver.failure import explain, is_transient
@@ -227,7 +227,7 @@ def test_a_configuration_that_a_driver_cannot_use_is_said_in_the_status_it_names
     named = {"stream": "s", "run_id": "r1", "status_uri": f"file://{status}"}
     file.write_text(json.dumps({"version": 99, **named}))
 
-    assert entry.run(JOB, [f"file://{file}"]) == DriverExit.FAILED
+    assert run(JOB, [f"file://{file}"]) == DriverExit.FAILED
 
     written = json.loads(status.read_text())
     assert (written["run_id"], written["state"]) == ("r1", "failed")
@@ -235,7 +235,7 @@ def test_a_configuration_that_a_driver_cannot_use_is_said_in_the_status_it_names
     assert "expected version 1, found 99: start the driver with the same release" in written["message"]
     status.unlink()
     file.write_text("{half a docum")
-    assert entry.run(JOB, [f"file://{file}"]) == DriverExit.FAILED
+    assert run(JOB, [f"file://{file}"]) == DriverExit.FAILED
     assert not status.exists()
 
 

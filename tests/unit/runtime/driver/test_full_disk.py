@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from spark_jobs.device_lifecycle.declaration import JOB
 from stateward.contract.process_identity import driver_process
+from stateward.driver import CHECKS
 from stateward.runtime.api.tables import BATCH_COUNTS
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.driver import driver as drivers
@@ -104,7 +105,7 @@ def test_a_driver_waits_until_a_full_disk_has_room_again_but_not_for_ever(
     status = Told(
         config.status_uri, stream="s", run_id="r1", process=process, python_pid=1, clock=lambda: NOW
     )
-    driver = drivers.Driver(JOB, config, lease, status)
+    driver = drivers.Driver(JOB, config, lease, status, CHECKS)
     query: Any = QueryOnAFullDisk(tmp_path, failures, lambda: driver._ask("seen enough"))
 
     if comes_back:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from spark_jobs.device_lifecycle.declaration import JOB
 from stateward.contract.exit_codes import DriverExit
 from stateward.contract.process_identity import driver_process
+from stateward.driver import CHECKS
 from stateward.runtime.driver import driver as drivers
 from stateward.runtime.lease.lease import Lease
 from stateward.runtime.telemetry.status import StatusFile
@@ -43,7 +44,7 @@ def test_a_driver_refuses_a_state_that_is_not_for_it(tmp_path: Path, monkeypatch
         clock=lambda: NOW,
     )
 
-    code = drivers.Driver(JOB, config, lease, status).run()
+    code = drivers.Driver(JOB, config, lease, status, CHECKS).run()
 
     assert code == DriverExit.REFUSED
     written = json.loads((tmp_path / "status.json").read_text())

@@ -11,9 +11,10 @@ from spark_jobs.event_windows.declaration import JOB as NATIVE
 from spark_jobs.raw_events.declaration import JOB as LANDING
 from spark_jobs.user_sessions.declaration import JOB as KEYED
 from stateward.contract.exit_codes import DriverExit
+from stateward.driver import run
 from stateward.runtime.api.any_job import AnyJob
 from stateward.runtime.api.config import ConfigError, parse_config
-from stateward.runtime.driver.entry import require_topics, run
+from stateward.runtime.driver.entry import require_topics
 from tests.unit.runtime.telemetry.test_documents import CONFIG
 
 SEVERAL = {name: value for name, value in CONFIG.items() if name != "topic"} | {"topics": ["a", "b"]}

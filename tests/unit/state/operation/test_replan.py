@@ -12,6 +12,7 @@ from msgspec import structs
 
 from spark_jobs.user_sessions.declaration import JOB
 from stateward.contract.process_identity import driver_process
+from stateward.driver import CHECKS
 from stateward.runtime.checkpoint.attempts import records_of_next
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.driver.driver import Driver
@@ -177,7 +178,7 @@ def test_a_driver_does_it(pending: Pending, tmp_path: Path) -> None:
         clock=utc_now,
     )
     for planned in (2, 1):
-        driver = Driver(JOB, config, lease, status)
+        driver = Driver(JOB, config, lease, status, CHECKS)
         driver._keeper.start()
         driver._take_back_plan()
         driver._keeper.stop()
