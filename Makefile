@@ -30,6 +30,8 @@ SPARK := -n 2 --dist loadfile --no-loadscope-reorder
 AIRFLOW := -n 2 --dist loadfile --no-loadscope-reorder
 E2E := -n 2 --dist loadgroup
 IN_TEST := -m "not full"
+# COVERAGE=1 prints the branch coverage of the fast tests, and fails below the floor.
+COVER := $(if $(COVERAGE),--cov --cov-report term:skip-covered)
 IN_CI := -m "full(ci=True)"
 
 .PHONY: lint
@@ -45,7 +47,7 @@ check: lint ## Lint, types, and the fast tests (under a minute)
 
 .PHONY: test
 test: setup ## Test everything once, fastest tier first, with real Kafka, Spark and Airflow (under 15 minutes)
-	$(PYTEST) -n 2 $(QUICK) $(IN_TEST) --durations=10 tests/unit tests/streams tests/processors
+	$(PYTEST) -n 2 $(QUICK) $(IN_TEST) $(COVER) --durations=10 tests/unit tests/streams tests/processors
 	$(PYTEST) $(SPARK) $(IN_TEST) --durations=30 tests/spark
 	$(PYTEST) $(AIRFLOW) $(IN_TEST) --durations=15 tests/airflow
 	$(PYTEST) $(E2E) $(IN_TEST) --durations=15 tests/e2e
@@ -67,6 +69,12 @@ full: setup ## Run every test with all of its cases, and ten times the examples 
 .PHONY: examples
 examples: setup ## Ten inputs at random for each stream on real Spark, cut and interrupted at random; EXAMPLES=3 for less
 	SPARK_EXAMPLES=$(or $(EXAMPLES),10) $(PYTEST) -q --timeout 7200 tests/spark/streams/test_any_cut.py
+
+.PHONY: mutants
+mutants: setup ## Change one place at a time in the pure modules, and list the changes that no unit test notices
+	rm -rf mutants
+	$(BIN)/mutmut run
+	$(BIN)/mutmut results
 
 .PHONY: matrix
 matrix: setup ## Move every kind of state up and down, however Spark keeps it, and kill a move at each step
@@ -115,7 +123,7 @@ status: ## Show the parts and the streams
 	@$(BIN)/stateward status
 
 .PHONY: lock
-lock: $(STAMPS)/installed ## Resolve requirements.in and jars.toml anew into their locks
+lock: $(STAMPS)/installed ## Resolve requirements.in and jars.toml again into their locks
 	$(COMPILE) requirements.in -o requirements.txt
 	$(BIN)/stateward jars --lock
 
@@ -125,7 +133,7 @@ clean: ## Stop everything, then remove the environment, the JARs and all state i
 	  $(BIN)/stateward down; \
 	  STATEWARD_HOME=$${STATEWARD_HOME:-$(CURDIR)/var}/demo $(BIN)/stateward down; \
 	fi
-	rm -rf $(VENV) jars var *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) jars var mutants *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(STAMPS)/machine: stateward/platform/jars/java.py
 	@command -v $(PYTHON) >/dev/null || { echo "setup: $(PYTHON) was not found. Install Python 3.11" \
