@@ -30,6 +30,7 @@ ACTION_COUNTS = Table(
     ),
     current_by=(USER.name,),
     came_at="updated_at",
+    nullable=("action_count", "last_action", "is_final", "first_action_at", "last_action_at", "updated_at"),
 )
 
 

@@ -40,6 +40,7 @@ DEVICE_ALERTS = Table(
         Column("evidence", "array<string>", "Ids of the last reading, and of the one that ended the silence"),
     ),
     came_at="raised_at",
+    nullable=("kind", "raised_at", "last_heartbeat_at", "silence_ms", "previous_mode", "evidence"),
 )
 
 DEVICE_STATUS = Table(
@@ -60,6 +61,7 @@ DEVICE_STATUS = Table(
     ),
     current_by=(DEVICE.name,),
     came_at="updated_at",
+    nullable=("runtime_ms", "reading_count", "error_codes", "error_count", "updated_by"),
 )
 
 

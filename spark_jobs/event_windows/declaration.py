@@ -45,6 +45,7 @@ EVENT_WINDOWS_SLIDING = Table(
         Column("value_max", NUMBER, "Largest value; null if no event had one"),
     ),
     came_at="window_end",
+    nullable=("window_start", "window_end", "event_count", "value_sum", "value_min", "value_max"),
 )
 
 EVENT_WINDOWS_TUMBLING = Table(
@@ -52,6 +53,7 @@ EVENT_WINDOWS_TUMBLING = Table(
     "One tumbling window of one user in which there was an event",
     (*_WINDOW, Column("event_types", "array<string>", "Types of the events, each once, sorted")),
     came_at="window_end",
+    nullable=("window_start", "window_end", "event_count"),
 )
 
 

@@ -43,6 +43,7 @@ FRAUD_ALERTS = Table(
         Column("evidence", "array<string>", "Ids of its events, at most the newest 20"),
     ),
     came_at="raised_at",
+    nullable=("previous_state", "transaction_count"),
 )
 
 FRAUD_SUMMARIES = Table(
@@ -65,6 +66,7 @@ FRAUD_SUMMARIES = Table(
         Column("close_reason", "string", "IDLE, CASE_CLOSED, EXPIRED, or SAFETY for what should not happen"),
     ),
     came_at="closed_at",
+    nullable=("state", "transaction_count", "amount", "alert_count"),
 )
 
 

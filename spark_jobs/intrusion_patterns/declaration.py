@@ -42,6 +42,7 @@ INTRUSION_ALERTS = Table(
         Column("summary", "string", "What happened and what to do first, for a person", personal=True),
     ),
     came_at="completed_at",
+    nullable=("pattern", "started_at", "completed_at", "duration_ms", "event_ids", "event_times"),
 )
 
 

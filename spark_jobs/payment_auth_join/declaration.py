@@ -39,6 +39,7 @@ PAYMENT_AUTHENTICATIONS = Table(
         Column("authenticated_at", "timestamp", "Time of the authentication; null if there was none"),
     ),
     came_at="transaction_at",
+    nullable=("amount", "authentication_id", "authenticated_at"),
 )
 
 

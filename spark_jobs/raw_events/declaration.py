@@ -39,6 +39,16 @@ RAW_EVENTS = Table(
         ),
     ),
     partition_by=("topic", "date"),
+    nullable=(
+        "partition",
+        "offset",
+        "date",
+        "key",
+        "value",
+        "header_names",
+        "header_values",
+        "record_timestamp_ms",
+    ),
 )
 
 

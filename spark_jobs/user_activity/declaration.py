@@ -39,6 +39,7 @@ ACTIVITY_SESSIONS = Table(
         Column("close_reason", "string", "LOGOUT, TIMEOUT, or RELOGIN: the user logged in once more"),
     ),
     came_at="logout_at",
+    nullable=("session_count", "duration_ms", "close_reason"),
 )
 
 ACTIVITY_ANOMALIES = Table(

@@ -35,6 +35,7 @@ SESSIONS = Table(
         Column("closed_at", "timestamp", "Event time at which it closed: ended_at, or ended_at + gap"),
     ),
     came_at="closed_at",
+    nullable=("event_count", "last_event_type"),
 )
 
 

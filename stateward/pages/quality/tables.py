@@ -122,7 +122,7 @@ def read_quality(
         reconciliations=reconciliations,
         examples=reading.examples(failures),
         kept=reading.kept(validations),
-        words=_words(name.table) if name else {},
+        words=_words(name.table) | reading.words(validations) if name else {},
         missing=tuple(reading.missing),
         problems=tuple(reading.problems),
     )
@@ -194,6 +194,20 @@ class _Reading:
             found[one] = examples_of(entries)
         return found
 
+    def words(self, validations: Sequence[Validation]) -> dict[str, Words]:
+        """What the expectations of the newest validation are about; nothing by one of an earlier release."""
+        import pyarrow.compute as pc
+
+        if not validations:
+            return {}
+        rows = self._read(
+            QUALITY_RESULTS,
+            ("name", "means", "remedy", "validated_at"),
+            pc.field("run_id") == validations[-1].run_id,
+            newest="validated_at",
+        )
+        return {row["name"]: Words(row["means"], row["remedy"]) for row in rows if row.get("means")}
+
     def kept(self, validations: Sequence[Validation]) -> frozenset[str]:
         """The pages of the newest validations that are still there."""
         newest = validations[-50:] if self._name else list(latest_of(validations).values())
@@ -228,13 +242,10 @@ def _first(dataset: ds.Dataset, condition: Any, number: int) -> list[dict[str, A
 
 
 def _known(settings: Settings) -> tuple[Name, ...]:
-    """The tables that have a suite, by stream."""
-    suites = {path.stem for path in _SUITES.glob("*.yaml")}
+    """The tables that are validated, by stream."""
     specs, _ = load_specs(settings.streams)
-    own = [Name(spec.stream, table) for spec in specs if spec.quality for table in spec.tables]
-    return tuple(
-        one for one in (*own, *(Name(SHARED, table) for table in SHARED_TABLES)) if one.table in suites
-    )
+    own = [Name(spec.stream, table) for spec in specs if spec.quality for table in spec.quality.tables]
+    return (*own, *(Name(SHARED, table) for table in SHARED_TABLES))
 
 
 def _words(suite: str) -> dict[str, Words]:

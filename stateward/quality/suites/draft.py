@@ -11,7 +11,7 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -19,8 +19,12 @@ if __name__ == "__main__":
     # Python puts this file's folder on the path, whose modules would hide others of the same name.
     del sys.path[0]
 
-from stateward.quality.suites.column_types import TYPES
+from stateward.quality.privacy.personal import declared_table
+from stateward.quality.suites.default_expectations import TYPES, of_rows
 from stateward.quality.suites.table_profile import Profile, profile
+
+if TYPE_CHECKING:
+    from stateward.runtime.api.tables import Table
 
 _HEAD = """\
 # A draft, from {rows} rows of version {version}: it says what is so, not what has to be. Keep what a
@@ -33,22 +37,32 @@ class DraftError(RuntimeError):
     """A draft cannot be written; the text says why."""
 
 
-def draft(found: Profile) -> str:
-    """Return the text of a suite in which everything holds that holds for the profile."""
+def draft(found: Profile, declared: Table | None = None) -> str:
+    """Return the text of a suite in which everything holds that holds for the profile.
+
+    Args:
+        found: The profile.
+        declared: The table's declaration, if it has one; what follows from it is left out.
+    """
+    columns = {column.name: column.type for column in found.columns if column.type in TYPES}
+    defaults = {entry["name"] for entry in of_rows(declared)} if declared else ()
     document = {
         "suite": found.table,
         "table": found.table,
         "description": "Say here what one row is, and which stream writes it.",
-        "changes": "append",
-        "columns": {column.name: column.type for column in found.columns if column.type in TYPES},
+        **({} if declared else {"columns": columns}),
         "expectations": [
-            *_present(found),
-            *_unique(found),
-            *_in_set(found),
-            *_at_least(found),
-            *_in_order(found),
-            _only_added(),
-            _usual_rows(),
+            entry
+            for entry in (
+                *_present(found),
+                *_unique(found),
+                *_in_set(found),
+                *_at_least(found),
+                *_in_order(found),
+                _only_added(),
+                _usual_rows(),
+            )
+            if entry["name"] not in defaults
         ],
     }
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
@@ -71,7 +85,7 @@ def write_draft(table_uri: str, table: str, file: Path) -> int:
     if not found.rows:
         raise DraftError(f"{table}: the table has no row to draft from. Wait for its first batch.")
     with file.open("x", encoding="utf-8") as output:
-        output.write(draft(found))
+        output.write(draft(found, declared_table("", table)))
     return found.rows
 
 

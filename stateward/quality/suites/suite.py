@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from stateward.quality.suites.column_types import ColumnTypeError, contract
+from stateward.quality.suites.default_expectations import (
+    ColumnTypeError,
+    declared_columns,
+    of_columns,
+    of_rows,
+)
 from stateward.quality.validation.baseline import Baseline, BaselineError, parse_baseline
+
+if TYPE_CHECKING:
+    from stateward.runtime.api.tables import Table
 
 SEVERITIES = ("critical", "warn")
 ROWS, KEYS, TABLE = "rows", "keys", "table"
@@ -20,7 +28,7 @@ APPEND, UPSERT = "append", "upsert"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _REQUIRED = {"name", "type", "kwargs", "severity", "means", "remedy"}
 _OPTIONAL = {"scope", "baseline"}
-_HEAD = {"suite", "table", "description", "changes", "reads", "columns", "expectations"}
+_HEAD = {"suite", "table", "description", "changes", "reads", "columns", "means", "expectations"}
 _QUERY = "unexpected_rows_expectation"
 
 
@@ -74,7 +82,6 @@ class Suite:
     Attributes:
         is_appended: whether rows are only ever added; otherwise each validation is about all rows.
         reads: other tables that its queries name.
-        digest: of the file, to tell whether it has changed.
     """
 
     name: str
@@ -83,40 +90,70 @@ class Suite:
     expectations: tuple[Expectation, ...]
     is_appended: bool = True
     reads: tuple[str, ...] = ()
-    digest: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Of its expectations: another one means that something else is expected."""
+        return hashlib.sha256(repr(self.expectations).encode()).hexdigest()[:12]
 
 
-def load_suite(path: Path) -> Suite:
-    """Read and check a suite file.
+def load_suite(path: Path, declared: Table | None = None) -> Suite:
+    """Read and check a suite file, and add what follows from the table's declaration.
+
+    An expectation in the file takes the place of a default one with its name, or with its type and column.
+
+    Args:
+        path: The file. A declared table needs none.
+        declared: The table's declaration, if it has one.
 
     Raises:
-        SuiteError: the file is missing, is not YAML, or an entry is incomplete.
+        SuiteError: The file is not YAML, an entry is incomplete, or there is neither file nor declaration.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-        document = yaml.safe_load(text)
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
+        if declared is not None:
+            document = {"suite": declared.name, "table": declared.name, "description": declared.description}
+            return _suite(path, {**document, "expectations": []}, declared)
         raise SuiteError(
             f"{path}: no such suite. Add it, or take the table out of quality.tables in the stream's YAML."
         ) from None
     except yaml.YAMLError as error:
         raise SuiteError(f"{path}: not valid YAML: {error}") from error
     _check_head(path, document)
-    expectations = (
-        *_of_columns(path, document.get("columns")),
-        *(_expectation(path, entry) for entry in document["expectations"]),
-    )
-    names = [expectation.name for expectation in expectations]
+    if not document["expectations"] and declared is None:
+        raise SuiteError(f"{path}: a table without a declaration needs at least one expectation.")
+    return _suite(path, document, declared)
+
+
+def _suite(path: Path, document: dict[str, Any], declared: Table | None) -> Suite:
+    own = [_expectation(path, entry) for entry in document["expectations"]]
+    names = [one.name for one in own]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SuiteError(f"{path}: names are unique in a suite, found twice: {twice}. Rename one of each.")
+    replaced = {(one.type, one.column) for one in own}
+    defaults = {
+        one.name: one
+        for one in _defaults(path, document.get("columns"), declared)
+        if one.name not in names and (one.type, one.column) not in replaced
+    }
+    means = document.get("means", {})
+    if unknown := sorted(set(means) - set(defaults)):
+        raise SuiteError(
+            f"{path}: `means` has sentences for default expectations, found {unknown}, which are none."
+            f" Name some of {sorted(defaults)}."
+        )
+    upsert = declared is not None and bool(declared.current_by)
     return Suite(
         name=document["suite"],
         table=document["table"],
         description=document["description"],
-        expectations=expectations,
-        is_appended=document.get("changes", APPEND) == APPEND,
+        expectations=(
+            *(replace(one, means=means.get(name, one.means)) for name, one in defaults.items()),
+            *own,
+        ),
+        is_appended=document.get("changes", UPSERT if upsert else APPEND) == APPEND,
         reads=tuple(document.get("reads", ())),
-        digest=hashlib.sha256(text.encode()).hexdigest()[:12],
     )
 
 
@@ -124,26 +161,32 @@ def _check_head(path: Path, document: Any) -> None:
     if not isinstance(document, dict) or not isinstance(document.get("expectations"), list):
         raise SuiteError(f"{path}: expected `suite`, `table`, `description` and a list `expectations`.")
     missing = [key for key in ("suite", "table", "description") if not isinstance(document.get(key), str)]
-    if missing or not document["expectations"]:
-        raise SuiteError(
-            f"{path}: expected a text for {missing or 'every field'} and at least one expectation."
-        )
+    if missing:
+        raise SuiteError(f"{path}: expected a text for {missing}.")
     if unknown := sorted(set(document) - _HEAD):
         raise SuiteError(f"{path}: a suite has the fields {sorted(_HEAD)}, found {unknown}.")
     if document.get("changes", APPEND) not in (APPEND, UPSERT):
         raise SuiteError(f"{path}: changes is `{APPEND}` or `{UPSERT}`, found {document['changes']!r}.")
+    means = document.get("means", {})
+    if not isinstance(means, dict) or not all(isinstance(text, str) for text in means.values()):
+        raise SuiteError(f"{path}: means is a mapping of names to sentences, found {means!r}.")
     reads = document.get("reads", [])
     if not isinstance(reads, list) or not all(_NAME.fullmatch(str(name)) for name in reads):
         raise SuiteError(f"{path}: reads is a list of names of tables, found {reads!r}.")
 
 
-def _of_columns(path: Path, columns: object) -> list[Expectation]:
-    if columns is None:
-        return []
+def _defaults(path: Path, columns: object, declared: Table | None) -> list[Expectation]:
+    entries = []
+    if columns is None and declared is not None:
+        columns = declared_columns(declared)
     try:
-        return [Expectation(**entry) for entry in contract(columns)]
+        if columns is not None:
+            entries += of_columns(columns)
     except ColumnTypeError as error:
         raise SuiteError(f"{path}: {error}") from None
+    if declared is not None:
+        entries += of_rows(declared)
+    return [Expectation(**entry) for entry in entries]
 
 
 def _expectation(path: Path, entry: object) -> Expectation:

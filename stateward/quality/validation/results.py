@@ -38,6 +38,8 @@ _FIELDS = {
     "as_of": TIME,
     "arguments": TEXT,
     "masked_columns": TEXT,
+    "means": TEXT,
+    "remedy": TEXT,
 }
 SAMPLE_ROWS = 5
 
@@ -98,4 +100,6 @@ def _row(validation: Validation, outcome: Outcome, sample: str | None, docs_path
         "scope": expectation.scope,
         "as_of": validation.as_of,
         "arguments": json.dumps(outcome.kwargs, sort_keys=True, ensure_ascii=False),
+        "means": expectation.means,
+        "remedy": expectation.remedy,
     }

@@ -30,6 +30,7 @@ from filelock import FileLock
 
 from stateward.contract.exit_codes import JobExit
 from stateward.contract.table_names import QUALITY_VALIDATIONS
+from stateward.quality.privacy.personal import declared_table
 from stateward.quality.suites.suite import Suite, SuiteError, load_suite
 from stateward.quality.validation import results
 from stateward.quality.validation.baseline import Past, Usual, usual
@@ -127,7 +128,7 @@ def validate(
         SuiteError: the suite cannot be used.
         ValidationError: the table or its version does not exist.
     """
-    suite = load_suite(request.suite_file)
+    suite = load_suite(request.suite_file, declared_table(request.stream, request.table))
     if suite.table != request.table:
         raise ValidationError(
             f"{request.stream}: suite {suite.name} is for table {suite.table}, not {request.table}."

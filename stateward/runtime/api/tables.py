@@ -73,10 +73,11 @@ class Table:
         partition_by: Partition columns.
         current_by: Columns by which the table has one current row; empty for a table that is appended to.
         came_at: The column with the event time at which a row came to be; empty if there is none.
+        nullable: Columns in which readers are promised no value; a validation expects one in every other.
 
     Raises:
         ValueError: A column is derived from one that the table does not have; or from a personal one, and is
-            of a type that has no masked form.
+            of a type that has no masked form. Or a nullable column is not one of the table's.
     """
 
     name: str
@@ -85,9 +86,15 @@ class Table:
     partition_by: tuple[str, ...] = ()
     current_by: tuple[str, ...] = ()
     came_at: str = ""
+    nullable: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         known = {column.name for column in self.columns}
+        if unknown := sorted(set(self.nullable) - known):
+            raise ValueError(
+                f"table {self.name}: expected nullable to name columns of the table, found "
+                f"{', '.join(unknown)}. Correct the name, or declare the column."
+            )
         for column in self.columns:
             if unknown := sorted(set(column.derived_from) - known):
                 raise ValueError(
@@ -193,6 +200,7 @@ DEAD_LETTERS = Table(
         _BATCH,
     ),
     ("stream",),
+    nullable=("partition", "offset", "key", "value", "detail", "batch_id"),
 )
 LATE_EVENTS = Table(
     table_names.LATE_EVENTS,
@@ -209,6 +217,7 @@ LATE_EVENTS = Table(
         _BATCH,
     ),
     ("stream",),
+    nullable=("partition", "offset", "event_time", "watermark", "value", "batch_id"),
 )
 BATCH_COUNTS = Table(
     table_names.BATCH_COUNTS,
@@ -239,6 +248,25 @@ BATCH_COUNTS = Table(
         Column("times", "string", "How far the events of each partition had got, as JSON"),
     ),
     ("stream",),
+    nullable=(
+        "batch_id",
+        "accepted",
+        "dead",
+        "late",
+        "duplicates",
+        "tick_records",
+        "rows_out",
+        "watermark",
+        "held_full",
+        "folded_early",
+        "below_floor",
+        "ids_full",
+        "ids_forgotten",
+        "others",
+        "rows_by_table",
+        "records",
+        "times",
+    ),
 )
 SHARED_TABLES = (DEAD_LETTERS, LATE_EVENTS, BATCH_COUNTS)
 

@@ -82,7 +82,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
 
 def remember(made: Written, version: int) -> None:
     """Put an earlier validation on record: of an hour with 6,000 sessions, but 80 in the last hour."""
-    suite = load_suite(made.request("x").suite_file)
+    suite = load_suite(made.request("x").suite_file, made.table)
     lengths = next(one for one in suite.expectations if one.name == "session_lengths_are_as_usual")
     assert lengths.baseline
     partition = {"bins": list(lengths.baseline.bins), "weights": SHARES, "tail_weights": [0, 0]}

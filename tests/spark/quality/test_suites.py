@@ -21,7 +21,6 @@ from proof.truth.registry import truth_about
 from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.settings import Settings
 from stateward.project.spec import StreamSpec, load_spec, load_specs
-from stateward.quality.suites.suite import load_suite
 from stateward.quality.validation.expectations import Outcome
 from stateward.quality.validation.validate import validate
 from stateward.runtime.api.config import parse_config
@@ -54,8 +53,7 @@ FEW = ("sessions", "raw_events")
 def test_a_suite_holds_for_its_streams_rows_and_not_for_rows_that_are_there_twice(
     suite_file: Path, tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:
-    table = load_suite(suite_file).table
-    made = rows_of(table, broker, tmp_path)
+    made = rows_of(suite_file.stem, broker, tmp_path)
     assert made.rows, "a table without a row shows nothing"
     written = Written(tmp_path, made.table, made.stream)
 

@@ -35,7 +35,7 @@ SCHEMAS: dict[str, dict[str, pa.DataType]] = {
     ),
     "quality_results": _schema(
         text="stream table run_id suite name expectation column severity observed_value docs_path"
-        " masked_columns",
+        " masked_columns means remedy",
         whole="from_version table_version unexpected_count",
         time="validated_at",
         truth="success",

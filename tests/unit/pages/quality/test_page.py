@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -61,6 +61,17 @@ def test_a_week_of_validations(settings: Settings) -> None:
     assert "Rows of each validation" in said and "user_id null" in said
     assert "no longer kept" in said, "a page of Data Docs that is gone has no link"
     assert "A session is closed" not in said and "No session has a negative length." in said
+
+
+def test_what_an_expectation_means_is_said_by_its_newest_result(settings: Settings) -> None:
+    written = Written(settings)
+    suite = suite_of(("id",), rule=(QUERY, "critical"))
+    for hour, broken in ((2, ()), (1, (Broken("id_is_present", "2 unexpected rows"),))):
+        written.validation(SESSIONS, suite, NOW - timedelta(hours=hour), (0, 1), (5, 5), broken=broken)
+        for row in written.rows["quality_results"]:
+            row["means"], row["remedy"] = f"{row['name']} {hour}.", "See its writer."
+        written.save()
+    assert "id_is_present 1. If it fails: See its writer." in text(page(settings)[1])
 
 
 def test_only_what_was_masked_is_shown_of_values(settings: Settings) -> None:

@@ -43,17 +43,27 @@ def table_uri(tmp_path: Path) -> str:
 def test_a_draft_says_what_is_so_and_can_be_used(table_uri: str, tmp_path: Path) -> None:
     file = tmp_path / "sessions.yaml"
     assert write_draft(table_uri, "sessions", file) == 30
-    suite = load_suite(file)
+    suite = load_suite(file, SESSIONS)
     by_name = {item.name: item for item in suite.expectations}
     assert by_name["columns_are_those_of_the_contract"].kwargs["column_set"] == arrow_schema(SESSIONS).names
     assert by_name["session_id_is_unique"].scope == "keys"
+    assert by_name["event_count_is_present"].severity == "warn", "it follows from no declaration"
     assert by_name["close_reason_is_known"].kwargs["value_set"] == ["ENDED", "TIMEOUT"]
     assert by_name["duration_ms_is_not_negative"].kwargs["min_value"] == 0
     assert by_name["ended_at_is_not_before_started_at"].kwargs["column_A"] == "ended_at"
     assert by_name["rows_per_hour_are_as_usual"].baseline
     for not_so in ("last_event_type_is_present", "user_id_is_unique", "started_at_is_not_before_ended_at"):
         assert not_so not in by_name
-    assert file.read_text().startswith("# A draft, from 30 rows of version 0")
+    text = file.read_text()
+    assert text.startswith("# A draft, from 30 rows of version 0")
+    for declared in ("columns:", "session_id_is_unique", "user_id_is_present"):
+        assert declared not in text
+
+
+def test_a_draft_of_a_table_without_a_declaration_has_its_columns(table_uri: str, tmp_path: Path) -> None:
+    write_draft(table_uri, "found", tmp_path / "found.yaml")
+    names = {item.name for item in load_suite(tmp_path / "found.yaml").expectations}
+    assert names >= {"columns_are_those_of_the_contract", "user_id_is_present", "session_id_is_unique"}
 
 
 def test_a_draft_lists_no_values_of_persons(tmp_path: Path) -> None:
@@ -62,7 +72,7 @@ def test_a_draft_lists_no_values_of_persons(tmp_path: Path) -> None:
     write_deltalake(uri, pa.Table.from_pylist(rows, schema=arrow_schema(SESSIONS)))
     write_draft(uri, "sessions", tmp_path / "sessions.yaml")
     text = (tmp_path / "sessions.yaml").read_text()
-    assert "user_id_is_present" in text and "u1" not in text and "s1" not in text
+    assert "rows_are_only_added" in text and "u1" not in text and "s1" not in text
 
 
 def test_a_draft_is_never_written_over_a_file(table_uri: str, tmp_path: Path) -> None:
