@@ -22,6 +22,7 @@ from stateward.platform.report import (
 )
 from stateward.platform.running import running_settings
 from stateward.project.settings import Settings
+from stateward.rendering.human_units import format_age
 
 _COLOURS = {
     "ready": "green",
@@ -76,9 +77,8 @@ def parts_table(parts: list[PartReport], supervised_by: str | None) -> Table:
     title = f"Platform, run by {supervised_by}" if supervised_by else "Platform"
     table = _table(title, "part", "state", "pid", "up for", "address")
     for part in parts:
-        table.add_row(
-            part.name, _state(part.state), _text(part.pid), _span(part.uptime_s), part.address or ""
-        )
+        up_for = "" if part.uptime_s is None else format_age(part.uptime_s)
+        table.add_row(part.name, _state(part.state), _text(part.pid), up_for, part.address or "")
     return table
 
 
@@ -170,13 +170,4 @@ def _text(value: object) -> str:
 
 
 def _ago(seconds: float | None) -> str:
-    return "" if seconds is None else f"{_span(seconds)} ago"
-
-
-def _span(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    whole = max(0, int(seconds))
-    if whole < 120:
-        return f"{whole} s"
-    return f"{whole // 60} min" if whole < 7200 else f"{whole // 3600} h"
+    return "" if seconds is None else f"{format_age(max(0.0, seconds))} ago"

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from stateward.rendering.human_units import format_duration
+
 
 @dataclass(frozen=True, order=True)
 class Need:
@@ -69,16 +71,8 @@ def retention(
     lost = tuple(need for need in wanted if not first_on_record <= need.version <= newest)
     kept = [need for need in wanted if first_on_record <= need.version <= newest]
     oldest = max(first_on_record, min(as_of_history, newest))
-    because = f"time travel of {_words(history)}"
+    because = f"time travel of {format_duration(history.total_seconds())}"
     if kept and kept[0].version < oldest:
         oldest, because = kept[0].version, kept[0].why
     pinned = tuple(sorted({need.version for need in kept}))
     return Retention(oldest, because, now - history, pinned, lost)
-
-
-def _words(duration: timedelta) -> str:
-    days, rest = divmod(duration, timedelta(days=1))
-    if not rest and days:
-        return "a day" if days == 1 else f"{days} days"
-    hours, rest = divmod(duration, timedelta(hours=1))
-    return f"{duration.total_seconds():,.0f} seconds" if rest or not hours else f"{hours} hours"

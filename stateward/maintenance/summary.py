@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from stateward.maintenance.maintain import Maintained
+from stateward.rendering.human_units import format_bytes
 
 COLUMNS = (
     "table",
     "files",
     "small",
-    "MB",
+    "size",
     "files on disk",
-    "MB on disk",
+    "size on disk",
     "log entries",
     "opened in ms",
     "oldest version kept",
     "because of",
 )
-_MB = 1024 * 1024
 
 
 def cells(done: Maintained) -> tuple[str, ...]:
@@ -32,9 +32,9 @@ def cells(done: Maintained) -> tuple[str, ...]:
         done.table,
         change(before.files, after.files),
         change(before.small_files, after.small_files),
-        f"{after.bytes / _MB:,.1f}",
+        format_bytes(after.bytes),
         change(before.disk_files, after.disk_files),
-        f"{after.disk_bytes / _MB:,.1f}",
+        format_bytes(after.disk_bytes),
         change(before.log_entries, after.log_entries),
         f"{done.open_ms:.0f}",
         str(done.kept.oldest_version),

@@ -8,11 +8,13 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
+from stateward.rendering.environment import page_environment
+
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
-_SHARED_STYLE, _SCRIPT = "page.css", "page.js"
+_SHARED_STYLES, _SCRIPT = ("base.css", "page.css"), "page.js"
 
 
 @dataclass(frozen=True)
@@ -50,23 +52,19 @@ class SelfContainedPage:
         )
 
     def _styles(self) -> str:
-        return _text(_SHARED_STYLE) + _text(self.style)
+        return "".join(_text(name) for name in (*_SHARED_STYLES, self.style))
 
 
 @functools.cache
 def _environment() -> Environment:
-    return Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    return page_environment(_TEMPLATES)
 
 
 @functools.cache
 def _text(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
+    environment = _environment()
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0]
 
 
 @functools.cache

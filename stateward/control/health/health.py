@@ -13,6 +13,7 @@ from typing import Literal
 
 from stateward.control.health.diagnosis import likely_cause
 from stateward.control.reconcile.status import Status
+from stateward.rendering.human_units import format_bytes, format_duration
 
 Level = Literal["warn", "critical"]
 
@@ -112,18 +113,6 @@ def _number_of(field: str) -> Callable[[Status, datetime], float | None]:
     return read
 
 
-def _duration(seconds: float) -> str:
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def _bytes(size: float) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
-
-
 def _count(number: float) -> str:
     return f"{number:,.0f}"
 
@@ -137,25 +126,31 @@ def _rate(per_s: float) -> str:
 
 
 MEASURES: Mapping[str, Measure] = {
-    "commit_age": Measure(_commit_age, "records wait, and nothing was committed for {}", _duration),
+    "commit_age": Measure(_commit_age, "records wait, and nothing was committed for {}", format_duration),
     "lag": Measure(_number_of("lag_records"), "{} records behind", _count),
     "lag_growth": Measure(_number_of("lag_change_per_s"), "the lag grows by {}", _rate),
-    "watermark_delay": Measure(_watermark_delay, "the watermark is {} behind the clock", _duration),
+    "watermark_delay": Measure(_watermark_delay, "the watermark is {} behind the clock", format_duration),
     "event_time_behind": Measure(
-        _event_time_behind, "the events' time is {} behind the broker's, in no replay", _duration
+        _event_time_behind, "the events' time is {} behind the broker's, in no replay", format_duration
     ),
-    "event_time_ahead": Measure(_event_time_ahead, "the events' time is {} ahead of the broker's", _duration),
+    "event_time_ahead": Measure(
+        _event_time_ahead, "the events' time is {} ahead of the broker's", format_duration
+    ),
     "dead_share": Measure(_number_of("dead_share"), "{} of the records of ten minutes are dead", _share),
     "late_share": Measure(_number_of("late_share"), "{} of the records of ten minutes are late", _share),
-    "batch_duration": Measure(_seconds_of("batch_duration_ms"), "the last batch took {}", _duration),
+    "batch_duration": Measure(_seconds_of("batch_duration_ms"), "the last batch took {}", format_duration),
     "state_rows": Measure(_number_of("state_rows"), "the state has {} rows", _count),
-    "state_bytes": Measure(_state_bytes, "the state takes {}", _bytes),
-    "state_commit": Measure(_seconds_of("state_commit_ms"), "to commit the state took {}", _duration),
-    "state_update": Measure(_seconds_of("state_update_ms"), "the state took {} for each record", _duration),
-    "state_removal": Measure(
-        _seconds_of("state_removal_ms"), "to remove what has expired took {}", _duration
+    "state_bytes": Measure(_state_bytes, "the state takes {}", format_bytes),
+    "state_commit": Measure(_seconds_of("state_commit_ms"), "to commit the state took {}", format_duration),
+    "state_update": Measure(
+        _seconds_of("state_update_ms"), "the state took {} for each record", format_duration
     ),
-    "memory_bytes": Measure(_number_of("memory_bytes"), "the driver's processes take {} of memory", _bytes),
+    "state_removal": Measure(
+        _seconds_of("state_removal_ms"), "to remove what has expired took {}", format_duration
+    ),
+    "memory_bytes": Measure(
+        _number_of("memory_bytes"), "the driver's processes take {} of memory", format_bytes
+    ),
 }
 """By name, as in `health.limits` of the YAML."""
 

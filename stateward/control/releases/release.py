@@ -32,7 +32,7 @@ KEPT_RELEASES = 5
 _PACKAGE = "spark_jobs"
 _LIBRARY = Path(stateward.__file__).parent
 # What a driver imports of the library: an edit of a page, say, makes no other release.
-_OF_A_DRIVER = frozenset({"__init__.py", "driver.py", "contract", "runtime", "state"})
+_OF_A_DRIVER = frozenset({"__init__.py", "driver.py", "contract", "rendering", "runtime", "state"})
 _DIGITS = 12
 # What the control plane reads anew at each look; a driver knows nothing of it.
 _NOT_THE_DRIVERS = frozenset(

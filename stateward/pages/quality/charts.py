@@ -12,9 +12,9 @@ from datetime import datetime
 from itertools import groupby
 from typing import TypeVar
 
-from stateward.pages import human_units
-from stateward.pages.charts import HEIGHT, WIDTH
 from stateward.pages.quality.history import Result, Validation
+from stateward.rendering.charts import HEIGHT, WIDTH
+from stateward.rendering.human_units import format_time
 
 SLOTS = 60
 _WORST = ("bad", "warn", "good")
@@ -50,9 +50,9 @@ def strip(results: Iterable[Result], begin: datetime, end: datetime) -> tuple[Ba
     def bar(x: float, width: float, shared: Sequence[Result]) -> Bar:
         level = _worst(one.level for one in shared)
         failed = [one for one in shared if not one.held]
-        label = f"failed at {human_units.moment(failed[-1].at, end)}" if failed else ""
+        label = f"failed at {format_time(failed[-1].at, end)}" if failed else ""
         if len(failed) > 1:
-            label = f"failed {len(failed)} times until {human_units.moment(failed[-1].at, end)}"
+            label = f"failed {len(failed)} times until {format_time(failed[-1].at, end)}"
         return Bar(x, width, HEIGHT, level, label)
 
     return _joined(_bars(points, begin, end, bar))
@@ -66,7 +66,7 @@ def pass_rates(validations: Iterable[Validation], begin: datetime, end: datetime
         worst = min(shared, key=lambda one: (_WORST.index(one.level), one.pass_rate))
         label = ""
         if worst.failed:
-            at = human_units.moment(worst.at, end)
+            at = format_time(worst.at, end)
             label = f"{worst.failed} of {worst.expectations} failed at {at}"
         lowest = min(one.pass_rate for one in shared)
         # One that is not there could not be seen or pointed at.

@@ -6,8 +6,6 @@ import functools
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from stateward.pages import human_units
-from stateward.pages.charts import left_edge
 from stateward.pages.inline_page import SelfContainedPage
 from stateward.pages.link import Link
 from stateward.pages.quality.failures import Failure, failures_of, latest_of
@@ -25,6 +23,15 @@ from stateward.pages.quality.view import (
     trends,
 )
 from stateward.project.spec import SHARED
+from stateward.rendering.charts import left_edge
+from stateward.rendering.human_units import (
+    format_ago,
+    format_count,
+    format_duration,
+    format_percent,
+    format_range,
+    format_time,
+)
 
 MOST_DAYS = 30
 """How far back the pages go."""
@@ -96,7 +103,7 @@ def render_table(found: Found, name: Name, now: datetime, days: int) -> str:
     newest = list(reversed(found.validations))[:_VALIDATIONS_SHOWN]
     return _TABLE.render(
         **_shared(found, now, days),
-        shown=human_units.span((now - begin).total_seconds()),
+        shown=format_duration((now - begin).total_seconds()),
         name=name,
         state=state_of(last),
         last=last,
@@ -127,11 +134,11 @@ def _shared(found: Found, now: datetime, days: int) -> dict[str, object]:
         "choices": tuple(sorted({*_CHOICES, days})),
         "missing": found.missing,
         "problems": found.problems,
-        "moment": functools.partial(human_units.moment, now=now),
-        "ago": functools.partial(human_units.ago, now=now),
-        "count": human_units.count,
-        "stretch": human_units.stretch,
-        "percent": human_units.percent,
+        "moment": functools.partial(format_time, now=now),
+        "ago": functools.partial(format_ago, now=now),
+        "count": format_count,
+        "stretch": format_range,
+        "percent": format_percent,
     }
 
 

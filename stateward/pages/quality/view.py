@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote, urlencode
 
-from stateward.pages import human_units
-from stateward.pages.charts import Chart, Mark, Series, across, chart_of
 from stateward.pages.link import Link
 from stateward.pages.quality.charts import Bar, pass_rates, strip
 from stateward.pages.quality.failures import Failure, latest_of
 from stateward.pages.quality.history import NOT_NULL, ROW_COUNT, Name, Reconciliation, Result, Validation
+from stateward.rendering.charts import Chart, Mark, Series, across, chart_of
+from stateward.rendering.human_units import format_count, format_percent, format_time
 
 _ORDER = {"bad": 0, "warn": 1, "good": 2, "calm": 3}
 
@@ -145,7 +145,7 @@ def strips(results: Iterable[Result], begin: datetime, now: datetime) -> tuple[S
         last = of_one[-1]
         # One that is no longer in the suite says nothing of now.
         level = last.level if last.at == newest else "calm"
-        rate = human_units.percent(100 * (1 - failed / len(of_one)))
+        rate = format_percent(100 * (1 - failed / len(of_one)))
         bars = strip(of_one, begin, now)
         found.append(Strip(name, last.severity, level, rate, bars, failed, len(of_one)))
     return tuple(sorted(found, key=lambda one: (_ORDER[one.level], -one.failed, one.expectation)))
@@ -174,7 +174,7 @@ def trends(
             now,
             name=column,
             unit="null",
-            told=human_units.percent,
+            told=format_percent,
             apart=now - begin,
         )
         for column, of_one in sorted(by_column.items())
@@ -222,7 +222,7 @@ def summary(rows: Iterable[TableRow]) -> list[tuple[str, str]]:
 def _pass_rate(validations: Sequence[Validation]) -> str:
     evaluated = sum(one.expectations for one in validations)
     failed = sum(one.failed for one in validations)
-    return human_units.percent(100 * (1 - failed / evaluated) if evaluated else None)
+    return format_percent(100 * (1 - failed / evaluated) if evaluated else None)
 
 
 def _row_chart(
@@ -238,7 +238,14 @@ def _chart(
     series: Series, begin: datetime, now: datetime, *, name: str, unit: str, marks: tuple[Mark, ...]
 ) -> Chart:
     return chart_of(
-        series, begin, now, name=name, unit=unit, told=human_units.count, marks=marks, apart=now - begin
+        series,
+        begin,
+        now,
+        name=name,
+        unit=unit,
+        told=format_count,
+        marks=marks,
+        apart=now - begin,
     )
 
 
@@ -248,7 +255,7 @@ def _marks(failed: Iterable[Result], begin: datetime, now: datetime) -> tuple[Ma
         round(across(one.at, begin, now)): Mark(
             across(one.at, begin, now),
             True,
-            f"{one.expectation} failed at {human_units.moment(one.at, now)}",
+            f"{one.expectation} failed at {format_time(one.at, now)}",
         )
         for one in failed
         if begin <= one.at <= now

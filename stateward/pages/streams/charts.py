@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from stateward.pages import human_units
-from stateward.pages.charts import Chart, Mark, Series, across, chart_of
 from stateward.pages.streams import history
 from stateward.pages.streams.history import Sample
 from stateward.pages.streams.incidents import Incident
+from stateward.rendering.charts import Chart, Mark, Series, across, chart_of
+from stateward.rendering.human_units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_rate,
+    format_time,
+)
 
 
 def charts(
@@ -29,7 +35,11 @@ def charts(
         max_lag: From which lag on there is a warning, if there is one; records.
     """
     marks = tuple(
-        Mark(across(one.at, begin, now), one.is_failure, f"{one.kind} at {human_units.moment(one.at, now)}")
+        Mark(
+            across(one.at, begin, now),
+            one.is_failure,
+            f"{one.kind} at {format_time(one.at, now)}",
+        )
         for one in happened
         if begin <= one.at <= now
     )
@@ -40,8 +50,8 @@ def charts(
         return chart_of(series, begin, now, name=name, unit=unit, told=told, limit=limit, marks=marks)
 
     return (
-        chart("Lag", "records", history.lag(samples), human_units.count, max_lag),
-        chart("Throughput", "records a second", history.throughput(samples), human_units.rate),
-        chart("Watermark delay", "", history.watermark_delay(samples), human_units.span),
-        chart("State size", "in memory", history.state_bytes(samples), human_units.format_bytes),
+        chart("Lag", "records", history.lag(samples), format_count, max_lag),
+        chart("Throughput", "records a second", history.throughput(samples), format_rate),
+        chart("Watermark delay", "", history.watermark_delay(samples), format_duration),
+        chart("State size", "in memory", history.state_bytes(samples), format_bytes),
     )

@@ -8,7 +8,7 @@ from typing import Literal
 
 from stateward.control.reconcile.decide import Action, Healthy, Observed
 from stateward.control.reconcile.status import Supervisor
-from stateward.pages import human_units
+from stateward.rendering.human_units import format_duration
 
 Level = Literal["warn", "critical"]
 
@@ -61,6 +61,10 @@ def supervision(
         return ()
     return (
         Finding(
-            "warn", "its supervisor is silent", human_units.span(age), human_units.span(stale_after_s), remedy
+            "warn",
+            "its supervisor is silent",
+            format_duration(age),
+            format_duration(stale_after_s),
+            remedy,
         ),
     )

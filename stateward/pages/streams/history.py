@@ -11,7 +11,7 @@ from typing import Any
 
 from stateward.control.health.failure import Failure, failure_of
 from stateward.control.reconcile.documents import DocumentError, delivered_of, parse_time
-from stateward.pages.charts import Series
+from stateward.rendering.charts import Series
 
 _SHORTEST = timedelta(seconds=10)
 _LONGEST = timedelta(minutes=10)

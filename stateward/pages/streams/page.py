@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from stateward.control.reconcile.leader_heartbeat import STALE_AFTER
-from stateward.pages import human_units
-from stateward.pages.charts import left_edge
 from stateward.pages.inline_page import SelfContainedPage
 from stateward.pages.streams.view import Documents, StreamView, in_order, stream_view
+from stateward.rendering.charts import left_edge
+from stateward.rendering.human_units import format_ago, format_duration, format_time
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,10 +41,10 @@ def render(read: Sequence[Documents], now: datetime, hours: int) -> str:
         summary=_summary(views),
         now=now.astimezone(UTC),
         hours=hours,
-        shown=human_units.span((now - begin).total_seconds()),
+        shown=format_duration((now - begin).total_seconds()),
         choices=_choices(hours),
-        moment=functools.partial(human_units.moment, now=now),
-        ago=functools.partial(human_units.ago, now=now),
+        moment=functools.partial(format_time, now=now),
+        ago=functools.partial(format_ago, now=now),
     )
 
 

@@ -11,8 +11,6 @@ from stateward.control.health.thresholds import Thresholds
 from stateward.control.reconcile.decide import Action, Observed, decide
 from stateward.control.reconcile.documents import delivered_of
 from stateward.control.reconcile.status import Status, Supervisor
-from stateward.pages import human_units
-from stateward.pages.charts import Chart
 from stateward.pages.link import Link
 from stateward.pages.streams import history
 from stateward.pages.streams.charts import charts
@@ -20,6 +18,8 @@ from stateward.pages.streams.condition import NEVER_STARTED, Condition, conditio
 from stateward.pages.streams.findings import Finding, findings_of, supervision
 from stateward.pages.streams.history import Sample
 from stateward.pages.streams.incidents import Repeated, incidents, repeated
+from stateward.rendering.charts import Chart
+from stateward.rendering.human_units import NOTHING, format_ago, format_duration, format_time
 
 _ORDER = {"bad": 0, "warn": 1, "good": 2, "calm": 2}
 _COUNTERS = ("accepted", "dead", "late", "duplicates", "rows_out")
@@ -150,12 +150,12 @@ def _wish(seen: Observed | None, now: datetime) -> str:
         return ""
     if control.override is not None:
         why = f": {control.override.reason}" if control.override.reason else ""
-        at = human_units.moment(control.override.at, now)
+        at = format_time(control.override.at, now)
         return f"asked at {at} by {control.override.author}, over its YAML's {control.declared}{why}"
     by = f" by {control.requested_by}" if control.requested_by else ""
     # After a failure it is the reason of the last launch, which is among the incidents.
     reason = f": {control.reason}" if control.reason and not control.is_reason_of_failure else ""
-    return f"asked at {human_units.moment(control.requested_at, now)}{by}{reason}"
+    return f"asked at {format_time(control.requested_at, now)}{by}{reason}"
 
 
 def _facts(read: Documents, now: datetime) -> tuple[tuple[str, str], ...]:
@@ -166,28 +166,31 @@ def _facts(read: Documents, now: datetime) -> tuple[tuple[str, str], ...]:
     duration = document.get("batch_duration_ms")
     facts = [
         ("batch", "–" if status.batch_id is None else str(status.batch_id)),
-        ("committed", human_units.ago(status.last_batch_at, now)),
-        ("took", human_units.span(duration / 1000) if isinstance(duration, int) else human_units.NOTHING),
-        ("driver since", human_units.moment(status.started_at, now)),
+        ("committed", format_ago(status.last_batch_at, now)),
+        (
+            "took",
+            format_duration(duration / 1000) if isinstance(duration, int) else NOTHING,
+        ),
+        ("driver since", format_time(status.started_at, now)),
         ("delivered", _number(delivered_of(document))),
         *((name.replace("_", " "), _number(document.get(name))) for name in _COUNTERS),
         ("state rows", _number(document.get("state_rows"))),
         ("release", _release(read)),
     ]
-    return tuple((name, value) for name, value in facts if value != human_units.NOTHING)
+    return tuple((name, value) for name, value in facts if value != NOTHING)
 
 
 def _release(read: Documents) -> str:
     control = read.seen.control if read.seen else None
     if control is None or not control.release:
-        return human_units.NOTHING
+        return NOTHING
     deployed = f"; upgrade available ({', '.join(read.upgrade)})" if read.upgrade else ""
     return f"{control.release}{deployed}"
 
 
 def _number(value: object) -> str:
     whole = isinstance(value, int) and not isinstance(value, bool)
-    return f"{value:,}" if whole else human_units.NOTHING
+    return f"{value:,}" if whole else NOTHING
 
 
 def _known(read: Documents, latest: Sample | None) -> tuple[Sample, ...]:

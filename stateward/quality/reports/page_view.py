@@ -16,6 +16,8 @@ from great_expectations.render.view.view import DefaultJinjaIndexPageView, Defau
 from jinja2 import ChoiceLoader, FileSystemLoader, pass_context
 from markupsafe import Markup, escape
 
+from stateward.rendering.environment import SHARED_TEMPLATES
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -32,7 +34,7 @@ class OfflinePageView(DefaultJinjaPageView):
         super().__init__(**kwargs)
         # Great Expectations looks into a custom folder last, which can add templates but not replace one.
         assert self.env.loader is not None
-        self.env.loader = ChoiceLoader([FileSystemLoader(_TEMPLATES), self.env.loader])
+        self.env.loader = ChoiceLoader([FileSystemLoader([_TEMPLATES, SHARED_TEMPLATES]), self.env.loader])
         self.env.autoescape = True
 
     @pass_context

@@ -6,22 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from stateward.state.pages import human_units
+from stateward.rendering.environment import page_environment
+from stateward.rendering.human_units import NOTHING
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
-
-
-def page_environment() -> Environment:
-    """What the pages of all operations are made with: values from the data are escaped."""
-    return Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
 
 
 def render(result: Mapping[str, Any], more: str = "") -> str:
@@ -31,7 +19,7 @@ def render(result: Mapping[str, Any], more: str = "") -> str:
         result: The document `result.json`.
         more: HTML for its end; not escaped.
     """
-    environment = page_environment()
+    environment = page_environment(TEMPLATES)
     environment.filters |= {"cell": _cell}
     state, kind = _state(result)
     given = {name: value for name, value in result["arguments"].items() if value not in (None, "")}
@@ -48,7 +36,7 @@ def _state(result: Mapping[str, Any]) -> tuple[str, str]:
 
 def _cell(cell: Any) -> str:
     if cell is None:
-        return human_units.NOTHING
+        return NOTHING
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     return f"{cell:,}" if isinstance(cell, int | float) else str(cell)

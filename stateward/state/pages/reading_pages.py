@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment
 
+from stateward.rendering.charts import Drawing, columns, draw, percent
+from stateward.rendering.environment import page_environment
+from stateward.rendering.human_units import (
+    NOTHING,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_percent,
+    format_timestamp,
+)
 from stateward.state.inspection.measures import BINS
-from stateward.state.pages import charts, human_units
-from stateward.state.pages.page import page_environment
+from stateward.state.pages.page import TEMPLATES
 
 if TYPE_CHECKING:
+    from stateward.state.inspection.sizes import Sample
     from stateward.state.verbs.explain import Explanation
     from stateward.state.verbs.inspect import Inspection
 
@@ -19,8 +31,9 @@ if TYPE_CHECKING:
 def inspection_page(found: Inspection) -> str:
     """The page of an inspection, HTML."""
     template = _environment().get_template("inspect.html.j2")
-    keys_line = charts.line([(sample.at_ms, sample.keys) for sample in found.growth.samples])
-    return template.render(found=found, keys_line=keys_line, bins=[name for name, _ in BINS])
+    return template.render(
+        found=found, keys_line=_keys_line(found.growth.samples), bins=[name for name, _ in BINS]
+    )
 
 
 def explanation_page(found: Explanation) -> str:
@@ -28,26 +41,35 @@ def explanation_page(found: Explanation) -> str:
     return _environment().get_template("explain.html.j2").render(found=found)
 
 
+def _keys_line(samples: Sequence[Sample]) -> Drawing | None:
+    """Draw the keys over time; None when fewer than two samples differ in time."""
+    series = tuple((datetime.fromtimestamp(one.at_ms / 1000, UTC), float(one.keys)) for one in samples)
+    if not series or series[0][0] == series[-1][0]:
+        return None
+    begin, end = series[0][0], series[-1][0]
+    return draw(series, begin, end, apart=end - begin)
+
+
 def _environment() -> Environment:
-    environment = page_environment()
+    environment = page_environment(TEMPLATES)
     environment.filters |= {
-        "count": human_units.count,
-        "room": human_units.format_bytes,
-        "when": human_units.when,
-        "span": human_units.span,
-        "share": human_units.share,
-        "ratio": human_units.ratio,
+        "count": format_count,
+        "size": format_bytes,
+        "timestamp": format_timestamp,
+        "duration": lambda ms: format_duration(None if ms is None else ms / 1000),
+        "share": lambda part: format_percent(None if part is None else part * 100),
+        "ratio": lambda value: NOTHING if value is None else f"{value:.2f}",
         "value": _value,
         "pretty": _pretty,
     }
-    environment.globals |= {"columns": charts.columns, "percent": charts.percent}
+    environment.globals |= {"columns": columns, "percent": percent}
     return environment
 
 
 def _value(value: Any) -> str:
     """A field's value: a text as it is, anything else as JSON."""
     if value is None:
-        return human_units.NOTHING
+        return NOTHING
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -20,7 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stateward.state.pages import human_units
+from stateward.rendering.human_units import format_duration, format_timestamp
 
 DAY_MS = 86_400_000
 
@@ -112,7 +112,8 @@ def mean_time_between(failures: int, since_ms: int, until_ms: int) -> tuple[int 
         until_ms: Until when.
     """
     counted_ms = until_ms - since_ms
-    since = f"{human_units.span(counted_ms)} on record, since {human_units.when(since_ms // 1000 * 1000)} UTC"
+    counted = format_duration(counted_ms / 1000)
+    since = f"{counted} on record, since {format_timestamp(since_ms // 1000 * 1000)} UTC"
     if failures > 0 and counted_ms > 0:
         return counted_ms // failures, f"{failures} restarts after a failure in {since}"
     if counted_ms > ASSUMED_MTBF_MS:

@@ -72,8 +72,8 @@ def _failures(context: Context) -> tuple[int | None, str]:
 
 
 def _explain(context: Context) -> Answer:
+    from stateward.rendering.human_units import format_timestamp
     from stateward.state.inspection.documents import explanation_document
-    from stateward.state.pages.human_units import when
     from stateward.state.pages.reading_pages import explanation_page
     from stateward.state.verbs.explain import explain
 
@@ -91,7 +91,9 @@ def _explain(context: Context) -> Answer:
         )
     )
     has = "has a state" if found.entries else "has no state"
-    history = [(one.batch_id, when(one.planned_ms), one.what) for one in found.history[-_SHOWN_CHANGES:]]
+    history = [
+        (one.batch_id, format_timestamp(one.planned_ms), one.what) for one in found.history[-_SHOWN_CHANGES:]
+    ]
     return Answer(
         (f"{context.stream}: key {found.key} {has} as of batch {found.batch_id}.", *found.notes),
         (Listing("What became of it", ("batch", "planned at", "what"), history),),

@@ -20,7 +20,7 @@ def kept(*needs: Need, first: int = 0, then: int = 80, newest: int = 100) -> Ret
 
 
 def test_without_savepoints_time_travel_decides() -> None:
-    assert kept() == Retention(80, "time travel of a day", NOW - DAY, (), ())
+    assert kept() == Retention(80, "time travel of 1 d", NOW - DAY, (), ())
 
 
 def test_the_oldest_that_is_referred_to_decides_and_says_so() -> None:

@@ -83,10 +83,10 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         "critical 5 min",
         "grows by 120 records a second; raise state.partitions",
     ),
-    ("batch_duration", {"batch_duration_ms": 61_000}, "warn 61 s", "lower source.max_records_per_batch"),
+    ("batch_duration", {"batch_duration_ms": 61_000}, "warn 1 min 1 s", "lower source.max_records_per_batch"),
     ("batch_duration", {"batch_duration_ms": 301_000}, "critical 5 min", "max_records_per_batch"),
-    ("event_time_behind", {"event_time_behind_ms": 7_260_000}, "warn 2.0 h", "partition with old events"),
-    ("event_time_ahead", {"event_time_behind_ms": -61_000}, "warn 61 s", "earlier release"),
+    ("event_time_behind", {"event_time_behind_ms": 7_260_000}, "warn 2 h 1 min", "partition with old events"),
+    ("event_time_ahead", {"event_time_behind_ms": -61_000}, "warn 1 min 1 s", "earlier release"),
     ("event_time_ahead", {"event_time_behind_ms": -601_000}, "critical 10 min", "until that time has come"),
     ("dead_share", {"dead_share": 0.02}, "warn 2.0%", "`reason` in dead_letters"),
     ("late_share", {"late_share": 0.25}, "critical 25.0%", "allowed_lateness"),
@@ -178,7 +178,7 @@ def test_slow_batches_are_put_down_to_what_makes_them_slow_and_the_worst_comes_f
     ]
     assert found[1].cause == "the checkpoint's storage is slow"
     assert str(found[1]) == (
-        "warn: the last batch took 61 s (limit 60 s). Likely cause: the checkpoint's storage is slow"
+        "warn: the last batch took 1 min 1 s (limit 1 min). Likely cause: the checkpoint's storage is slow"
     )
 
 

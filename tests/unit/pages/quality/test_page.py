@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from stateward.pages import human_units
 from stateward.pages.quality.history import Name
 from stateward.pages.quality.page import policies, render_overview, render_table, since
 from stateward.pages.quality.tables import Found, read_quality
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
+from stateward.rendering import human_units
 from tests.support.pages.html_rules import require_allowed, require_whole, text
 from tests.support.pages.sample_quality import OTHER, QUERY, week
 from tests.support.pages.written_quality import Broken, Written, suite_of
@@ -151,7 +151,7 @@ def test_a_month_of_which_there_is_a_week_shows_the_week(settings: Settings) -> 
     week(settings, NOW)
     found, html = page(settings, days=30)
 
-    began = human_units.span((NOW - found.validations[0].at).total_seconds())
+    began = human_units.format_duration((NOW - found.validations[0].at).total_seconds())
     assert began.startswith(("6 d", "7 d"))
     assert f"−{began}" in text(html) and "−30 d" not in text(html)
 

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateward.pages import human_units
 from stateward.pages.quality.charts import Bar, pass_rates, strip
 from stateward.pages.quality.failures import failures_of, latest_of
 from stateward.pages.quality.history import (
@@ -27,6 +26,7 @@ from stateward.pages.quality.history import (
 )
 from stateward.pages.quality.rows import examples_of
 from stateward.pages.quality.view import links_of, page_of, state_of, strips, summary, table_rows, trends
+from stateward.rendering import human_units
 from tests.support.pages.sample_quality import origin
 
 NOW = datetime(2026, 2, 3, 14, 30, tzinfo=UTC)
@@ -285,8 +285,8 @@ def test_links_lead_to_the_dag_the_stream_and_the_report() -> None:
 def test_a_whole_day_is_its_date() -> None:
     day = NOW.replace(hour=0, minute=0)
 
-    assert human_units.stretch(day, day + 24 * HOUR) == "03 Feb"
-    assert human_units.stretch(NOW, NOW + 24 * HOUR) == "03 Feb 14:30 to 04 Feb 14:30"
+    assert human_units.format_range(day, day + 24 * HOUR) == "03 Feb"
+    assert human_units.format_range(NOW, NOW + 24 * HOUR) == "03 Feb 14:30 to 04 Feb 14:30"
 
 
 @pytest.mark.parametrize(
@@ -303,4 +303,4 @@ def test_a_whole_day_is_its_date() -> None:
     ],
 )
 def test_only_what_is_exactly_all_or_nothing_looks_so(share: float | None, expected: str) -> None:
-    assert human_units.percent(share) == expected
+    assert human_units.format_percent(share) == expected

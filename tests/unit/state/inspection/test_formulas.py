@@ -23,7 +23,6 @@ from stateward.state.inspection.sizes import (
     skew,
     slope,
 )
-from stateward.state.pages import charts, human_units
 from stateward.state.partitions.checkpoint_interval import (
     ASSUMED_MTBF_MS,
     DAY_MS,
@@ -178,50 +177,6 @@ def test_samples_are_spread_and_begin_with_the_first() -> None:
     assert spread(list(range(100)), 4) == [0, 25, 50, 75]
     assert spread([3, 4], 4) == [3, 4]
     assert spread([], 4) == [] == spread([1], 0)
-
-
-@pytest.mark.parametrize(
-    ("made", "expected"),
-    [
-        (human_units.format_bytes(999), "999 B"),
-        (human_units.format_bytes(1500), "1.5 kB"),
-        (human_units.format_bytes(5 * 10**9), "5.0 GB"),
-        (human_units.format_bytes(None), "–"),
-        (human_units.count(12345), "12,345"),
-        (human_units.count(0.25), "0.25"),
-        (human_units.when(0), "1970-01-01 00:00:00"),
-        (human_units.when(1500), "1970-01-01 00:00:01.500"),
-        (human_units.when(10**18), "never"),
-        (human_units.when(None), "–"),
-        (human_units.span(850), "850 ms"),
-        (human_units.span(1500), "1.5 s"),
-        (human_units.span(90 * 60_000), "1 h 30 min"),
-        (human_units.span(86_400_000), "1 d"),
-        (human_units.span(86_460_000), "1 d"),
-        (human_units.span(-61_000), "-1 min 1 s"),
-        (human_units.share(0.0123), "1.2 %"),
-        (human_units.ratio(1.234), "1.23"),
-    ],
-)
-def test_figures_as_a_person_reads_them(made: str, expected: str) -> None:
-    assert made == expected
-
-
-def test_many_columns_are_drawn_as_runs_of_them() -> None:
-    assert [column.label for column in charts.columns([1, 2], "bucket")] == ["bucket 0", "bucket 1"]
-    made = charts.columns([0] * 1000 + [7], "bucket")
-    assert len(made) <= 128
-    assert (made[-1].value, made[-1].y, made[0].y) == (7, 0, 100)
-    assert made[0].label == "buckets 0 to 7"
-    assert charts.columns([], "bucket") == ()
-    assert charts.columns([0, 0], "bucket")[0].y == 100
-
-
-def test_a_line_needs_two_points() -> None:
-    assert charts.line([(0, 5)]) is None
-    made = charts.line([(10, 0), (20, 50), (30, 100)])
-    assert made is not None
-    assert made.points == ((0, 96), (50, 50), (100, 4))
 
 
 def test_the_mean_time_between_failures_is_what_is_on_record() -> None:

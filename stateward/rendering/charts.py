@@ -1,7 +1,7 @@
-"""Charts over time: what each says, and where its marks go. Pure.
+"""Charts: what each says, and where its marks go. Pure.
 
-A drawing has its own coordinates: 100 wide, 40 high, 0 at the top. Text stays out of it, so that it keeps its
-size on a phone.
+A drawing has its own coordinates: 100 wide, 0 at the top; 40 high over time, 100 high for columns. Text stays
+out of it, so that it keeps its size on a phone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ Series = tuple[tuple[datetime, float], ...]
 WIDTH, HEIGHT = 100.0, 40.0
 _MARGIN = 2.0
 _SLOTS = 120
+_MOST_COLUMNS = 128
 APART = timedelta(minutes=3)
 """Drivers give a sample a minute: of two that are farther apart some between are missing."""
 
@@ -217,3 +218,41 @@ def _gaps(
     if (WIDTH - last) / WIDTH * shown > apart:
         edges.append((last, WIDTH))
     return tuple((left, round(right - left, 2)) for left, right in edges)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a column chart: its left edge, width and top, and what it stands for."""
+
+    x: float
+    width: float
+    y: float
+    value: int
+    label: str
+
+
+def percent(value: float, largest: float) -> float:
+    """The length of a bar, 0 to 100."""
+    return round(100 * value / largest, 2) if largest else 0.0
+
+
+def columns(values: Sequence[int], name: str) -> tuple[Column, ...]:
+    """A column for each value; of very many, a column for each run of them, as high as the highest in it.
+
+    Args:
+        values: By number.
+        name: What is numbered.
+    """
+    if not values:
+        return ()
+    run = -(-len(values) // _MOST_COLUMNS)
+    runs = [values[begin : begin + run] for begin in range(0, len(values), run)]
+    highest = max(values)
+    step = 100 / len(runs)
+    made = []
+    for number, part in enumerate(runs):
+        begin = number * run
+        label = f"{name} {begin}" if len(part) == 1 else f"{name}s {begin} to {begin + len(part) - 1}"
+        tall = percent(max(part), highest)
+        made.append(Column(round(number * step, 3), round(step * 0.8, 3), 100 - tall, max(part), label))
+    return tuple(made)

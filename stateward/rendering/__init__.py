@@ -1,0 +1,1 @@
+"""What the pages of both floors share: units, charts, templates, styles. Imports nothing of ours."""
