@@ -41,6 +41,18 @@ _WITHOUT_VALUE = (
     " rules have a defect: keep the failing rows, and stop the stream before more are written. If it is"
     " another program, find out who may write the table."
 )
+ONLY_ADDED = {
+    "name": "rows_are_only_added",
+    "type": "unexpected_rows_expectation",
+    "kwargs": {
+        "unexpected_rows_query": "SELECT version, timestamp, operation, parameters, files_removed"
+        " FROM {commits} WHERE files_removed > 0 AND operation <> 'RESTORE'"
+    },
+    "severity": "critical",
+    "means": "The stream only adds rows; none was deleted or changed by hand.",
+    "remedy": "The versions that removed rows are listed. Compare each with the one before (docs/quality.md,"
+    " Looking further), find out who may write the table, and RESTORE it if the rows are missed.",
+}
 
 
 class ColumnTypeError(ValueError):
@@ -68,19 +80,23 @@ def of_columns(columns: object) -> list[dict[str, Any]]:
     return [_names(columns), *(_type(name, kind) for name, kind in columns.items())]
 
 
-def of_rows(table: Table) -> list[dict[str, Any]]:
+def of_rows(table: Table, *, is_appended: bool) -> list[dict[str, Any]]:
     """Return the fields of the expectations about the rows of a table.
 
-    Every column has a value unless the table declares it nullable, and the id of a row is unique: the one
-    column of `current_by`, or else a first column that is derived from others.
+    Every column has a value unless the table declares it nullable. The id of a row is unique: the one column
+    of `current_by`, or else a first column that is derived from others.
+
+    Args:
+        table: Its declaration.
+        is_appended: Whether rows are only ever added.
     """
-    present = [_present(column.name) for column in table.columns if column.name not in table.nullable]
+    found = [_present(column.name) for column in table.columns if column.name not in table.nullable]
     if len(table.current_by) == 1:
         means = f"The table has one current row for each {table.current_by[0]}."
-        return [*present, _unique(table.current_by[0], means, _NOT_REPLACED)]
-    if not table.current_by and table.columns[0].derived_from:
-        return [*present, _unique(table.columns[0].name, "Every row is in the table once.", _WRITTEN_TWICE)]
-    return present
+        found.append(_unique(table.current_by[0], means, _NOT_REPLACED))
+    elif not table.current_by and table.columns[0].derived_from:
+        found.append(_unique(table.columns[0].name, "Every row is in the table once.", _WRITTEN_TWICE))
+    return [*found, dict(ONLY_ADDED)] if is_appended else found
 
 
 def _names(columns: Mapping[str, str]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ if __name__ == "__main__":
     del sys.path[0]
 
 from stateward.quality.privacy.personal import declared_table
-from stateward.quality.suites.default_expectations import TYPES, of_rows
+from stateward.quality.suites.default_expectations import ONLY_ADDED, TYPES, of_rows
 from stateward.quality.suites.table_profile import Profile, profile
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def draft(found: Profile, declared: Table | None = None) -> str:
         declared: The table's declaration, if it has one; what follows from it is left out.
     """
     columns = {column.name: column.type for column in found.columns if column.type in TYPES}
-    defaults = {entry["name"] for entry in of_rows(declared)} if declared else ()
+    defaults = {entry["name"] for entry in of_rows(declared, is_appended=True)} if declared else ()
     document = {
         "suite": found.table,
         "table": found.table,
@@ -59,7 +59,7 @@ def draft(found: Profile, declared: Table | None = None) -> str:
                 *_in_set(found),
                 *_at_least(found),
                 *_in_order(found),
-                _only_added(),
+                {**ONLY_ADDED, "severity": "warn", "remedy": _TO_SAY},
                 _usual_rows(),
             )
             if entry["name"] not in defaults
@@ -158,12 +158,6 @@ def _in_order(found: Profile) -> list[dict[str, Any]]:
         )
         for earlier, later in found.ordered
     ]
-
-
-def _only_added() -> dict[str, Any]:
-    query = "SELECT version, operation FROM {commits} WHERE files_removed > 0 AND operation <> 'RESTORE'"
-    kind, means = "unexpected_rows_expectation", "Nobody has deleted or changed a row by hand."
-    return _entry("rows_are_only_added", kind, {"unexpected_rows_query": query}, means)
 
 
 def _usual_rows() -> dict[str, Any]:

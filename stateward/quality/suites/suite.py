@@ -131,10 +131,12 @@ def _suite(path: Path, document: dict[str, Any], declared: Table | None) -> Suit
     names = [one.name for one in own]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SuiteError(f"{path}: names are unique in a suite, found twice: {twice}. Rename one of each.")
-    replaced = {(one.type, one.column) for one in own}
+    replaced = {(one.type, one.column) for one in own if one.query is None}
+    by_default = UPSERT if declared is not None and declared.current_by else APPEND
+    is_appended = document.get("changes", by_default) == APPEND
     defaults = {
         one.name: one
-        for one in _defaults(path, document.get("columns"), declared)
+        for one in _defaults(path, document.get("columns"), declared, is_appended=is_appended)
         if one.name not in names and (one.type, one.column) not in replaced
     }
     means = document.get("means", {})
@@ -143,7 +145,6 @@ def _suite(path: Path, document: dict[str, Any], declared: Table | None) -> Suit
             f"{path}: `means` has sentences for default expectations, found {unknown}, which are none."
             f" Name some of {sorted(defaults)}."
         )
-    upsert = declared is not None and bool(declared.current_by)
     return Suite(
         name=document["suite"],
         table=document["table"],
@@ -152,7 +153,7 @@ def _suite(path: Path, document: dict[str, Any], declared: Table | None) -> Suit
             *(replace(one, means=means.get(name, one.means)) for name, one in defaults.items()),
             *own,
         ),
-        is_appended=document.get("changes", UPSERT if upsert else APPEND) == APPEND,
+        is_appended=is_appended,
         reads=tuple(document.get("reads", ())),
     )
 
@@ -175,7 +176,7 @@ def _check_head(path: Path, document: Any) -> None:
         raise SuiteError(f"{path}: reads is a list of names of tables, found {reads!r}.")
 
 
-def _defaults(path: Path, columns: object, declared: Table | None) -> list[Expectation]:
+def _defaults(path: Path, columns: object, declared: Table | None, *, is_appended: bool) -> list[Expectation]:
     entries = []
     if columns is None and declared is not None:
         columns = declared_columns(declared)
@@ -185,7 +186,7 @@ def _defaults(path: Path, columns: object, declared: Table | None) -> list[Expec
     except ColumnTypeError as error:
         raise SuiteError(f"{path}: {error}") from None
     if declared is not None:
-        entries += of_rows(declared)
+        entries += of_rows(declared, is_appended=is_appended)
     return [Expectation(**entry) for entry in entries]
 
 

@@ -66,7 +66,7 @@ def test_a_declared_table_without_a_suite_is_validated_by_its_declaration(tmp_pa
             "items_is_a_list",
         ),
         *("order_id_is_present", "customer_is_present", "at_is_present", "items_is_present"),
-        "order_id_is_unique",
+        *("order_id_is_unique", "rows_are_only_added"),
     ]
     assert by_name["columns_are_those_of_the_contract"].kwargs["column_set"][0] == "order_id"
     assert {one.severity for one in suite.expectations} == {"critical"}
@@ -77,6 +77,7 @@ def test_a_table_of_current_rows_has_one_for_each_key(tmp_path: Path) -> None:
     suite = load_suite(tmp_path / "orders.yaml", replace(ORDERS, current_by=("customer",)))
     assert [one.name for one in suite.expectations if "unique" in one.name] == ["customer_is_unique"]
     assert not suite.is_appended
+    assert "rows_are_only_added" not in {one.name for one in suite.expectations}
 
 
 def test_a_suite_replaces_a_default_by_its_name_or_by_its_column(tmp_path: Path) -> None:
