@@ -7,10 +7,20 @@ selected by the condition that the expectation states.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from stateward.quality.validation.expectations import Outcome
+    from stateward.quality.validation.frames import Frames
+    from stateward.quality.validation.records import Validation
 
 BATCH = "{batch}"
 """Stands for the table's name in a query, as in Great Expectations."""
+
+_VIEW = "rows_of_the_expectation"
 
 _Condition = Callable[[dict[str, Any]], str]
 
@@ -79,3 +89,34 @@ def failing_rows_query(kind: str, kwargs: dict[str, Any]) -> str | None:
         return str(kwargs["unexpected_rows_query"])
     condition = _CONDITIONS.get(kind)
     return f"SELECT * FROM {BATCH} WHERE {condition(kwargs)}" if condition else None
+
+
+@dataclass(frozen=True)
+class Validated:
+    """A validation whose outcomes are known and not yet written down.
+
+    Attributes:
+        validation: what was validated.
+        outcomes: one per expectation, in the suite's order.
+        frames: the rows they are about.
+    """
+
+    validation: Validation
+    outcomes: tuple[Outcome, ...]
+    frames: Frames
+
+    def breaking_frame(self, outcome: Outcome) -> DataFrame | None:
+        """Return whatever breaks the expectation; its own query may find other rows than the table's."""
+        from pyspark.errors import AnalysisException
+
+        expectation = outcome.expectation
+        query = failing_rows_query(expectation.type, outcome.kwargs)
+        if outcome.success or query is None:
+            return None
+        frame = self.frames.batch if expectation.query is not None else self.frames.of(expectation)[1]
+        frame.createOrReplaceTempView(_VIEW)
+        try:
+            return self.frames.spark.sql(query.replace(BATCH, _VIEW))
+        except AnalysisException:
+            # The column itself is missing or of another type, which the outcome says already.
+            return None

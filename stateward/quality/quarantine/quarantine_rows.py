@@ -1,16 +1,31 @@
-"""From the outcomes of a validation to the rows in quarantine."""
+"""From the outcomes of a validation to the rows in quarantine, each with where it came from."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from stateward.contract.table_names import QUARANTINE
+from stateward.contract.table_names import QUARANTINE, RAW_EVENTS
+from stateward.quality.privacy.personal import outputs_of
+from stateward.quality.quarantine.batch_offsets import BatchOffsets
+from stateward.quality.quarantine.event_search import EventSearch, own_records
+from stateward.quality.quarantine.provenance import EventsOf, Origins
 from stateward.quality.quarantine.quarantine import Facts, Failure, keep
-from stateward.quality.quarantine.row_tracing import origins_of
+from stateward.runtime.api.config import ConfigError, load_config
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from stateward.quality.privacy.masked_frames import Privacy
-    from stateward.quality.validation.validated import Validated
+    from stateward.quality.quarantine.failing_rows import Validated
+    from stateward.quality.validation.frames import Frames
+    from stateward.runtime.api.config import Config
+
+_RECORD = {"topic", "partition", "offset"}
+
+log = logging.getLogger("stateward.quality")
 
 
 def hold_back(done: Validated, privacy: Privacy, results_uri: str) -> None:
@@ -50,5 +65,54 @@ def hold_back(done: Validated, privacy: Privacy, results_uri: str) -> None:
         )
         for outcome in failed
     ]
-    origins = origins_of(validation.stream, validation.table, tables_uri.rpartition("/")[0], frames)
+    origins = _origins_of(validation.stream, validation.table, tables_uri.rpartition("/")[0], frames)
     keep(f"{tables_uri}/{QUARANTINE}", facts, failures, frames.table, veil=privacy.veil, origins=origins)
+
+
+def _origins_of(stream: str, table: str, data_uri: str, frames: Frames) -> Origins:
+    """Return what says where rows of a table came from.
+
+    Args:
+        stream: the stream that writes it.
+        table: its name.
+        data_uri: under which tables, checkpoints and configurations lie.
+        frames: what was validated.
+    """
+    data = data_uri.rstrip("/")
+    config = _config(f"{data}/control/{stream}.config.json")
+    root = config.checkpoint_uri if config else f"{data}/checkpoints/{stream}"
+    batches = BatchOffsets(root, config.topics if config else None)
+    if set(frames.table.columns) >= _RECORD:
+        events: EventsOf = own_records
+    else:
+        events = _search(frames.spark, stream, config, f"{data}/tables/{RAW_EVENTS}")
+    return Origins(frames.span.uri, table, frames.commits, batches, events)
+
+
+def _config(uri: str) -> Config | None:
+    try:
+        return load_config(uri)
+    except ConfigError:
+        # The stream was never started here.
+        return None
+
+
+def _search(spark: SparkSession, stream: str, config: Config | None, raw_uri: str) -> EventsOf:
+    from deltalake import DeltaTable
+
+    if config is None or not outputs_of(stream) or not DeltaTable.is_deltatable(raw_uri):
+        return lambda rows: {}
+    job: Any = importlib.import_module(f"spark_jobs.{stream}.declaration").JOB
+    if not hasattr(job, "key"):
+        return lambda rows: {}
+    search = EventSearch(spark, raw_uri, config, job)
+
+    def events(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        try:
+            return search(rows)
+        except Exception as error:
+            # Rows have to be held back all the same. The text of the error may hold values of them.
+            log.warning("%s: events of failing rows could not be looked up: %s", stream, type(error).__name__)
+            return {}
+
+    return events

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stateward.quality.validation.baseline import Past, Usual
-from stateward.quality.validation.result_store import REAL, TEXT, TIME, TRUTH, WHOLE, append_once
+from stateward.quality.validation.results import REAL, TEXT, TIME, TRUTH, WHOLE, append_once
 from stateward.quality.validation.version_range import Pin, Span, covered
 
 if TYPE_CHECKING:

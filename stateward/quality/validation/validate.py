@@ -31,11 +31,11 @@ from filelock import FileLock
 from stateward.contract.exit_codes import JobExit
 from stateward.contract.table_names import QUALITY_VALIDATIONS
 from stateward.quality.privacy.personal import declared_table
+from stateward.quality.quarantine.failing_rows import Validated
 from stateward.quality.suites.suite import Suite, SuiteError, load_suite
 from stateward.quality.validation import results
 from stateward.quality.validation.baseline import Past, Usual, usual
 from stateward.quality.validation.records import Records, Validation
-from stateward.quality.validation.validated import Validated
 from stateward.quality.validation.validation_inputs import Basis, find_basis
 from stateward.quality.validation.version_range import ValidationError
 
