@@ -1,1 +1,1 @@
-"""Whether a checkpoint's state fits the code: descriptors, findings, the verdict."""
+"""Compatibility of a checkpoint's state with the code: descriptors, findings, the verdict."""

@@ -1,9 +1,8 @@
-"""What a checkpoint's state means, as one JSON document beside it: ``stateward.json``.
+"""The descriptor of a checkpoint's state: the JSON document ``stateward.json`` in its folder.
 
-Spark's own files say little of a keyed stream (a log of chunks, per bucket), and nothing of a clock or a
-setting. So the driver writes down what the code and the YAML declare that made the state, and the next
-start is judged by it (`verdict`). A checkpoint from before that has no such document: then what Spark's own
-files say is all there is.
+Spark's own files show little of a keyed stream (a log of chunks, per bucket), and no clock or setting. So the
+driver records what the code and the YAML that made the state declare, and the next start is checked against
+it (`verdict`). A checkpoint of an older release has no descriptor: then only Spark's own files are compared.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _OUR_VARIABLES = {
 
 
 def describe(job: AnyJob, config: Config) -> Descriptor:
-    """What state the code writes under a configuration. The same text for the same code and configuration."""
+    """Describe the state that the code writes under a configuration; deterministic."""
     described: Descriptor = {
         "format": FORMAT,
         "stream": config.stream,
@@ -89,7 +88,7 @@ def _key(job: StreamJob | NativeJob) -> dict[str, Any]:
     }
     rule = None if job.key_of is None else function_text(job.key_of)
     described |= {"version": job.key_version, "rule": rule, "steps": steps}
-    # Left out where every key is the stream's, so that the text is what it was before there were rules.
+    # Absent where the stream has every key, so that descriptors of older releases stay equal.
     return {**described, "only": [_filter(one) for one in job.only]} if job.only else described
 
 
@@ -114,7 +113,7 @@ def _spark(job: AnyJob, config: Config) -> dict[str, Any]:
     }
     if not isinstance(job, NativeJob | LandingJob):
         spark["variables"] = _OUR_VARIABLES
-        # Of both clocks: processing time is Stateward's own, on Spark's event time.
+        # For both clocks: Stateward implements processing time on Spark's event time.
         spark["time_mode"] = "EventTime"
     return spark
 
@@ -128,17 +127,18 @@ def _kind_conf(job: AnyJob) -> Mapping[str, str]:
 
 
 def descriptor_uri(checkpoint_uri: str) -> str:
-    """Where the document of a checkpoint is."""
+    """URI of a checkpoint's descriptor."""
     return f"{checkpoint_uri.rstrip('/')}/{FILE}"
 
 
 def found_descriptor(checkpoint_uri: str) -> Descriptor | None:
-    """What is known of the state in a checkpoint: its document, and what Spark's own files say, which win.
-
-    None where no batch was committed yet, so that there is no state. Nothing is written; no JVM is needed.
+    """Read the descriptor of a checkpoint, updated from Spark's own files. Needs no JVM; writes nothing.
 
     Args:
         checkpoint_uri: A checkpoint's folder, or a copy of one.
+
+    Returns:
+        None if no batch is committed, so that there is no state.
     """
     by_spark = found_by_spark(checkpoint_uri)
     if by_spark is None:
@@ -151,15 +151,15 @@ def found_descriptor(checkpoint_uri: str) -> Descriptor | None:
 
 
 def joined(found: Descriptor | None, now: Descriptor) -> Descriptor:
-    """What the checkpoint may hold once the code has run on it: states of older versions too.
+    """Describe a checkpoint after the code has run on it: it may hold states of older versions too.
 
     Args:
-        found: What is known of the checkpoint; the verdict on it allows the start.
-        now: What the code writes.
+        found: Descriptor of the checkpoint; the verdict on it allows the start.
+        now: Descriptor of the code.
     """
     if found is None:
         return now
-    # A setting of Spark that a checkpoint has keeps its value, whatever the configuration says.
+    # Spark keeps the settings of the checkpoint, whatever the configuration says.
     document = {**now, "spark": {**now["spark"], **found.get("spark", {})}}
     if "state" not in found or "state" not in now:
         return document
@@ -172,7 +172,7 @@ def joined(found: Descriptor | None, now: Descriptor) -> Descriptor:
 
 
 def write_descriptor(checkpoint_uri: str, document: Descriptor) -> None:
-    """Put the document beside the checkpoint, whole, unless it is there as it is."""
+    """Write the descriptor atomically, unless it is unchanged."""
     uri = descriptor_uri(checkpoint_uri)
     ordered: Descriptor = json.loads(json.dumps(document, sort_keys=True))
     if storage.read_json(uri) != ordered:

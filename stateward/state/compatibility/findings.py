@@ -1,4 +1,4 @@
-"""What a verdict says: how an old state stands to new code, and why. Pure."""
+"""Findings about the compatibility of a state with new code, and the verdict they lead to. Pure."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Level(StrEnum):
-    """How an old state stands to new code, from harmless to impossible."""
+    """Compatibility of an old state with new code, from best to worst."""
 
     COMPATIBLE = "compatible"
     EVOLVES = "evolves"
@@ -15,7 +15,7 @@ class Level(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for what is harmless, and so on."""
+        """Severity; 0 for `COMPATIBLE`."""
         return list(Level).index(self)
 
 
@@ -23,12 +23,12 @@ class Finding(NamedTuple):
     """One difference.
 
     Attributes:
-        level: What it means for a start.
-        what: What is different.
-        before: As it is in the checkpoint.
-        now: As code and YAML have it.
-        consequence: What a start would do, or does.
-        ways_out: What a person can do, the nearest first.
+        level: Compatibility.
+        what: What differs.
+        before: Value in the checkpoint.
+        now: Value in code and YAML.
+        consequence: What a start does, or would do.
+        ways_out: Possible actions, the simplest first.
     """
 
     level: Level
@@ -39,13 +39,12 @@ class Finding(NamedTuple):
     ways_out: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """In words, one line."""
         text = f"{self.what}: was {self.before}, is {self.now}; {self.consequence}"
         return f"{text} (ways out: {'; or '.join(self.ways_out)})" if self.ways_out else text
 
 
 class Verdict(NamedTuple):
-    """The verdict: the worst level of its findings, which come with the worst first."""
+    """The worst level of the findings, and the findings, worst first."""
 
     level: Level
     findings: tuple[Finding, ...] = ()
@@ -56,12 +55,12 @@ class Verdict(NamedTuple):
         return self.level in (Level.COMPATIBLE, Level.EVOLVES)
 
     def as_json(self) -> dict[str, Any]:
-        """As plain JSON."""
+        """The verdict as a JSON document."""
         findings = [{**one._asdict(), "ways_out": list(one.ways_out)} for one in self.findings]
         return {"level": str(self.level), "findings": findings}
 
 
 def verdict_of(findings: Iterable[Finding]) -> Verdict:
-    """The verdict that findings come to."""
+    """The verdict on some findings."""
     ordered = sorted(findings, key=lambda finding: -finding.level.rank)
     return Verdict(ordered[0].level if ordered else Level.COMPATIBLE, tuple(ordered))

@@ -11,13 +11,13 @@ Descriptor = dict[str, Any]
 
 _BACK = "put it back as it was"
 _ANEW = "begin a new checkpoint, and fill its tables with `stateward backfill`"
-_ELSEWHERE = "states stay under their old keys, where no event would find them"
+_ELSEWHERE = "states stay under their old keys, where no event finds them"
 _VERSION = "the version of the keys"
 _SPLIT = "run `stateward state split`, which gives the others a stream of their own"
 
 
 def key_findings(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
-    """Compare the key and the version of its rule. A checkpoint that names none is of the first."""
+    """Compare the key and the version of its rule; a descriptor without a version has version 1."""
     if "key" not in now:
         return
     old, new = before.get("key", {}), now["key"]
@@ -29,7 +29,7 @@ def key_findings(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
             _VERSION,
             str(of),
             str(to),
-            f"a newer release of the stream has made the keys: {_ELSEWHERE}",
+            f"a newer release of the stream made the keys: {_ELSEWHERE}",
             ("start the newer release", "restore a savepoint from before it"),
         )
     elif of < to:
@@ -39,14 +39,14 @@ def key_findings(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
 
 
 def _taken(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Finding]:
-    """Compare which keys are the stream's."""
+    """Compare the key filters."""
     if rules_of(old) == rules_of(new):
         return
     fewer = rules_of(new)[: len(rules_of(old))] == rules_of(old)
     consequence = (
-        "what is kept of the other keys would end here, and their events would not be read"
+        "the states of the other keys would end here, and their events would not be read"
         if fewer
-        else "events would be read of keys whose states are not here"
+        else "events of keys whose states are not here would be read"
     )
     ways = (_SPLIT, _BACK) if fewer else (_BACK,)
     yield Finding(
@@ -55,12 +55,12 @@ def _taken(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Finding]:
 
 
 def rules_of(key: dict[str, Any]) -> list[tuple[str, bool]]:
-    """By which functions keys are the stream's, and whether it takes those that are named or the rest."""
+    """The filter functions, each with whether the stream takes the rest instead of the named keys."""
     return [(one["names"], one["rest"]) for one in key.get("only", ())]
 
 
 def named(key: dict[str, Any]) -> str:
-    """Which keys are the stream's, in words."""
+    """The key filters as text."""
     return ", ".join(one["says"] for one in key.get("only", ())) or "every key"
 
 
@@ -73,7 +73,7 @@ def _same_version(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Finding]
             "the key",
             "{name} ({kind})".format(**old),
             "{name} ({kind})".format(**new),
-            f"{_ELSEWHERE}; a step of states changes a key's state, never the key",
+            f"{_ELSEWHERE}; a StateStep changes a key's state, never the key",
             (_BACK, _ANEW, "give the new key a stream of its own", *step),
         )
     elif old.get("rule") != new.get("rule"):
@@ -82,7 +82,7 @@ def _same_version(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Finding]
             "the rule of the key",
             old.get("rule") or f"the field {old['name']}",
             new.get("rule") or f"the field {new['name']}",
-            f"it is another one of the same version: {_ELSEWHERE}",
+            f"the rule changed without a new version: {_ELSEWHERE}",
             (_raise(version), _BACK),
         )
 
@@ -102,10 +102,10 @@ def _stepped(of: int, to: int, steps: dict[str, Any]) -> Iterator[Finding]:
             _VERSION,
             str(of),
             str(to),
-            f"no step says what old keys are now: missing {named}",
+            f"no step converts the old keys: missing {named}",
             (
                 f"declare KeyStep({gaps[0]}, ...) in key_steps of the stream's declaration",
-                "start the release that made them",
+                "start the release that made the keys",
             ),
         )
         return
@@ -116,8 +116,8 @@ def _stepped(of: int, to: int, steps: dict[str, Any]) -> Iterator[Finding]:
             _VERSION,
             str(of),
             str(to),
-            f"keys become others ({says}): {_ELSEWHERE}",
-            ("run `stateward state migrate`, which moves every key", "start the release that made them"),
+            f"keys change ({says}): {_ELSEWHERE}",
+            ("run `stateward state migrate`, which moves every key", "start the release that made the keys"),
         )
     else:
-        yield Finding(Level.EVOLVES, _VERSION, str(of), str(to), f"keys stay what they are: {says}")
+        yield Finding(Level.EVOLVES, _VERSION, str(of), str(to), f"keys stay the same: {says}")

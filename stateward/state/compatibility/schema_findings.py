@@ -13,7 +13,7 @@ _PARTS = {"state": "state", "event": "held event"}
 
 
 def schema_findings(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
-    """Compare the schemas of all versions that the checkpoint may hold with that of the code."""
+    """Compare the schemas of all versions in the checkpoint with that of the code."""
     if "state" not in before or "state" not in now:
         return
     schemas = before["state"]["schemas"]
@@ -37,7 +37,7 @@ def _version(of: int, shapes: dict[str, Any], now: dict[str, Any]) -> Iterator[F
             "the version of the states",
             str(of),
             str(to),
-            "a newer release of the stream has written states: what it has added would be lost in silence",
+            "a newer release of the stream wrote the states: the fields it added would be lost silently",
             ("start the newer release", "restore a savepoint from before it"),
         )
         return
@@ -53,7 +53,7 @@ def _version(of: int, shapes: dict[str, Any], now: dict[str, Any]) -> Iterator[F
 
 
 def _only_added(found: dict[str, list[Change]]) -> bool:
-    """Whether fields have changed, and all so that old texts read well by themselves."""
+    """Whether fields have changed, and old texts can be decoded without a step after each change."""
     every = found["state"] + found["event"]
     return bool(every) and all(change.level == Level.EVOLVES for change in every)
 
@@ -66,13 +66,13 @@ def _stepped(of: int, found: dict[str, list[Change]], now: dict[str, Any]) -> It
         "the version of the states",
         str(of),
         str(to),
-        f"a bucket's states are brought to it when it is next looked at: {says}",
+        f"a bucket's states are upgraded when the bucket is next processed: {says}",
     )
     for part, listed in found.items():
         if any(step[part] for step in steps):
-            continue  # a function answers for it
+            continue  # a function converts it
         for change in listed:
-            # What loses in silence was declared by a step that leaves it to decoding; what fails still fails.
+            # A step without a function accepts silent loss; a change that fails to decode still fails.
             if change.fails:
                 ways = (f"give a step from {of} to {to} a function for {_PARTS[part]}s",)
                 yield _finding(change, ways)
@@ -81,7 +81,7 @@ def _stepped(of: int, found: dict[str, list[Change]], now: dict[str, Any]) -> It
 
 
 def _as_they_are(of: int, to: int, found: dict[str, list[Change]]) -> Finding:
-    consequence = "old states are read as they are, and written anew when their bucket is next looked at"
+    consequence = "old states are read unchanged, and rewritten when their bucket is next processed"
     return Finding(Level.EVOLVES, "the version of the states", str(of), str(to), consequence)
 
 
@@ -92,10 +92,10 @@ def _without_step(of: int, to: int, gaps: list[int]) -> Finding:
         "the version of the states",
         str(of),
         str(to),
-        f"no step brings old states to the new version: missing {named}",
+        f"no step upgrades old states to the new version: missing {named}",
         (
             f"declare StateStep({gaps[0]}, ...) in STATE_STEPS of the stream's model.py",
-            "start the release that wrote them",
+            "start the release that wrote the states",
         ),
     )
 

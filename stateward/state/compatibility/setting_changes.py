@@ -1,4 +1,4 @@
-"""Which settings of a launch another one has otherwise. Pure."""
+"""Settings that differ between two launches. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-# They name the launch and not what it does.
+# They identify the launch; they do not configure it.
 _OF_THE_LAUNCH = ("run_id", "version")
 _ABSENT = "not there"
 
@@ -15,11 +15,11 @@ def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
     """Compare two resolved configurations.
 
     Args:
-        before: That of the newest launch; empty if there was none.
-        now: As one would be launched now.
+        before: Configuration of the last launch; empty if there was none.
+        now: Configuration of a launch now.
 
     Returns:
-        For each setting that differs its name, dotted, and both values as JSON; nothing without a launch.
+        The dotted name and both values, as JSON, of each setting that differs; empty without a launch.
     """
     if not before:
         return []

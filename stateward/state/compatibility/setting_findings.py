@@ -1,4 +1,4 @@
-"""Findings about the clock and the settings of a stream: when a change of one applies. Pure."""
+"""Findings about the clock and the settings of a stream: when a change applies. Pure."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,17 +10,17 @@ Descriptor = dict[str, Any]
 _BACK = "put it back as it was"
 _ANEW = "begin a new checkpoint, and fill its tables with `stateward backfill`"
 _CLOCK = {
-    "processing": "states have times of events, and the wall clock would end them all at once",
-    "event": "states have times of the wall clock, and events older than the watermark would be late",
+    "processing": "states have event times, and the wall clock would expire all of them at once",
+    "event": "states have wall-clock times, and events older than the watermark would be late",
 }
 _EMISSION = {
-    "eager": "events that are held are folded when their key is next looked at; nothing is lost, and from "
-    "then on rows depend on the order of arrival",
-    "watermark": "nothing is lost; a key that has a state keeps what was folded in the order of arrival, and "
-    "is in order for what comes from now on",
+    "eager": "held events are folded when their key is next processed; nothing is lost, and from then on "
+    "rows depend on the order of arrival",
+    "watermark": "nothing is lost; an existing state keeps what was folded in the order of arrival, and "
+    "later events are folded in the order of their times",
 }
-_LATER = "holds for a key from its next event, or from when its present timeout would have been due"
-_NATIVE = "Spark goes on with the groups that are open, which were begun under the old one, in silence"
+_LATER = "applies to a key from its next event, or from when its current timeout would have been due"
+_NATIVE = "Spark silently continues the open groups, which started under the old one"
 
 
 def setting_findings(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
@@ -47,7 +47,7 @@ def _lateness(old: int, new: int) -> Iterator[Finding]:
     if old == new:
         return
     longer = (
-        "ids that are forgotten already stay so: a repeated record older than that counts again, or is late"
+        "ids already forgotten stay forgotten: a repeated record older than that counts again, or is late"
     )
     consequence = longer if new > old else "held events are folded sooner, and ids are forgotten sooner"
     yield Finding(Level.EVOLVES, "the allowed lateness", f"{old} ms", f"{new} ms", consequence)
@@ -55,13 +55,11 @@ def _lateness(old: int, new: int) -> Iterator[Finding]:
 
 def _logic(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Finding]:
     for name, before, now in _different(old, new):
-        consequence = f"{_LATER}; what a state has noted itself stays"
+        consequence = f"{_LATER}; values stored in a state stay"
         if name == "max_held_events":
-            consequence = (
-                "a key that holds more lets the oldest go when it is next looked at: folded, not lost"
-            )
+            consequence = "a key that holds more folds the oldest when it is next processed; nothing is lost"
         elif not name.endswith("_ms"):
-            consequence = "holds for a key from its next event; what a state has noted itself stays"
+            consequence = "applies to a key from its next event; values stored in a state stay"
         yield Finding(Level.EVOLVES, f"the setting logic.{name}", before, now, consequence)
 
 
@@ -77,15 +75,11 @@ def _native(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
                 (now["operators"], before["operators"]),
             )
         )
-        consequence = (
-            "Spark finds its operators by their number: one reads the state of another, or refuses it"
-        )
+        consequence = "Spark finds operators by their number: one reads the state of another, or rejects it"
         values = ("; ".join(olds), "; ".join(news))
         yield Finding(Level.INCOMPATIBLE, "the plan's operators", *values, consequence, (_BACK, _ANEW))
     for name, old, new in _different(before["fields"], now["fields"]):
-        consequence = (
-            "events in Spark's state have the old columns: a plan that takes it in reads another schema"
-        )
+        consequence = "events in Spark's state have the old columns: a plan that uses it reads another schema"
         level = Level.EVOLVES if name not in before["fields"] else Level.INCOMPATIBLE
         yield Finding(level, f"the input field {name}", old, new, consequence, (_BACK, _ANEW))
 

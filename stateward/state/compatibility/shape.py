@@ -1,9 +1,9 @@
-"""A type of a stream's state or event as plain JSON, so that two releases can be compared.
+"""The type of a stream's state or event as JSON, so that two releases can be compared.
 
 A shape is the name of a plain type (``"int"``), or an object with one of the keys ``array``, ``set``,
 ``map``, ``tuple``, ``any_of``, ``one_of`` and ``fields``. A record has its ``fields`` in their order, and
-``by``: ``name`` where it is kept as a JSON object, ``position`` where it is kept as an array, as named
-tuples are everywhere but as the state itself (`runtime.codec`).
+``by``: ``name`` where it is stored as a JSON object, ``position`` where it is stored as an array, as named
+tuples are everywhere except as the state itself (`runtime.keyed.codec`).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _NO_DEFAULT: Final = object()
 
 
 def state_shape(named_tuple: type[Any]) -> Shape:
-    """The shape of a stream's state, which `runtime.codec` keeps by the names of its fields."""
+    """The shape of a stream's state, which `runtime.keyed.codec` stores by field name."""
     return {**_record(named_tuple, _tuple_defaults(named_tuple), ()), "by": "name"}
 
 
 def event_shape(named_tuple: type[Any]) -> Shape:
-    """The shape of a stream's events, which are kept while they are held."""
+    """The shape of a stream's events, which are stored while they are held."""
     return shape_of(named_tuple)
 
 
@@ -40,8 +40,8 @@ def shape_of(kind: Any, within: tuple[Any, ...] = ()) -> Shape:
     """The shape of a type.
 
     Args:
-        kind: The type, as an annotation says it.
-        within: The records it is part of; one of them is named and not described again.
+        kind: The type, as annotated.
+        within: The enclosing records; a reference to one of them is named, not described again.
     """
     if kind in _PLAIN:
         return _PLAIN[kind]
@@ -92,7 +92,7 @@ def _record(kind: type[Any], defaults: Mapping[str, Any], within: tuple[Any, ...
 
 
 def _plain(default: Any) -> Any:
-    """A default as it comes back from a document; of a set always in the same order."""
+    """A default as a document returns it; the items of a set have a fixed order."""
     return msgspec.json.decode(msgspec.json.encode(default, enc_hook=repr, order="deterministic"))
 
 
@@ -109,9 +109,9 @@ def _dataclass_default(field: dataclasses.Field[Any]) -> Any:
 
 
 def merged(before: Shape, now: Shape) -> Shape:
-    """The shape ``now``, where states and events of the shape ``before`` may be kept as well.
+    """The shape ``now`` of a checkpoint that may hold states and events of the shape ``before`` too.
 
-    A field that ``before`` does not have is marked ``absent``: what was written before it came lacks it.
+    A field that ``before`` does not have is marked ``absent``: older texts lack it.
     """
     if not isinstance(before, dict) or not isinstance(now, dict):
         return now

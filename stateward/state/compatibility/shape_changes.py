@@ -1,7 +1,7 @@
-"""What decoding makes of a state or event of an older shape. Pure.
+"""How a state or event of an older shape decodes. Pure.
 
-What is said here of `runtime.codec` is proven with it: tests/unit/test_shape_*.py decode old texts
-with new types for each kind of change.
+tests/unit/state/compatibility/test_shape_*.py decode old texts with new types for each kind of change, so
+they verify these statements about `runtime.keyed.codec`.
 """
 
 import json
@@ -17,19 +17,19 @@ _MIGRATE = Level.NEEDS_MIGRATION
 _EVOLVES = Level.EVOLVES
 
 _FAILS = "old texts cannot be decoded: the first batch that reads one fails, and nothing is written"
-_LOST = "the old value is ignored in silence, and lost with the key's next write"
+_LOST = "the old value is silently ignored, and lost with the key's next write"
 
 
 class Change(NamedTuple):
-    """One difference of two shapes.
+    """One difference between two shapes.
 
     Attributes:
-        level: What it means for old texts, if nothing brings them to the new shape.
-        what: Where, and what.
-        before: As the old text has it.
-        now: As the type has it.
+        level: Compatibility of old texts, if no step converts them.
+        what: The path, and what differs.
+        before: The old text's value or type.
+        now: The new type's.
         consequence: What decoding does.
-        fails: Whether decoding fails, so that it cannot go unseen.
+        fails: Whether decoding fails, instead of losing data silently.
     """
 
     level: Level
@@ -41,11 +41,11 @@ class Change(NamedTuple):
 
 
 def changes(before: Shape, now: Shape, path: str) -> Iterator[Change]:
-    """The differences between what was written and what is read.
+    """The differences between the shape that was written and the one that is read.
 
     Args:
         before: The shape of old texts (`shape`).
-        now: The shape they are read as.
+        now: The shape that they are decoded as.
         path: Name of the value, such as ``state``.
     """
     if _same(before, now):
@@ -69,7 +69,7 @@ def changes(before: Shape, now: Shape, path: str) -> Iterator[Change]:
 
 
 def family_of(shape: Shape) -> str | None:
-    """How a shape is made of others: ``by name``, ``by position``, ``array``, ``set``, ``map``, ``tuple``."""
+    """How a shape is composed: ``by name``, ``by position``, ``array``, ``set``, ``map``, ``tuple``."""
     if not isinstance(shape, dict):
         return None
     if "fields" in shape:
@@ -87,7 +87,7 @@ def _same(before: Shape, now: Shape) -> bool:
 
 
 def _plain(shape: Shape) -> Shape:
-    """A shape without the names of its types, and without the marks of fields that came later."""
+    """A shape without the names of its records and without ``absent`` marks."""
     if isinstance(shape, dict):
         return {name: _plain(part) for name, part in shape.items() if name not in ("record", "absent")}
     if isinstance(shape, list):
@@ -134,21 +134,19 @@ def _added(new: Field, path: str) -> Change:
 
 
 def _kept(old: Field, new: Field, path: str) -> Iterator[Change]:
-    """A field that both have."""
+    """The differences of a field that both have."""
     yield from changes(old["type"], new["type"], path)
     if old.get("default") == new.get("default") and ("default" in old) == ("default" in new):
         return
     what, before, after = f"{path} has another default", _default(old), _default(new)
     if not old.get("absent"):
-        consequence = "what was written keeps its value; the new default is for what begins anew"
+        consequence = "stored values stay; the new default applies to new states"
         yield Change(_EVOLVES, what, before, after, consequence)
     elif "default" not in new:
-        yield Change(_MIGRATE, what, before, after, f"it came later than others; {_FAILS}", fails=True)
+        yield Change(_MIGRATE, what, before, after, f"older texts lack it; {_FAILS}", fails=True)
     else:
-        consequence = (
-            f"it came later than others, and what was written before reads {after} instead of {before}"
-        )
-        yield Change(_MIGRATE, what, before, after, f"{consequence}, in silence")
+        consequence = f"an older text lacks it, and silently reads {after} instead of {before}"
+        yield Change(_MIGRATE, what, before, after, consequence)
 
 
 def _by_position(before: list[Field], now: list[Field], path: str) -> Iterator[Change]:
@@ -162,12 +160,12 @@ def _by_position(before: list[Field], now: list[Field], path: str) -> Iterator[C
                 f"{place} has another name",
                 f"{old['name']}: {text_of(old['type'])}",
                 f"{new['name']}: {text_of(new['type'])}",
-                f"it is kept by position: what was {old['name']} is read as {new['name']}, in silence",
+                f"it is stored by position: {old['name']} is silently read as {new['name']}",
             )
         else:
             before_, after = (f"{one['name']}: {text_of(one['type'])}" for one in (old, new))
             fails = any(change.fails for change in changes(old["type"], new["type"], place))
-            consequence = _FAILS if fails else f"what was {old['name']} is read as {new['name']}, in silence"
+            consequence = _FAILS if fails else f"{old['name']} is silently read as {new['name']}"
             yield Change(_MIGRATE, f"{place} is another field", before_, after, consequence, fails=fails)
     for gone in before[len(now) :]:
         what = f"{path}.{gone['name']} is gone"
@@ -204,7 +202,7 @@ def _unread(unread: list[Shape], before: Shape, now: Shape, path: str) -> Change
     if all(family_of(one) == "array" for one in unread) and any(
         family_of(one) == "set" for one in members(now)
     ):
-        return Change(_MIGRATE, what, old, new, "order and repeated values are lost in silence")
+        return Change(_MIGRATE, what, old, new, "order and repeated values are silently lost")
     consequence = (
         _FAILS if len(unread) == len(members(before)) else f"where it is {text_of(unread[0])}, {_FAILS}"
     )
@@ -212,7 +210,7 @@ def _unread(unread: list[Shape], before: Shape, now: Shape, path: str) -> Change
 
 
 def _reads(before: Shape, now: Shape) -> bool:
-    """Whether every value of the one is one of the other, and means the same."""
+    """Whether every value of ``before`` is a value of ``now`` with the same meaning."""
     if _same(before, now) or now == "any" or (before == "int" and now == "float"):
         return True
     if not isinstance(before, dict) or not isinstance(now, dict):
@@ -230,7 +228,7 @@ def _default(field: Field) -> str:
 
 
 def text_of(shape: Shape) -> str:
-    """A shape in words, short."""
+    """A short text for a shape."""
     if isinstance(shape, str):
         return shape
     (name, part), *_ = ((name, part) for name, part in shape.items() if name not in ("record", "by"))

@@ -1,4 +1,4 @@
-"""The verdict before a start, and what is noted of a start that it allows."""
+"""The verdict before a start, and the descriptor that an allowed start writes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class StateRefusedError(ConditionError, RuntimeError):
-    """The checkpoint's state is not for this code; the text says why, and the ways out."""
+    """The checkpoint's state is not compatible with the code; the text has the causes and ways out."""
 
     condition = Condition.STATE_REFUSED
 
     def __init__(self, stream: str, verdict: Verdict) -> None:
         refused = [str(one) for one in verdict.findings if one.level == verdict.level]
         others = len(verdict.findings) - len(refused)
-        more = f" {others} more by `stateward state verdict {stream}`." if others else ""
+        more = f" `stateward state verdict {stream}` shows {others} more." if others else ""
         super().__init__(
             f"stream {stream}: the state is {_WORDS[verdict.level]}: {' | '.join(refused)}.{more}"
         )
@@ -33,21 +33,21 @@ _WORDS = {"needs migration": "not readable as it is (needs migration)", "incompa
 
 
 def judge_start(job: AnyJob, config: Config, checkpoint_uri: str | None = None) -> Verdict:
-    """The verdict on a start; takes no JVM, and writes nothing.
+    """The verdict on a start. Needs no JVM; writes nothing.
 
     Args:
         job: The stream's declaration.
-        config: The launch.
-        checkpoint_uri: The checkpoint's folder, if it is not the launch's.
+        config: Configuration of the launch.
+        checkpoint_uri: The checkpoint's folder; by default the launch's.
     """
     return judge(found_descriptor(checkpoint_uri or config.checkpoint_uri), describe(job, config))
 
 
 def require_start(job: AnyJob, config: Config) -> Verdict:
-    """The verdict on a start that may go on.
+    """Require a verdict that allows the start.
 
     Raises:
-        StateRefusedError: It may not; nothing was written.
+        StateRefusedError: It does not; nothing was written.
     """
     verdict = judge_start(job, config)
     if not verdict.allows_start:
@@ -56,6 +56,6 @@ def require_start(job: AnyJob, config: Config) -> Verdict:
 
 
 def note_start(job: AnyJob, config: Config) -> None:
-    """Write down what the checkpoint may hold from now on: before the first batch of a start runs."""
+    """Write the descriptor of the checkpoint, before the first batch of a start runs."""
     uri = config.checkpoint_uri
     write_descriptor(uri, joined(found_descriptor(uri), describe(job, config)))

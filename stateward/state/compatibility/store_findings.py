@@ -1,4 +1,4 @@
-"""Findings about where and how the state is stored: partitions, buckets, provider, variables. Pure."""
+"""Findings about how the state is stored: partitions, buckets, provider, variables. Pure."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,11 +8,12 @@ from stateward.state.compatibility.findings import Finding, Level
 Descriptor = dict[str, Any]
 
 _BACK = "put it back as it was"
-_KEPT = "Spark keeps the checkpoint's and ignores the setting in silence"
+_MOVE = "move the state to a new checkpoint generation"
+_KEPT = "Spark keeps the checkpoint's and silently ignores the setting"
 _STORE = {
     "provider": ("the state store's provider", _KEPT),
     "encoding": ("the state's encoding", _KEPT),
-    "format": ("the checkpoint's format", "the state store's files of the one are not found by the other"),
+    "format": ("the checkpoint's format", "the state store does not find the files of the other format"),
 }
 
 
@@ -25,7 +26,7 @@ def store_findings(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
         return
     for name, (what, consequence) in _STORE.items():
         if name in spark and spark[name] != wanted[name]:
-            ways = (_BACK, "move the state to a new checkpoint generation")
+            ways = (_BACK, _MOVE)
             values = (str(spark[name]), str(wanted[name]))
             yield Finding(Level.NEEDS_MIGRATION, what, *values, consequence, ways)
     yield from _variables(spark, wanted)
@@ -54,19 +55,19 @@ def _buckets(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
             "the number of state buckets",
             str(old),
             str(new),
-            "keys are looked for in other buckets: their states are not found, begin anew, and expire twice",
+            "keys are looked up in other buckets: their states are not found, start again, and expire twice",
             (f"put state.buckets back to {old}", "run `stateward state migrate`, which moves every key"),
         )
 
 
 def _variables(spark: dict[str, Any], wanted: dict[str, Any]) -> Iterator[Finding]:
-    """State variables and time mode of the operator that runs the keyed logic."""
+    """Compare state variables and time mode of the operator that runs the keyed logic."""
     if "variables" not in wanted:
         return
     operator = next((one for one in spark.get("operators", []) if "variables" in one), spark)
     mode = operator.get("time_mode")
     if mode not in (None, wanted["time_mode"]):
-        consequence = "timers are of the other clock; Spark refuses the start"
+        consequence = "its timers use the other clock; Spark rejects the start"
         values = (mode, wanted["time_mode"])
         yield Finding(Level.INCOMPATIBLE, "the operator's time mode", *values, consequence, (_BACK,))
     olds, news = operator.get("variables"), wanted["variables"]
@@ -78,22 +79,22 @@ def _variables(spark: dict[str, Any], wanted: dict[str, Any]) -> Iterator[Findin
 
 def _variable(name: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> Iterator[Finding]:
     what = f"the state variable {name}"
-    move = "move the state to a new checkpoint generation"
+    move = _MOVE
     if old is None:
-        consequence = "it is empty at the start"
+        consequence = "it starts empty"
         yield Finding(Level.EVOLVES, what, "not there", "there", consequence)
     elif new is None:
-        consequence = "what it holds is not read any more, in silence"
+        consequence = "its values are silently no longer read"
         yield Finding(Level.NEEDS_MIGRATION, what, "there", "not there", consequence, (_BACK, move))
     elif old["type"] != new["type"]:
-        consequence = "Spark refuses the start"
+        consequence = "Spark rejects the start"
         ways = (_BACK, move)
         yield Finding(Level.NEEDS_MIGRATION, what, old["type"], new["type"], consequence, ways)
     elif old["ttl"] != new["ttl"]:
-        gone = "its old values read as nulls, in silence"
+        gone = "its old values are silently read as nulls"
         consequence = "writing its old values fails in the worker" if new["ttl"] else gone
         was, is_ = ("with a time to live" if one["ttl"] else "without one" for one in (old, new))
         yield Finding(Level.NEEDS_MIGRATION, what, was, is_, consequence, (_BACK, move))
     elif old.get("ttl_ms") != new.get("ttl_ms"):
         was, is_ = (f"a time to live of {one.get('ttl_ms')} ms" for one in (old, new))
-        yield Finding(Level.EVOLVES, what, was, is_, "it holds for each value from its next write")
+        yield Finding(Level.EVOLVES, what, was, is_, "applies to each value from its next write")

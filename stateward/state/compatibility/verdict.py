@@ -1,7 +1,7 @@
-"""verdict: may this code run on this checkpoint, and what becomes of its state? Pure.
+"""verdict: may this code run on this checkpoint, and what happens to its state? Pure.
 
-Descriptors are compared (`descriptor`), never the state itself, and each part where both sides know it.
-docs/state-compatibility.md lists the changes and what happens.
+It compares descriptors (`descriptor`), never the state itself, and only the parts that both have.
+docs/state-compatibility.md lists the changes and their consequences.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _ANEW = "begin a new checkpoint, and fill its tables with `stateward backfill`"
 
 
 def judge(before: Descriptor | None, now: Descriptor) -> Verdict:
-    """Compare what a checkpoint holds with what code and YAML declare.
+    """Compare the descriptor of a checkpoint with that of code and YAML.
 
     Args:
         before: The checkpoint's descriptor; None if there is no state yet.
@@ -32,7 +32,7 @@ def judge(before: Descriptor | None, now: Descriptor) -> Verdict:
         return verdict_of((_newer(before, now),))
     identity = tuple(_identity(before, now))
     if identity:
-        # Of another stream, or one of another kind, nothing else can be compared.
+        # The rest cannot be compared across streams or kinds.
         return verdict_of(identity)
     findings = [*_sources(before, now), *_outputs(before, now), *store_findings(before, now)]
     findings += [*key_findings(before, now), *setting_findings(before, now), *schema_findings(before, now)]
@@ -47,7 +47,7 @@ def _newer(before: Descriptor, now: Descriptor) -> Finding:
         "the checkpoint's descriptor",
         f"of format {before['format']}",
         f"of format {now['format']}",
-        "a newer release of Stateward has written it, which this one cannot read",
+        "a newer release of Stateward wrote it; this one cannot read it",
         ("start the newer release",),
     )
 
@@ -58,7 +58,7 @@ def _undescribed() -> Finding:
         "the checkpoint's descriptor",
         "not written",
         "written from now on",
-        "an older release has made the checkpoint: only what Spark's own files say was compared",
+        "an older release made the checkpoint: only Spark's own files were compared",
     )
 
 
@@ -70,7 +70,7 @@ def _identity(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
                 what,
                 before[name],
                 now[name],
-                "the state is of something else, and means nothing to this code",
+                "the state belongs to another stream, and means nothing to this code",
                 ("start it on a checkpoint of its own", _ANEW),
             )
 
@@ -84,7 +84,7 @@ def _sources(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
             "the source topics",
             ", ".join(before["topics"]),
             ", ".join(now["topics"]),
-            f"the state is of {', '.join(gone)}, and so are the offsets, which say where to read on",
+            f"the state and the offsets are those of {', '.join(gone)}",
             (_BACK, "give the new topic a stream of its own", _ANEW),
         )
     elif come:
@@ -93,7 +93,7 @@ def _sources(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
             "the source topics",
             ", ".join(before["topics"]),
             ", ".join(now["topics"]),
-            f"{', '.join(come)} is read from its begin",
+            f"{', '.join(come)} is read from its beginning",
         )
 
 
@@ -107,11 +107,11 @@ def _outputs(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
             f"the output table {name}",
             "written",
             "not written",
-            "what is open in the state would end without its row in that table, in silence",
+            "open states would silently end without their row in that table",
             ("put the table back", _ANEW),
         )
     for name in sorted(news.keys() - olds.keys()):
-        consequence = "it has rows of what happens from now on"
+        consequence = "it has rows from now on"
         yield Finding(
             Level.EVOLVES, f"the output table {name}", "not written", "written", consequence, ("backfill it",)
         )
@@ -126,7 +126,7 @@ def _table(name: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Find
             f"the columns by which {name} has one current row",
             ", ".join(old["current_by"]) or "none",
             ", ".join(new["current_by"]) or "none",
-            "rows that are there would not be found, and stay beside their successors",
+            "existing rows would not be found, and would stay beside their successors",
             (_BACK, "write to a table of another name"),
         )
     before, now = old["columns"], new["columns"]
@@ -134,10 +134,10 @@ def _table(name: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Find
         was, is_ = before.get(column, "not there"), now.get(column, "not there")
         what = f"the column {name}.{column}"
         if column not in before or column not in now:
-            consequence = "the table has its old columns: the next write fails, and nothing is lost"
+            consequence = "the table has the old columns: the next write fails, and nothing is lost"
             ways = (f"alter the table {name} before the start", _BACK)
             yield Finding(Level.EVOLVES, what, was, is_, consequence, ways)
         elif was != is_:
-            consequence = "the table keeps the old type: values are cast to it in silence, or the write fails"
+            consequence = "the table keeps the old type: values are silently cast to it, or the write fails"
             ways = (_BACK, "give the new type a column of its own")
             yield Finding(Level.NEEDS_MIGRATION, what, was, is_, consequence, ways)

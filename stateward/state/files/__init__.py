@@ -1,1 +1,1 @@
-"""The files of a checkpoint: copied, compared, checked."""
+"""Copies and checks the files of a checkpoint."""

@@ -1,7 +1,7 @@
-"""A checkpoint's folder copied file by file, and whether a copy is still what it was.
+"""Copies a checkpoint file by file, and checks a copy against the checksums of its files.
 
-A checkpoint names itself in one place: the metadata of an operator has the full paths of its schema files. In
-a copy they lead to the copy, so that it can be read when the original is gone.
+A checkpoint holds its own path in one place: an operator's metadata has the full paths of its schema files.
+The copy gets its own paths there, so that it can be read when the original is gone.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ T = TypeVar("T")
 
 
 class CopyError(StateError):
-    """A folder could not be copied; what was there of the copy is removed."""
+    """A folder could not be copied; the partial copy is removed."""
 
 
 class DamagedFileError(CopyError):
-    """A file is not what was written."""
+    """A file does not match the checksum that was written with it."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class CopiedFile:
 
 
 def paths_in(uri: str) -> list[str]:
-    """The files of a checkpoint, by their paths in its folder, sorted.
+    """The paths of a checkpoint's files in its folder, sorted.
 
-    Other generations, which lie within a checkpoint from before there were any, are no part of it.
+    A checkpoint of an old release may contain the folders of later generations; these are left out.
     """
     filesystem, root = fsspec.core.url_to_fs(uri)
     root = root.rstrip("/")
@@ -64,12 +64,12 @@ def paths_in(uri: str) -> list[str]:
 
 
 def names_itself(path: str) -> bool:
-    """Whether a file has the path of its checkpoint in it, so that it is another one in a copy."""
+    """Whether a file contains the path of its checkpoint, so that a copy of it differs."""
     return _NAMES_ITSELF.fullmatch(path) is not None
 
 
 def crc_of(path: str) -> str:
-    """Where Hadoop keeps the checksum of a file; it has to go when the file is changed."""
+    """Path of Hadoop's checksum of a file; remove it when the file is changed."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/.{name}.crc" if folder else f".{name}.crc"
 
@@ -77,20 +77,21 @@ def crc_of(path: str) -> str:
 def copy_checkpoint(
     source_uri: str, target_uri: str, report: Report = lambda part, what: None
 ) -> list[CopiedFile]:
-    """Copy a checkpoint that nobody writes; files that are in the target already are replaced.
+    """Copy a checkpoint that has no writer; files that exist in the target are replaced.
 
-    No file of the copy shares its storage with the original, so that neither can change the other.
+    The copy shares no storage with the original, so a change of one never changes the other.
 
     Args:
-        source_uri: Its folder.
-        target_uri: The copy's.
-        report: Told of each file.
+        source_uri: Folder of the checkpoint.
+        target_uri: Folder of the copy.
+        report: Called after each file.
 
     Returns:
-        What was written, sorted by path.
+        The files written, sorted by path.
 
     Raises:
-        CopyError: A file cannot be read or written, or is damaged. A disk that is full is so no longer.
+        CopyError: A file cannot be read or written, or is damaged; the copy is removed, which frees its
+            space.
     """
     paths = paths_in(source_uri)
     changed = {crc_of(path) for path in paths if names_itself(path)}
@@ -110,18 +111,18 @@ def copy_checkpoint(
 
 
 def copy_file(path: str, source_uri: str, target_uri: str) -> CopiedFile:
-    """Copy one file; what is written is what the checksum is of.
+    """Copy one file; the checksum is computed over the bytes that are written.
 
     Raises:
         CopyError: It cannot be read or written.
-        DamagedFileError: It is not what Hadoop's checksum beside it was made of.
+        DamagedFileError: It does not match Hadoop's checksum beside it.
     """
     try:
         return _copied(path, source_uri, target_uri)
     except OSError as error:
         raise CopyError(
-            f"{source_uri}/{path} could not be copied to {target_uri}: {error}. The original is as it was. "
-            "Make room, or mend what is named, and run it again."
+            f"{source_uri}/{path} could not be copied to {target_uri}: {error}. The original is unchanged. "
+            "Free space or fix the reported problem, and run it again."
         ) from error
 
 
@@ -154,7 +155,7 @@ def _checksum_of(source: Any, path: str) -> HadoopChecksum | None:
     try:
         return HadoopChecksum(source.cat_file(crc_of(path)))
     except (FileNotFoundError, ValueError):
-        # As Hadoop does: without a checksum that can be read a file is taken as it is.
+        # Hadoop does the same: without a readable checksum a file is not checked.
         return None
 
 
@@ -165,14 +166,14 @@ def _check(checksum: HadoopChecksum | None, rest: Sequence[bytes], uri: str) -> 
         checksum.update(chunk)
     if not checksum.holds():
         raise DamagedFileError(
-            f"{uri}: expected what {crc_of(uri).rpartition('/')[2]} was made of, found another content: the "
-            "file was damaged after it had been written. Go back to a savepoint that is whole "
+            f"{uri}: expected the content that {crc_of(uri).rpartition('/')[2]} describes, found another: "
+            "the file was damaged after it was written. Restore an intact savepoint "
             "(`stateward state restore`)."
         )
 
 
 def problems_of(uri: str, files: Sequence[CopiedFile]) -> list[str]:
-    """What is wrong with a copy, a text for each file; empty if it is whole."""
+    """The problems of a copy, one text for each file; empty if it is intact."""
     expected = {file.path: file for file in files}
     found = set(paths_in(uri))
     problems = [f"{path} is missing" for path in sorted(expected.keys() - found)]
@@ -186,7 +187,7 @@ def problems_of(uri: str, files: Sequence[CopiedFile]) -> list[str]:
 
 
 def checksums_of(uri: str) -> list[CopiedFile]:
-    """The files of a checkpoint with their checksums, sorted by path; empty without a folder."""
+    """The files of a checkpoint with their checksums, sorted by path; empty if there is no folder."""
 
     def read(path: str) -> CopiedFile:
         return CopiedFile(path, *_digest(uri, path))
@@ -195,13 +196,13 @@ def checksums_of(uri: str) -> list[CopiedFile]:
 
 
 def size_of(uri: str) -> int:
-    """Bytes of all files in a folder."""
+    """Total size of the files in a folder, bytes."""
     filesystem, root = fsspec.core.url_to_fs(uri)
     return sum(int(entry["size"] or 0) for entry in filesystem.find(root, detail=True).values())
 
 
 def remove(uri: str) -> None:
-    """Remove a folder and all in it; nothing happens if it is not there."""
+    """Remove a file or folder, if it exists."""
     filesystem, root = fsspec.core.url_to_fs(uri)
     if filesystem.exists(root):
         filesystem.rm(root, recursive=True)
@@ -210,8 +211,8 @@ def remove(uri: str) -> None:
 def _difference(uri: str, file: CopiedFile) -> str | None:
     size, sha256 = _digest(uri, file.path)
     if size != file.size:
-        return f"{file.path} has {size} bytes, and had {file.size}"
-    return None if sha256 == file.sha256 else f"{file.path} has another content than it had"
+        return f"{file.path} has {size} bytes, expected {file.size}"
+    return None if sha256 == file.sha256 else f"{file.path} has different content"
 
 
 def _digest(uri: str, path: str) -> tuple[int, str]:
@@ -231,7 +232,7 @@ def _chunks(filesystem: Any, path: str) -> Iterable[bytes]:
 
 
 def _relocated(content: bytes, target_uri: str) -> bytes:
-    """An operator's metadata, its schema files those of the copy: a version line, and a line of JSON."""
+    """An operator's metadata (a version line and a line of JSON) with the copy's schema paths."""
     version, _, text = content.decode().partition("\n")
     document = json.loads(text)
     for store in document.get("stateStoreInfo", ()):
@@ -247,5 +248,5 @@ def _each(work: Callable[[str], T], paths: Sequence[str]) -> list[T]:
     try:
         return list(pool.map(work, paths))
     finally:
-        # After a failure what has not begun is not worth beginning.
+        # After a failure the remaining files are not copied.
         pool.shutdown(cancel_futures=True)

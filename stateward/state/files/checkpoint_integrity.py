@@ -1,4 +1,4 @@
-"""Whether a checkpoint may be moved, judged by its logs alone: nothing is written, and no Spark is needed."""
+"""Checks from its logs alone, without Spark, that a checkpoint can be moved. Writes nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 class UnsoundCheckpointError(StateError):
-    """A checkpoint is not fit for what was to be done with it."""
+    """A checkpoint does not meet the requirements of the operation."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Sound:
     """A checkpoint whose last planned batch is committed.
 
     Attributes:
-        query_id: Of its query.
+        query_id: The id of its query.
         batch_id: The last batch.
-        partitions: Of its state.
-        provider: The class that keeps its state, without the package.
-        ends: Where the last batch ends in each of the query's sources, of whatever kind, as JSON.
+        partitions: Number of state partitions.
+        provider: Class name of the state store provider, without the package.
+        ends: End offsets of the last batch, as JSON, one for each source of the query.
         watermark_ms: The watermark of the last batch (ms since 1970 UTC); 0 without one.
     """
 
@@ -41,10 +41,10 @@ class Sound:
 
 
 def examine(checkpoint_uri: str) -> Sound:
-    """What a checkpoint's logs say.
+    """Read the logs of a drained checkpoint.
 
     Raises:
-        UnsoundCheckpointError: It is not there, not drained, or a part of its logs is missing or damaged.
+        UnsoundCheckpointError: It does not exist, is not drained, or its logs are incomplete or damaged.
     """
     checkpoint = Checkpoint(checkpoint_uri)
     try:
@@ -66,7 +66,7 @@ def examine(checkpoint_uri: str) -> Sound:
     if not partitions.isdigit():
         raise UnsoundCheckpointError(
             f"{checkpoint_uri}/offsets/{checkpoint.last_committed()}: expected {_PARTITIONS}, found "
-            f"{partitions or 'nothing'}; the checkpoint is of a Spark that is too old to be moved"
+            f"{partitions or 'nothing'}; the Spark version that wrote the checkpoint is too old"
         )
     return Sound(
         query_id,
@@ -79,10 +79,10 @@ def examine(checkpoint_uri: str) -> Sound:
 
 
 def require_whole_logs(checkpoint_uri: str) -> None:
-    """Make sure that no batch is missing between the first and the last that are on record.
+    """Require that the logs have every batch between the first and the last.
 
     Raises:
-        UnsoundCheckpointError: One is, or no batch is committed.
+        UnsoundCheckpointError: A batch is missing, or none is committed.
     """
     planned, committed = (_batches(checkpoint_uri, log) for log in ("offsets", "commits"))
     if not committed:
@@ -90,13 +90,13 @@ def require_whole_logs(checkpoint_uri: str) -> None:
             f"{checkpoint_uri}: expected a committed batch, found none; let the stream run for a batch first"
         )
     for log, batches in (("offsets", planned), ("commits", committed)):
-        # Spark removes files from the old end of its logs only.
+        # Spark removes only the oldest files of its logs.
         first, last = min(batches, default=0), max(committed)
         missing = [str(batch) for batch in range(first, last + 1) if batch not in batches]
         if missing:
             raise UnsoundCheckpointError(
                 f"{checkpoint_uri}/{log}: expected batches {first} to {last}, found no file for "
-                f"{', '.join(missing[:5])}; restore a savepoint that is whole"
+                f"{', '.join(missing[:5])}; restore an intact savepoint"
             )
 
 
@@ -105,7 +105,7 @@ def _require_drained(checkpoint_uri: str) -> None:
     if max(planned) != max(committed):
         raise UnsoundCheckpointError(
             f"{checkpoint_uri}: expected a drained checkpoint, found batch {max(planned)} planned and batch "
-            f"{max(committed)} the last that is committed; start the stream and stop it again"
+            f"{max(committed)} the last committed; start the stream and stop it again"
         )
 
 
@@ -114,7 +114,7 @@ def _batches(checkpoint_uri: str, log: str) -> set[int]:
 
 
 def _plan(checkpoint_uri: str, batch_id: int) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The metadata of a batch's plan, with the settings it has to have, and the ends of its sources."""
+    """The metadata of a batch's plan, with Spark's settings, and the end offsets of its sources."""
     uri = f"{checkpoint_uri}/offsets/{batch_id}"
     try:
         _, text, *ends = (storage.read_text(uri) or "").splitlines()
@@ -123,5 +123,5 @@ def _plan(checkpoint_uri: str, batch_id: int) -> tuple[dict[str, Any], tuple[str
     except (ValueError, IndexError, KeyError, TypeError) as error:
         raise UnsoundCheckpointError(
             f"{uri}: expected a batch's plan with Spark's settings, found something else "
-            f"({type(error).__name__}: {error}); restore a savepoint that is whole"
+            f"({type(error).__name__}: {error}); restore an intact savepoint"
         ) from error

@@ -1,4 +1,4 @@
-"""A checksum for each variable of a state, whatever the order of entries and the partitions."""
+"""Checksums of a state by variable, independent of the order of entries and of partitions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Digest:
-    """What a variable comes to.
+    """The checksums of one variable.
 
     Attributes:
-        entries: How many.
+        entries: Number of entries.
         keys: Checksum of the keys.
         content: Checksum of keys and values together.
     """
@@ -30,17 +30,17 @@ class Digest:
 
 
 StateDigests = dict[str, Digest]
-"""By variable."""
+"""Digests by variable."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the entries of a state are.
+    """How the entries of a state are distributed over partitions.
 
     Attributes:
         per_partition: Entries by variable and partition.
-        misplaced: By variable how many entries Spark would look for in another partition.
-        unknown: Variables of operators of which it is not known how they are partitioned.
+        misplaced: By variable, the number of entries that Spark would look up in another partition.
+        unknown: Variables of operators with unknown partitioning.
     """
 
     per_partition: dict[str, dict[int, int]]
@@ -49,7 +49,7 @@ class Placement:
 
 
 def digest_state(spark: SparkSession, checkpoint_uri: str, batch_id: int | None = None) -> StateDigests:
-    """The checksums of a state, by variable; one pass over it.
+    """Compute the checksums of a state in one pass.
 
     Args:
         spark: A session.
@@ -65,7 +65,7 @@ def digest_state(spark: SparkSession, checkpoint_uri: str, batch_id: int | None 
 def survey(
     spark: SparkSession, checkpoint_uri: str, partitions: int, batch_id: int | None = None
 ) -> tuple[StateDigests, Placement]:
-    """The checksums of a state, and where its entries are among a number of partitions; one pass over it.
+    """Compute, in one pass, the checksums of a state and the placement of its entries.
 
     Raises:
         StateReadError: The state cannot be read.
@@ -98,7 +98,7 @@ def survey(
 
 
 def digest_rows(rows: DataFrame) -> StateDigests:
-    """The checksums of rows ``variable, key, value``, by variable; of one without a row there is none."""
+    """The checksums of rows ``variable, key, value``, by variable; a variable without rows has none."""
     return {
         row["variable"]: Digest(
             row["entries"], _hex(int(row["key_sum"]), row["key_xor"]), _hex(int(row["sum"]), row["xor"])
@@ -118,7 +118,7 @@ def _summed(rows: DataFrame, partitions: int) -> DataFrame:
 
 def _sums() -> list[Column]:
     key, entry = F.xxhash64("key"), F.xxhash64("key", "value")
-    # An xor alone does not see an entry that is there twice, and a sum of longs may overflow.
+    # An xor alone misses an entry that occurs twice, and a sum of longs may overflow.
     return [
         F.count("*").alias("entries"),
         F.sum(key.cast("decimal(20,0)")).alias("key_sum"),

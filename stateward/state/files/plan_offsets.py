@@ -1,4 +1,4 @@
-"""Where a checkpoint goes on, changed in the plan of its last batch: for copies only."""
+"""Changes the end offsets in the plan of a checkpoint copy's last batch."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from stateward.state.files import checkpoint_copy
 
 
 def place_of(last_batch: int) -> str:
-    """The file that says where the batch after ``last_batch`` begins, in a checkpoint's folder."""
+    """Path in a checkpoint of the file with the start offsets of the batch after ``last_batch``."""
     return f"offsets/{last_batch}" if last_batch >= 0 else "sources/0/0"
 
 
 def change_offsets(
     checkpoint_uri: str, place: str, topics: Collection[str], change: Callable[[Offsets], Offsets]
 ) -> None:
-    """Let a checkpoint go on elsewhere. Nothing happens if it has no such file.
+    """Change the offsets from which a checkpoint continues. Does nothing if the file does not exist.
 
     Args:
-        checkpoint_uri: A copy.
-        place: `place_of` its last batch.
-        topics: By which a line of offsets is known; every scan of the query has a line of its own.
-        change: From the offsets of a line to those in their place.
+        checkpoint_uri: A copy of a checkpoint.
+        place: Path from `place_of`.
+        topics: Topics that identify a line of offsets; each scan of the query has its own line.
+        change: Maps the offsets of a line to the new ones.
     """
     text = storage.read_text(f"{checkpoint_uri}/{place}")
     if text is None:
@@ -40,11 +40,11 @@ def _changed(line: str, topics: Collection[str], change: Callable[[Offsets], Off
     try:
         document = json.loads(line)
     except ValueError:
-        return line  # the line with the version
+        return line  # the version line
     if not set(topics) & document.keys():
         return line
     plan = plan_from_json(document)
     offsets = change(plan.offsets)
-    # A topic that was made anew has another id: the next plan takes note of it.
+    # A recreated topic has another id, which the next plan records.
     after = replace(plan, offsets=offsets, ids={}).to_json() if is_plan(document) else offset_json(offsets)
     return json.dumps(after)

@@ -1,4 +1,4 @@
-"""What Spark's own files in a checkpoint say of its state, read without Spark; nothing is written."""
+"""Reads Spark's own files in a checkpoint, without Spark: settings, operators, schemas. Writes nothing."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ from stateward.runtime.kafka.batch_plan import from_json
 _STORE = "spark.sql.streaming.stateStore"
 _TWS = "transformWithState"
 _KEYED = "transformWithStateInPySparkExec"
-# Of plans before version 2, when ticks were records.
+# Topic of ticks in plans before version 2, when ticks were records.
 _TICKS = "stateward-ticks-"
-# How a state schema file begins a description of a key or a value.
+# Start of a key's or value's struct in a state schema file.
 _STRUCT = re.compile(rb'\{"type":"struct"')
 _json = json.JSONDecoder()
 
 
 def found_by_spark(checkpoint_uri: str) -> dict[str, Any] | None:
-    """What is known of a checkpoint from its offsets and its state's metadata.
-
-    None if no batch was committed: a driver that dies in the first one leaves its plan and, of the metadata,
-    all, some or none; but no state.
+    """Describe a checkpoint from its offsets and its state's metadata.
 
     Returns:
-        Parts of a descriptor (`descriptor`): ``kind``, ``topics`` and ``spark``.
+        Parts of a descriptor (`descriptor`): ``kind``, ``topics`` and ``spark``. None if no batch is
+        committed: a driver that dies in the first batch leaves a plan and perhaps some metadata, but no
+        state.
     """
     uri = checkpoint_uri.rstrip("/")
     checkpoint = Checkpoint(uri)
@@ -59,12 +58,12 @@ def found_by_spark(checkpoint_uri: str) -> dict[str, Any] | None:
 
 
 def operator_numbers(uri: str) -> list[int]:
-    """The numbers of the operators that have a state."""
+    """The ids of the operators that keep state, sorted."""
     return sorted(int(name) for name in storage.list_names(f"{uri}/state") if name.isdigit())
 
 
 def operator_metadata(uri: str) -> dict[str, Any]:
-    """What Spark has written of one operator's state in its folder, of either version; empty without any."""
+    """Spark's metadata of one operator, from either version of the file; empty if there is none."""
     text = _newest(f"{uri}/_metadata/v2") or storage.read_text(f"{uri}/_metadata/metadata")
     return json.loads(text.splitlines()[1]) if text else {}
 
@@ -95,16 +94,16 @@ def _newest(uri: str) -> str | None:
 
 
 def _format(uri: str) -> int | None:
-    """The format of the commit log, in which a state store of checkpoint format 2 notes its versions."""
+    """The version of the commit log, which is that of the state store's checkpoint format."""
     last = Checkpoint(uri).last_committed()
     text = storage.read_text(f"{uri}/commits/{last}") if last >= 0 else None
     return int(text.splitlines()[0].removeprefix("v")) if text else None
 
 
 def _schemas(uri: str) -> list[Any]:
-    """The structs in the newest schema files of an operator: a key and a value for each variable or store.
+    """The structs in an operator's newest schema files: a key and a value for each variable or store.
 
-    They lie between lengths and names in Java's own form; the structs themselves are plain JSON.
+    The structs are JSON, embedded in Java's binary format.
     """
     filesystem, path = fsspec.core.url_to_fs(uri)
     files = sorted(filesystem.glob(f"{path}/0/_metadata/schema")) + sorted(
@@ -135,7 +134,7 @@ def _structs(content: bytes) -> list[Any]:
 
 
 def _type(kind: Any) -> str:
-    """A type of Spark as it is written in DDL."""
+    """A Spark type as DDL."""
     if isinstance(kind, str):
         return kind
     if kind["type"] == "struct":

@@ -1,7 +1,7 @@
-"""Whether the files are there from which Spark reads the newest version of a state; Spark is not needed.
+"""Checks, without Spark, that every file which Spark needs to load the newest version of a state exists.
 
-Batch ``n`` leaves version ``n + 1`` of every store in every partition: a whole state, or what the batch has
-changed. Spark goes back from the newest version to the last whole one, which may consist of several files.
+Batch ``n`` writes version ``n + 1`` of every store in every partition: a snapshot or a changelog. Spark loads
+the last snapshot, which may consist of several files, and every changelog after it.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from stateward.state.files.spark_files import operator_metadata, operator_number
 from stateward.state.operation.errors import StateError
 
 _VERSION = re.compile(r"(\d+)(?:_(.+))?\.(changelog|delta|zip|snapshot)")
-_WHOLE = (".zip", ".snapshot")
-# In the metadata of a whole state of RocksDB: which files it consists of, their names, and where they lie.
+_SNAPSHOTS = (".zip", ".snapshot")
+# In the metadata of a RocksDB snapshot: the list of files, the field with the name, and the folder.
 _PARTS = (("sstFiles", "dfsSstFileName", "SSTs"), ("logFiles", "dfsLogFileName", "logs"))
-# Of other operators it is not known which partitions have files: they may have all rows in one, and after a
-# repartition a batch leaves none where there are no rows.
+# Other operators may have no files in a partition: all rows may be in another one, and after a repartition a
+# batch writes none where there are no rows.
 _IN_EVERY_PARTITION = "transformWithState"
 _SHOWN = 5
 
 Ids = dict[tuple[str, int], list[str]]
-"""By operator and partition how the files of a version are named, besides its number."""
+"""By operator and partition, the unique ids in the names of a version's files."""
 
 
 def require_whole_state(stream: str, checkpoint_uri: str) -> None:
-    """Make sure that no file of the state as of the last batch is missing.
+    """Require every file of the state of the last batch.
 
     Args:
         stream: The stream.
-        checkpoint_uri: A checkpoint that nobody writes.
+        checkpoint_uri: A checkpoint that has no writer.
 
     Raises:
-        StateError: One is.
+        StateError: A file is missing.
     """
     missing = missing_files(checkpoint_uri)
     if not missing:
@@ -51,16 +51,16 @@ def require_whole_state(stream: str, checkpoint_uri: str) -> None:
     more = f", and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
     raise StateError(
         f"stream {stream}: expected the whole state of batch {batch} in {checkpoint_uri}, found no "
-        f"{'; no '.join(missing[:_SHOWN])}{more}. Put back what was removed, or go back to a savepoint that "
-        "is whole (`stateward state restore`)."
+        f"{'; no '.join(missing[:_SHOWN])}{more}. Put the removed files back, or restore an intact "
+        "savepoint (`stateward state restore`)."
     )
 
 
 def missing_files(checkpoint_uri: str) -> list[str]:
-    """Which files of the state as of the last batch are missing, by their paths in the checkpoint.
+    """Paths in the checkpoint of the missing files of the last batch's state.
 
-    Where a batch could have written one of two files, both are named. What only older batches need is not
-    looked for, nor what Spark's own operators keep.
+    Where a batch writes one of two files, the text names both. Files that only older batches need and those
+    of Spark's built-in operators are not checked.
     """
     uri = checkpoint_uri.rstrip("/")
     batch = Checkpoint(uri).last_committed()
@@ -71,7 +71,7 @@ def missing_files(checkpoint_uri: str) -> list[str]:
 
 
 def files_after(checkpoint_uri: str, batch: int) -> list[str]:
-    """Files of states that batches after ``batch`` have left, by their paths in the checkpoint."""
+    """Paths in the checkpoint of the state files that batches after ``batch`` wrote."""
     found = []
     for path in paths_in(checkpoint_uri):
         name = _VERSION.fullmatch(path.rpartition("/")[2])
@@ -81,7 +81,7 @@ def files_after(checkpoint_uri: str, batch: int) -> list[str]:
 
 
 class _StateFiles:
-    """The files of a checkpoint's state; a place is the folder of one store in one partition."""
+    """The state files of a checkpoint; a place is the folder of one store in one partition."""
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
@@ -96,13 +96,13 @@ class _StateFiles:
         self._ids: dict[int, Ids] = {}
 
     def places(self) -> Iterator[str]:
-        """All that should be there, by the metadata of the operators."""
+        """The places that must exist according to the metadata of the operators."""
         for operator in operator_numbers(self._uri):
             root = f"state/{operator}"
             try:
                 metadata = operator_metadata(f"{self._uri}/{root}")
             except (ValueError, IndexError):
-                # A damaged file is named by whoever copies it.
+                # The copy reports a damaged file.
                 continue
             name = str(metadata.get("operatorInfo", {}).get("operatorName", ""))
             if not name.startswith(_IN_EVERY_PARTITION):
@@ -113,12 +113,12 @@ class _StateFiles:
                     yield f"{root}/{partition}{folder}"
 
     def missing(self, place: str, version: int) -> Iterator[str]:
-        """What is missing of a version, from the last whole state on."""
+        """The missing files of a version, from its last snapshot on."""
         for number in range(version, 0, -1):
             ids = self._ids_of(place, number)
             names = [name for name in self._versions[place, number] if _is_one_of(name, ids)]
-            if whole := [name for name in names if name.endswith(_WHOLE)]:
-                yield from self._missing_parts(place, whole[0])
+            if snapshots := [name for name in names if name.endswith(_SNAPSHOTS)]:
+                yield from self._missing_parts(place, snapshots[0])
                 return
             if not names:
                 stem = f"{number}_{ids[0]}" if ids is not None and len(ids) == 1 else str(number)
@@ -126,7 +126,7 @@ class _StateFiles:
                 return
 
     def _ids_of(self, place: str, version: int) -> list[str] | None:
-        """How the batch has named its files, as its commit says; None if by the version alone."""
+        """The unique ids in the batch's file names, from its commit; None if the version alone names them."""
         batch = version - 1
         if batch not in self._ids:
             self._ids[batch] = _committed_ids(self._uri, batch)
@@ -134,7 +134,7 @@ class _StateFiles:
         return self._ids[batch].get((operator, int(partition)))
 
     def _missing_parts(self, place: str, name: str) -> Iterator[str]:
-        """What a whole state of RocksDB consists of besides."""
+        """The missing files that a RocksDB snapshot refers to."""
         if not name.endswith(".zip"):
             return
         filesystem, root = fsspec.core.url_to_fs(self._uri)
@@ -156,13 +156,12 @@ def _is_one_of(name: str, ids: list[str] | None) -> bool:
 
 
 def _committed_ids(uri: str, batch: int) -> Ids:
-    """By the commit of a batch; none if the version alone names the files, or the commit is gone."""
+    """The unique ids of a batch's commit; empty if it has none, or no longer exists."""
     text = storage.read_text(f"{uri}/commits/{batch}") or ""
     try:
         found = json.loads(text.partition("\n")[2] or "{}").get("stateUniqueIds") or {}
     except ValueError:
-        # As above.
-        return {}
+        return {}  # the copy reports it
     return {
         (operator, partition): ids
         for operator, partitions in found.items()

@@ -1,1 +1,1 @@
-"""What is in a state: measures, single keys, comparisons."""
+"""Inspection of a state: measures, single keys, comparisons."""

@@ -1,7 +1,7 @@
-"""The bounds of a keyed stream's states: how often each was reached, and what that has cost.
+"""The bounds of a keyed stream's states: how often each was reached, and the consequences.
 
-Both are those of `runtime.admission`, and are counted in ``batch_counts``. What a stream's own state is
-bounded by follows from its logic and costs nothing (docs/state-bounds.md).
+The bounds are those of `runtime.keyed.admission`, and ``batch_counts`` counts how often they are reached. The
+logic bounds the stream's own state (docs/state-bounds.md).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Bound:
 
     Attributes:
         name: What is bounded.
-        limit: The most that a key may have.
-        policy: What happens beyond it.
-        reached: At how many looks at a key it was reached.
-        cost: What that came to, in words; empty if it was never reached.
+        limit: The maximum per key.
+        policy: What happens at the maximum.
+        reached: How many times a key was processed at the maximum.
+        cost: The consequences, as text; empty if it was never reached.
     """
 
     name: str
@@ -42,10 +42,10 @@ class Bound:
 
 
 def bounds_of(job: AnyJob | None, config: Config | None, found: Retained) -> tuple[Bound, ...]:
-    """What is on record of a checkpoint's bounds, up to the batch that is looked at.
+    """The bounds with their counts up to the inspected batch.
 
     Returns:
-        None of a stream that has no keyed logic, or whose table of counts is not there.
+        Empty if the stream has no keyed logic, or no table of counts.
     """
     if not isinstance(job, StreamJob) or config is None or BATCH_COUNTS not in config.tables:
         return ()
@@ -55,27 +55,27 @@ def bounds_of(job: AnyJob | None, config: Config | None, found: Retained) -> tup
         return ()
     uri, earlier = config.tables[BATCH_COUNTS], checkpoint.earlier()
     if not DeltaTable.is_deltatable(uri):
-        # A checkpoint may be looked at where its tables are not.
+        # A checkpoint may be inspected without access to its tables.
         return ()
     _, totals = recorded(uri, found.stream, query_id, earlier, found.batch_id)
-    return told(config.limits.max_held, totals)
+    return bounds_from(config.limits.max_held, totals)
 
 
-def told(limit: int, totals: dict[str, int]) -> tuple[Bound, ...]:
-    """The bounds, from their counts."""
+def bounds_from(limit: int, totals: dict[str, int]) -> tuple[Bound, ...]:
+    """The bounds with their counts."""
     early, below, forgotten = (totals[name] for name in ("folded_early", "below_floor", "ids_forgotten"))
     return (
         Bound(
             "events that wait for the watermark",
             limit,
-            "the oldest are folded early; what comes then and is older than those is late",
+            "the oldest are folded early; a later event that is older than those is late",
             totals["held_full"],
             f"{early:,} events folded early, {below:,} late for it" if early or below else "",
         ),
         Bound(
-            "ids that are remembered, to tell duplicates",
+            "ids that are remembered, to detect duplicates",
             limit,
-            "the oldest are forgotten; if such an event comes again, it counts again",
+            "the oldest are forgotten; a repeated event with a forgotten id counts again",
             totals["ids_full"],
             f"{forgotten:,} ids forgotten" if forgotten else "",
         ),

@@ -1,4 +1,4 @@
-"""Two states compared entry by entry, whatever their partitions."""
+"""Compares two states entry by entry, independent of their partitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 KEYS = "newest state by key"
-"""Name under which the newest states of a keyed stream's keys are compared."""
+"""Variable name of a keyed stream's newest states in a comparison by key."""
 
 # A chunk of a log may hold the states of a thousand keys.
 _LONGEST = 2000
@@ -27,16 +27,16 @@ _LONGEST_READ = 20_000
 
 @dataclass(frozen=True)
 class Samples:
-    """Which entries are shown of each variable that differs: how many, and what masks them."""
+    """How to sample the entries of each variable that differs: the maximum number, and the masker."""
 
     most: int
     masker: Masker
 
     def of(self, variable: str, row: Row) -> Sample:
-        """An entry as it is shown.
+        """The masked sample of an entry.
 
         Args:
-            variable: Of which variable.
+            variable: Name of its variable.
             row: ``key string, left array<string>, right array<string>``.
         """
         is_key = variable == KEYS
@@ -52,7 +52,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Sample:
-    """One entry that differs; a value that is not there is None, a long one is cut to 2,000 characters."""
+    """One entry that differs; a missing value is None, a long one is cut to 2,000 characters."""
 
     key: str
     left: str | None
@@ -64,11 +64,11 @@ class Difference:
     """How a variable differs.
 
     Attributes:
-        variable: Which.
-        only_left: Entries whose key only the left state has.
-        only_right: Entries whose key only the right state has.
-        changed: Entries of one key with two values.
-        samples: The first of them in the order of their keys.
+        variable: Name of the variable.
+        only_left: Number of keys that only the left state has.
+        only_right: Number of keys that only the right state has.
+        changed: Number of keys with different values.
+        samples: The first of them, ordered by key.
     """
 
     variable: str
@@ -86,12 +86,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came of it.
+    """The result of a comparison.
 
     Attributes:
-        left: How many entries each variable has in the left state, by variable.
-        right: The same of the right state.
-        differences: The variables that differ; none if the states are equal.
+        left: Number of entries in the left state, by variable.
+        right: Number of entries in the right state, by variable.
+        differences: The variables that differ; empty if the states are equal.
     """
 
     left: dict[str, int]
@@ -115,20 +115,20 @@ class State:
 def compare_entries(
     spark: SparkSession, left: State, right: State, report: Report, samples: Samples
 ) -> Comparison:
-    """Compare all that Spark keeps: every operator, store and variable, timers included.
+    """Compare everything that Spark stores: every operator, store and variable, timers included.
 
-    A keyed stream's log is compared chunk by chunk, as it is stored. Two runs over the same input cut it
-    differently, and stamp it at random: for them there is `compare.compare_keys`.
+    A keyed stream's log is compared chunk by chunk, as stored. Two runs over the same input have different
+    chunks and random ids; compare them with `compare.compare_keys`.
 
     Args:
         spark: A session.
         left: One state.
         right: The other.
         report: Called with ``digest`` and ``compare``.
-        samples: Which entries to show of each variable that differs.
+        samples: How to sample the entries that differ.
 
     Raises:
-        StateReadError: One of them cannot be read.
+        StateReadError: A state cannot be read.
     """
     return compare_by(
         spark,
@@ -149,18 +149,18 @@ def compare_by(
     rows: Callable[[State, list[str]], DataFrame],
     samples: Samples,
 ) -> Comparison:
-    """Compare two states by checksums first, and in full only the variables in which those differ.
+    """Compare the checksums of two states, and then the entries of variables whose checksums differ.
 
     Args:
         spark: A session.
         states: Left and right.
         report: Called with ``digest`` and ``compare``.
-        digest: The checksums of a state, by variable.
-        rows: From a state and names of variables to ``variable string, key string, value string``.
-        samples: Which entries to show of each variable that differs.
+        digest: Computes the checksums of a state.
+        rows: Reads variables of a state, by name: ``variable string, key string, value string``.
+        samples: How to sample the entries that differ.
 
     Raises:
-        StateReadError: One of them cannot be read.
+        StateReadError: A state cannot be read.
     """
     digests = []
     for name, state in zip(("left", "right"), states, strict=True):
@@ -185,7 +185,7 @@ def _of_suspects(
     sides = [rows(state).cache() for state in states]
     try:
         for state, side in zip(states, sides, strict=True):
-            # Read once, and each while the session has its format: the two may not be of the same.
+            # Read each once, while the session has its format: the two may differ in it.
             with readable(spark, state.checkpoint_uri):
                 side.count()
         with in_words(StateReadError, "the two states cannot be compared"):
@@ -205,7 +205,7 @@ def _entries(spark: SparkSession, state: State, names: list[str]) -> DataFrame:
 
 
 def _differences(left: DataFrame, right: DataFrame, names: list[str], samples: Samples) -> list[Difference]:
-    # A key is there once, except where a state is damaged; then how often counts as well.
+    # A key occurs once, except in a damaged state, where the number of occurrences matters.
     sides = [
         side.groupBy("variable", "key").agg(F.array_sort(F.collect_list("value")).alias(name))
         for side, name in ((left, "left"), (right, "right"))
@@ -230,7 +230,7 @@ def _differences(left: DataFrame, right: DataFrame, names: list[str], samples: S
 
 def _difference(differing: DataFrame, name: str, counts: Row | None, samples: Samples) -> Difference:
     if counts is None:
-        # One side has the variable, without an entry.
+        # Only one side has the variable, without an entry.
         return Difference(name, 0, 0, 0, ())
     found = (counts["only_left"], counts["only_right"], counts["changed"])
     return Difference(name, *found, _samples(differing, name, samples))

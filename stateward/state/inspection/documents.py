@@ -1,4 +1,4 @@
-"""What ``inspect`` and ``explain`` found, as JSON objects: everything that their pages show. Pure."""
+"""The results of ``inspect`` and ``explain`` as JSON objects, with everything their pages show. Pure."""
 
 from __future__ import annotations
 

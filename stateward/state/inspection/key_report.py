@@ -1,4 +1,4 @@
-"""What is told of one key: what is kept of it, what is to come, and what has been."""
+"""The report on one key: its current entries, its future changes, and its history."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from stateward.state.inspection.state_changes import Change, changes
 
 @dataclass(frozen=True)
 class HistorySource:
-    """Where to look for what has been.
+    """The batches from which the history of a key is read.
 
     Attributes:
-        base: The batch whose state is the beginning; None to begin with nothing.
+        base: The batch with the initial state; None for an empty one.
         spans: First and last batch of the change feeds to read, oldest first.
         planned: The plans of the batches.
     """
@@ -27,7 +27,7 @@ class HistorySource:
     def happening(
         self, batch_id: int, store: str, key: str, *, what: str, before: Any, after: Any
     ) -> StateChange:
-        """What a batch did to the key, from what was kept before it and after; None if nothing."""
+        """The change of the key by a batch; ``before`` and ``after`` are None without a state."""
         plan = self.planned.get(batch_id)
         planned_ms, watermark_ms = (None, None) if plan is None else (plan.planned_ms, plan.watermark_ms)
         return StateChange(
@@ -37,21 +37,21 @@ class HistorySource:
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing that is kept for the key, as of the batch.
+    """One entry of the key in the state of the batch.
 
     Attributes:
         operator_id: Spark's number of the operator.
-        operator: Spark's name of it.
+        operator: Spark's name of the operator.
         store: The variable or store.
-        partition: Where it lies.
-        bucket: Its bucket, of a keyed stream.
-        key: The key as the store has it.
-        value: The state, as its JSON says.
-        settled: The same as a look at the key would leave it, with the held events folded that the watermark
-            has passed, and in the present version of its schema; None if that is no different, or not known.
-        bytes: Of the value, as JSON text.
-        ends_ms: The watermark at which something is next to happen to it; None if that is not known.
-        why: What that is.
+        partition: Its partition.
+        bucket: Its bucket, in a keyed stream.
+        key: The key as stored.
+        value: The state, decoded from JSON.
+        settled: The state after processing the key: held events that the watermark has passed are folded, and
+            its schema is current. None if that is equal, or unknown.
+        bytes: Size of the value as JSON text.
+        ends_ms: The watermark of its next change; None if unknown.
+        why: The cause of that change.
     """
 
     operator_id: int
@@ -69,14 +69,14 @@ class Entry:
 
 @dataclass(frozen=True)
 class PendingTimer:
-    """What will happen to the key if no event comes.
+    """A future change of the key, if no event arrives.
 
     Attributes:
         at_ms: The watermark at which it happens (ms since 1970 UTC).
-        what: In words.
-        changes: What will be different.
-        rows: The rows it brings: name of the row's type, and its fields.
-        is_end: Whether nothing is left of the key then.
+        what: The change as text.
+        changes: The fields that change.
+        rows: The rows it emits: name of the row's type, and its fields.
+        is_end: Whether the key is removed.
     """
 
     at_ms: int
@@ -88,17 +88,17 @@ class PendingTimer:
 
 @dataclass(frozen=True)
 class StateChange:
-    """What a batch did to the key.
+    """A change of the key by a batch.
 
     Attributes:
         batch_id: The batch.
-        planned_ms: When it was planned (ms since 1970 UTC); None if that is not on record.
-        watermark_ms: Its watermark; None likewise.
+        planned_ms: When it was planned (ms since 1970 UTC); None if unknown.
+        watermark_ms: Its watermark; None if unknown.
         store: The variable or store.
-        key: The key as the store has it.
-        what: In words.
-        changes: What was different afterwards.
-        value: What was kept then; None if nothing.
+        key: The key as stored.
+        what: The change as text.
+        changes: The fields that changed.
+        value: The state after it; None if removed.
     """
 
     batch_id: int
@@ -113,7 +113,7 @@ class StateChange:
 
 @dataclass(frozen=True)
 class KeyReport:
-    """What one operator or store says of the key."""
+    """The report of one operator or store on the key."""
 
     entries: tuple[Entry, ...] = ()
     coming: tuple[PendingTimer, ...] = ()

@@ -1,4 +1,4 @@
-"""One key of a keyed stream: its newest state in the log, what is to come, and the chunks it was in."""
+"""Reports one key of a keyed stream: its newest state, its future changes, its history in the log."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ def explain_keyed(
     rule: KeyRule | None,
     buckets: int | None,
 ) -> KeyReport:
-    """What is kept of a key, what is to come, and what has been.
+    """Report the current state of a key, its future changes, and its history.
 
     Args:
         spark: A session.
         found: The checkpoint and the batch.
         store: The operator's store.
         key: The key.
-        past: Where to look for what has been.
-        rule: The stream's logic; None if it is not known.
-        buckets: How many buckets there are; None to look into all of them.
+        past: The batches of the history.
+        rule: The stream's logic; None if unknown.
+        buckets: Number of buckets; None to search all of them.
 
     Raises:
         StateError: Spark cannot read the state.
@@ -78,7 +78,7 @@ def explain_keyed(
 
 
 def _feed(spark: SparkSession, found: Retained, store: Store, span: tuple[int, int]) -> DataFrame:
-    """The chunks that were appended in a range of batches, as `_states` takes them."""
+    """The chunks that a range of batches appended, for `_states`."""
     return (
         load(spark, found, store, variable=LOG_NAME, changes=span)
         .where("change_type <> 'delete'")
@@ -93,7 +93,7 @@ def _feed(spark: SparkSession, found: Retained, store: Store, span: tuple[int, i
 
 
 def _states(entries: DataFrame, key: str, bucket: int | None) -> list[dict[str, Any]]:
-    """What chunks say of a key, found by the workers: a bucket may hold many other keys."""
+    """The states of a key in some chunks; the workers filter them, as a bucket may have many other keys."""
     if bucket is not None:
         entries = entries.where(f"bucket = {bucket}")
     if "batch" not in entries.columns:
@@ -135,14 +135,14 @@ def _entry(
         settled,
         len(state),
         coming[0].at_ms if coming else None,
-        coming[0].what if coming else "the stream's logic is not known here, or cannot read this state",
+        coming[0].what if coming else "the stream's logic is unknown, or cannot read this state",
     )
 
 
 def _outlook(
     rule: KeyRule | None, key: str, state: bytes, schema: int, watermark_ms: int
 ) -> tuple[dict[str, Any] | None, tuple[PendingTimer, ...]]:
-    """The state as a look at it would leave it, if that is different, and what is to come."""
+    """The state after processing the key, if that differs, and its future changes."""
     if rule is None:
         return None, ()
     reader = rule.reader()
@@ -180,7 +180,7 @@ def _head(spark: SparkSession, found: Retained, store: Store, bucket: int) -> tu
 def _history(
     key: str, base: dict[str, Any] | None, fed: list[dict[str, Any]], past: HistorySource
 ) -> Iterator[StateChange]:
-    """What each batch changed; a state that was only moved to another chunk is no change."""
+    """The changes by batch; a state that only moved to another chunk is no change."""
     before = _value(base)
     for row in sorted(fed, key=lambda row: (row["batch"], row["seq"])):
         after = _value(row)

@@ -1,8 +1,8 @@
-"""What an operation shows of keys and states: personal values only if it is asked to show them. Pure.
+"""Masks personal values in the keys and states that an operation shows, unless it shows all. Pure.
 
-A state is not a table, and nothing declares its fields. So a text in it is shown only if its field has the
-name of a column that tells of no person, or is among the stream's `plain_fields`. Numbers and times are
-shown.
+A state is not a table, so its fields are not declared personal or not. A text in it is shown only if its
+field has the name of a column that is not personal, or is among the stream's `plain_fields`. Numbers and
+times are shown.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.]+(Z|[+-]\d\d:?\d\d)?")
 
 @dataclass(frozen=True)
 class Masker:
-    """Masks what is shown of one stream.
+    """Masks the values of one stream.
 
-    A key is shown by its first characters and its length, as `inspect` does it; of other texts only the
-    length, since the first characters of an id would tell most candidates apart.
+    A masked key shows its first characters and its length. Other masked texts show only their length, since
+    the first characters of an id would identify most of them.
 
     Attributes:
         key_field: The field by which the stream is keyed.
-        plain: Names of fields whose texts tell of no person.
-        hints: Types of a state's fields, by name: what JSON has as lists are named tuples.
+        plain: Names of fields whose texts are not personal.
+        hints: Types of a state's fields, by name: lists in its JSON may be named tuples.
         shows_all: Whether everything is shown in full.
     """
 
@@ -48,21 +48,21 @@ class Masker:
     shows_all: bool = False
 
     def key(self, key: str) -> str:
-        """A key as it is shown."""
+        """Mask a key."""
         return key if self.shows_all else masked_key(key)
 
     def value(self, value: Any, key: str | None = None, name: str = "") -> Any:
-        """A value of JSON as it is shown.
+        """Mask a JSON value.
 
         Args:
             value: The value.
-            key: The key that it is about, wherever it stands in it; None if it is not known.
+            key: The key that it belongs to, which is masked wherever it occurs; None if unknown.
             name: Name of its field.
         """
         return value if self.shows_all else self._masked(value, key, name, self.hints.get(name))
 
     def text(self, text: str, key: str | None = None) -> str:
-        """A text of JSON as it is shown; one that is no object of JSON as a key."""
+        """Mask the values in a JSON object's text; any other text is masked like a key."""
         if self.shows_all:
             return text
         try:
@@ -74,14 +74,14 @@ class Masker:
         return json.dumps(self.value(found, key), ensure_ascii=False)
 
     def changes(self, changes: Sequence[Change], key: str | None) -> tuple[Change, ...]:
-        """Changes of fields as they are shown."""
+        """Mask changes of fields."""
         return tuple(
             replace(one, before=self._changed(one, one.before, key), after=self._changed(one, one.after, key))
             for one in changes
         )
 
     def explanation(self, found: Explanation) -> Explanation:
-        """What is said of one key as it is shown."""
+        """Mask an explanation of one key."""
         if self.shows_all:
             return found
         key = found.key
@@ -142,11 +142,11 @@ class Masker:
 
 
 def masker_of(job: AnyJob, *, shows_all: bool) -> Masker:
-    """Return how values of a stream are shown.
+    """The masker of a stream.
 
     Args:
-        job: The stream.
-        shows_all: Whether in full.
+        job: The stream's declaration.
+        shows_all: Whether everything is shown in full.
     """
     outputs = getattr(job, "outputs", ())
     tables: list[Table] = [*SHARED_TABLES, *(output.table for output in outputs)]
@@ -166,12 +166,12 @@ def masker_of(job: AnyJob, *, shows_all: bool) -> Masker:
 
 
 def _items(value: Sequence[Any], name: str, hint: Any) -> list[tuple[str, Any]]:
-    """Name and type of each item of a list: of a named tuple those of its fields."""
+    """Name and type of each item of a list; in a named tuple those of its fields."""
     fields = getattr(hint, "_fields", ())
     if fields and len(fields) == len(value):
         types = get_type_hints(hint)
         return [(inner, types.get(inner)) for inner in fields]
-    # Of an optional one, or of a tuple of many, the type is inside.
+    # An optional type, and a tuple of many, has the type as its argument.
     inside = [one for one in get_args(hint) if one not in (type(None), Ellipsis)]
     if len(inside) == 1:
         of_item = inside[0]

@@ -1,6 +1,6 @@
-"""What is counted over the keys of a state: timers, the largest keys, and loads. Pure.
+"""Measures over the keys of a state: timers, the largest keys, and loads. Pure.
 
-Measures of parts add up to the measure of the whole, so that each part is measured where it is.
+Measures of parts add up to the measure of the whole, so the workers can measure each part.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 
-# How far beyond the watermark a timer is due: the upper ends of the bins, the last being open.
+# Bins of timers by the time until they are due: the upper ends; the last is open.
 BINS: tuple[tuple[str, int | None], ...] = (
     ("overdue", 0),
     ("1 min", MINUTE_MS),
@@ -30,15 +30,15 @@ BINS: tuple[tuple[str, int | None], ...] = (
 
 @dataclass(frozen=True)
 class Timers:
-    """When keys are to be looked at again; times in milliseconds since 1970 UTC, None without timers.
+    """Timers of keys; times in milliseconds since 1970 UTC, None without timers.
 
     Attributes:
-        count: How many there are.
-        overdue: How many are at or before the watermark: the next batch takes them.
+        count: Number of timers.
+        overdue: Number of timers at or before the watermark; the next batch fires them.
         oldest_ms: The earliest.
-        next_ms: The earliest that the watermark has not reached.
+        next_ms: The earliest after the watermark.
         latest_ms: The last.
-        bins: How many there are in each of `BINS`.
+        bins: Number of timers in each of `BINS`.
     """
 
     count: int = 0
@@ -86,15 +86,15 @@ def _least(one: int | None, other: int | None) -> int | None:
 
 @dataclass(frozen=True)
 class LargeKey:
-    """A key that takes much room.
+    """One of the largest keys.
 
     Attributes:
-        key: The key, or its mask.
-        partition: Where it lies.
-        bucket: Its bucket, of a keyed stream.
-        rows: How many rows of the store it has.
-        bytes: Of the key and its values together.
-        ends_ms: The watermark at which something is next to happen to it, or None if that is not known.
+        key: The key, possibly masked.
+        partition: Its partition.
+        bucket: Its bucket, in a keyed stream.
+        rows: Number of its rows in the store.
+        bytes: Size of the key and its values.
+        ends_ms: The watermark of its next change; None if unknown.
     """
 
     key: str
@@ -106,19 +106,19 @@ class LargeKey:
 
 
 def largest(keys: Iterable[LargeKey], most: int) -> tuple[LargeKey, ...]:
-    """The ``most`` largest keys, largest first; of equal ones by key."""
+    """The ``most`` largest keys, largest first; equal sizes are ordered by key."""
     return tuple(heapq.nsmallest(most, keys, key=lambda large: (-large.bytes, large.key)))
 
 
 @dataclass(frozen=True)
 class Load:
-    """What one partition or one bucket holds.
+    """The load of one partition or bucket.
 
     Attributes:
-        number: Of the partition or bucket.
-        keys: Keys in it, or rows where keys are not told apart.
-        key_bytes, value_bytes: Their bytes.
-        timers: Their timers; None where nothing is known of them.
+        number: Number of the partition or bucket.
+        keys: Number of its keys, or of its rows if keys are unknown.
+        key_bytes, value_bytes: Their sizes, bytes.
+        timers: Their timers; None if unknown.
     """
 
     number: int
@@ -129,7 +129,7 @@ class Load:
 
 
 def loads(parts: Iterable[Load], numbers: Sequence[int]) -> tuple[Load, ...]:
-    """Loads added up by number, with an empty one for each number that has none."""
+    """Sum loads by number; a number without a load gets an empty one."""
     by_number = {number: Load(number) for number in numbers}
     for part in parts:
         so_far = by_number.get(part.number, Load(part.number))
@@ -155,15 +155,15 @@ class Variable:
 
     Attributes:
         operator_id: Spark's number of the operator.
-        operator: Spark's name of it.
-        name: Of the variable or store.
-        meaning: What it is, in a few words.
-        rows: Keys or entries.
-        key_bytes, value_bytes: Their bytes.
-        measure: What bytes are counted: ``json`` (the text of a state) or ``stored`` (as Spark stores it).
-        partitions: By partition, those with nothing among them; empty where it is not known.
-        buckets: By bucket likewise.
-        timers: What is due when; None if nothing is known of it.
+        operator: Spark's name of the operator.
+        name: Name of the variable or store.
+        meaning: A short description.
+        rows: Number of keys or entries.
+        key_bytes, value_bytes: Their sizes, bytes.
+        measure: How sizes are measured: ``json`` (the text of a state) or ``stored`` (as Spark stores it).
+        partitions: Loads of all partitions; empty if unknown.
+        buckets: Loads of all buckets; empty if unknown.
+        timers: Its timers; None if unknown.
         largest: The largest keys.
     """
 

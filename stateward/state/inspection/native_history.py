@@ -1,4 +1,4 @@
-"""One key in a store of Spark's own operators: its rows, when they end, and what has become of them."""
+"""Reports one key in a store of a built-in operator of Spark: its rows, their expiry, their history."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def explain_native(
     key: str,
     past: HistorySource,
 ) -> KeyReport:
-    """The rows of a store that have the key in a text field of theirs, now and batch by batch.
+    """Report the rows of a store that have the key in a text field, now and batch by batch.
 
     Args:
         spark: A session.
         found: The checkpoint and the batch.
         store: The store.
         key: The key, or an event's id.
-        past: Where to look for what has been.
+        past: The batches of the history.
 
     Raises:
         StateError: Spark cannot read the store.
@@ -72,7 +72,7 @@ def _history(
     store: Store, base: list[dict[str, Any]], fed: list[dict[str, Any]], past: HistorySource
 ) -> Iterator[StateChange]:
     values: dict[str, Any] = {row["key"]: json.loads(row["value"]) for row in base}
-    # Of one row in one batch the feed may say that it went and came: what came is how it was left.
+    # A batch may delete and insert a row in the feed; the inserted one is the result.
     order = sorted(fed, key=lambda row: (row["batch_id"], row["key"], row["change_type"] != "delete"))
     for row in order:
         before = values.get(row["key"])
@@ -88,5 +88,5 @@ def _history(
 
 def _what(before: Any, after: Any) -> str:
     if before is None:
-        return "the row came"
-    return "the row went" if after is None else "the row changed"
+        return "the row was added"
+    return "the row was removed" if after is None else "the row changed"

@@ -1,12 +1,12 @@
-"""How large a state is, how fast it grows, and how evenly it lies. Pure.
+"""Size, growth and skew of a state. Pure.
 
 The size formula::
 
     S = N_keys * (S_key + S_value) * F_versioning
 
-``F_versioning`` is what a byte of live state takes on disk. It has two measured parts: the log of a keyed
-stream, which holds older states of a key beside the newest, and the files, which hold several versions and
-are compressed.
+``F_versioning`` is the number of bytes on disk per byte of live state. It has two measured parts: the log of
+a keyed stream, which contains older states of a key beside the newest, and the files, which contain several
+versions and are compressed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OK, WARN, CRITICAL = "ok", "warn", "critical"
 
 @dataclass(frozen=True)
 class SizeLimits:
-    """Sizes of a stream's state on disk at which somebody should look, bytes."""
+    """Sizes of a stream's state on disk that need attention, bytes."""
 
     warn_bytes: int = 1_000_000_000
     critical_bytes: int = 5_000_000_000
@@ -29,14 +29,14 @@ class SizeLimits:
 
 @dataclass(frozen=True)
 class Size:
-    """The terms of the formula, measured.
+    """The measured terms of the formula.
 
     Attributes:
-        keys: Keys that have a state.
-        key_bytes: All their keys together, bytes.
-        value_bytes: All their newest states together, bytes.
-        store_bytes: What the state store holds of one version: keys and values as they are stored.
-        disk_bytes: The files of the state store, all versions.
+        keys: Number of keys with a state.
+        key_bytes: Total size of the keys, bytes.
+        value_bytes: Total size of the newest states, bytes.
+        store_bytes: Size of one version in the state store: keys and values as stored, bytes.
+        disk_bytes: Size of the state store's files, all versions, bytes.
     """
 
     keys: int
@@ -62,12 +62,12 @@ class Size:
 
     @property
     def store_factor(self) -> float | None:
-        """What the store holds of one version per live byte; None without keys."""
+        """Stored bytes of one version per live byte; None without keys."""
         return self.store_bytes / self.live_bytes if self.live_bytes else None
 
     @property
     def file_factor(self) -> float | None:
-        """What the files take per byte of one version; None if the store is empty."""
+        """Bytes on disk per stored byte of one version; None if the store is empty."""
         return self.disk_bytes / self.store_bytes if self.store_bytes else None
 
     @property
@@ -77,14 +77,14 @@ class Size:
 
 
 def skew(loads: Sequence[int]) -> float | None:
-    """The largest load over the mean; 1 is even, None where there is none."""
+    """The largest load divided by the mean; 1 is even, None without a load."""
     total = sum(loads)
     return max(loads) * len(loads) / total if total else None
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The keys of a state as of a batch that was planned at ``at_ms`` (since 1970 UTC)."""
+    """Number of keys in a batch that was planned at ``at_ms`` (ms since 1970 UTC)."""
 
     batch_id: int
     at_ms: int
@@ -93,15 +93,15 @@ class Sample:
 
 @dataclass(frozen=True)
 class Growth:
-    """How the state has grown over the sampled batches, and where that leads.
+    """The growth of the state over the sampled batches, extrapolated.
 
     Attributes:
         samples: By batch, oldest first.
-        keys_per_hour: The slope of the line through them (least squares); None of fewer than two times.
-        bytes_per_hour: The same on disk, at the bytes per key of now.
-        level: ``ok``, ``warn`` or ``critical``, as of now.
+        keys_per_hour: The slope of the line through them (least squares); None with fewer than two times.
+        bytes_per_hour: The growth on disk, at the current bytes per key.
+        level: The current level: ``ok``, ``warn`` or ``critical``.
         warn_at_ms: When the line crosses the limit (ms since 1970 UTC); None if it never does, or has.
-        critical_at_ms: Likewise.
+        critical_at_ms: The same for the critical limit.
     """
 
     samples: tuple[Sample, ...]
@@ -114,11 +114,11 @@ class Growth:
 
 
 def growth(samples: Sequence[Sample], size: Size, limits: SizeLimits) -> Growth:
-    """Fit a line through the samples, and follow it to the limits.
+    """Fit a line through the samples, and extrapolate it to the limits.
 
     Args:
-        samples: By batch, oldest first; the last is the one that was measured.
-        size: As of the last sample.
+        samples: By batch, oldest first; the last is that of ``size``.
+        size: Size at the last sample.
         limits: Sizes on disk, bytes.
     """
     now_ms = samples[-1].at_ms if samples else 0
@@ -137,7 +137,7 @@ def growth(samples: Sequence[Sample], size: Size, limits: SizeLimits) -> Growth:
 
 
 def slope(samples: Sequence[Sample]) -> float | None:
-    """Keys per hour by least squares; None of fewer than two times."""
+    """Keys per hour by least squares; None with fewer than two times."""
     if len({sample.at_ms for sample in samples}) < 2:
         return None
     mean_at = sum(sample.at_ms for sample in samples) / len(samples)
@@ -148,14 +148,14 @@ def slope(samples: Sequence[Sample]) -> float | None:
 
 
 def level(size_bytes: int, limits: SizeLimits) -> str:
-    """``ok``, ``warn`` or ``critical``; at a limit is beyond it."""
+    """``ok``, ``warn`` or ``critical``; a size equal to a limit exceeds it."""
     if size_bytes >= limits.critical_bytes:
         return CRITICAL
     return WARN if size_bytes >= limits.warn_bytes else OK
 
 
 def crossing(size_bytes: int, bytes_per_hour: float | None, limit_bytes: int, now_ms: int) -> int | None:
-    """When a size that grows evenly comes to a limit (ms since 1970 UTC); None if it never does, or has."""
+    """When a linearly growing size reaches a limit (ms since 1970 UTC); None if never, or already."""
     if not bytes_per_hour or bytes_per_hour <= 0 or size_bytes >= limit_bytes:
         return None
     return now_ms + round((limit_bytes - size_bytes) / bytes_per_hour * HOUR_MS)

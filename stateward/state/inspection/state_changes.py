@@ -1,7 +1,7 @@
-"""What is different between two states of a key, in words. Pure.
+"""Describes the differences between two states of a key. Pure.
 
-A state is the object that its JSON text says (`stateward.runtime.keyed.codec`), or a row of one of
-Spark's own stores.
+A state is the object decoded from its JSON text (`stateward.runtime.keyed.codec`), or a row of a store of
+Spark's built-in operators.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ State = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Change:
-    """One field that changed; None where there was, or is, nothing."""
+    """One field that changed; None where it is missing."""
 
     field: str
     before: Any
@@ -23,9 +23,10 @@ class Change:
 
 
 def changes(before: State | None, after: State | None) -> tuple[Change, ...]:
-    """The fields that differ, those of nested objects by their path, in the order of their names.
+    """The fields that differ, those of nested objects by path, ordered by name.
 
-    Held events and remembered ids are compared as sets: what came on the one side, what went on the other.
+    Lists such as held events are compared as sets: ``before`` has the removed items, ``after`` the added
+    ones.
     """
     old, new = flat(before or {}), flat(after or {})
     found = []
@@ -43,7 +44,7 @@ def changes(before: State | None, after: State | None) -> tuple[Change, ...]:
 
 
 def flat(state: State, prefix: str = "") -> dict[str, Any]:
-    """The fields of an object by their path: ``{"state": {"count": 1}}`` is ``{"state.count": 1}``."""
+    """The fields of an object by path: ``{"state": {"count": 1}}`` is ``{"state.count": 1}``."""
     fields: dict[str, Any] = {}
     for name, value in state.items():
         if isinstance(value, Mapping):
@@ -54,7 +55,7 @@ def flat(state: State, prefix: str = "") -> dict[str, Any]:
 
 
 def reasons(before: State | None, after: State | None) -> str:
-    """What must have happened to a key of a keyed stream for its state to change like that."""
+    """Infer from a change of state what happened to a key of a keyed stream."""
     if before == after:
         return "nothing changed"
     old, new = before or {}, after or {}
@@ -65,7 +66,7 @@ def reasons(before: State | None, after: State | None) -> str:
     folded = [seen for seen in ids_after if seen not in ids_before]
     said = []
     if before is None:
-        said.append("the key begins")
+        said.append("the key starts")
     if come:
         said.append(f"{_count(len(come), 'event')} held until the watermark has passed")
     if gone:
@@ -77,7 +78,7 @@ def reasons(before: State | None, after: State | None) -> str:
     if forgotten:
         said.append(f"{_count(forgotten, 'id')} forgotten")
     if after is None:
-        said.append("nothing is left of the key")
+        said.append("the key is removed")
     return "; ".join(said) or "other fields changed"
 
 
@@ -85,7 +86,7 @@ def _of_state(before: Any, after: Any, *, was_folded: bool) -> list[str]:
     if before == after:
         return []
     if before is None:
-        return ["its state begins"]
+        return ["its state starts"]
     if after is None:
         return ["its state ends"]
     return ["its state changed"] if was_folded else ["its state changed without an event: a deadline passed"]

@@ -1,1 +1,1 @@
-"""States under other keys or schemas, and first states: computed, written, proved."""
+"""Migrations of keys and schemas, and initial states: computed, written, verified."""

@@ -1,7 +1,7 @@
-"""States on their way into buckets, and the proof that they have come there.
+"""Prepares states for their buckets, and verifies them after the write.
 
-Before they are written and after, each bucket comes to a checksum of its keys and states, the number of keys,
-and the time at which it is to be looked at first. Both sides have to be the same, bucket by bucket.
+Each bucket has a checksum of its keys and states, a number of keys, and the time of its first timer. The
+values before and after the write must be equal, bucket by bucket.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 STATES_DDL = "bucket int, key string, state binary, wake_ms bigint"
-"""A key with its bucket, what is kept for it (`codec`), and its alarm."""
+"""A key with its bucket, its state (`codec`), and its timer."""
 
 STATES_SCHEMA = pa.schema(
     [("bucket", pa.int32()), ("key", pa.string()), ("state", pa.binary()), ("wake_ms", pa.int64())]
@@ -33,24 +33,24 @@ STATES_SCHEMA = pa.schema(
 _STAGED_SCHEMA = pa.schema(
     [("bucket", pa.int32()), ("entries", pa.binary()), ("keys", pa.int32()), ("timer_ms", pa.int64())]
 )
-# A chunk is read and cleaned as a whole.
+# A chunk is read and compacted as a whole.
 _KEYS_PER_CHUNK = 1000
 _SHOWN = 5
 _BITS = 2**64
 
 
 class BucketProofError(StateError):
-    """What was written is not what it was to be."""
+    """The written state differs from the computed one."""
 
 
 @dataclass(frozen=True)
 class BucketSum:
-    """What a bucket comes to.
+    """The checksum of a bucket.
 
     Attributes:
-        keys: How many.
+        keys: Number of keys.
         content: Checksum of keys and states.
-        timer_ms: When it is to be looked at first (ms since 1970 UTC).
+        timer_ms: Time of its first timer (ms since 1970 UTC).
     """
 
     keys: int
@@ -59,18 +59,18 @@ class BucketSum:
 
 
 Sums = dict[int, BucketSum]
-"""By bucket; one without keys is not there."""
+"""Checksums by bucket; a bucket without keys has none."""
 
 
 @dataclass(frozen=True)
 class Total:
-    """What states come to, whatever their buckets.
+    """The checksum of some states, independent of their buckets.
 
     Attributes:
-        keys: How many.
-        distinct: How many different keys.
+        keys: Number of keys.
+        distinct: Number of distinct keys.
         content: Checksum of keys and states.
-        alarms: Checksum of keys and their alarms; empty where these are not known.
+        alarms: Checksum of keys and their timers; empty if unknown.
     """
 
     keys: int
@@ -80,7 +80,7 @@ class Total:
 
 
 def parts(states: DataFrame) -> DataFrame:
-    """Chunks of states (`STATES_DDL`), as they are staged: `STAGED_DDL`."""
+    """The chunks (`STAGED_DDL`) of some states (`STATES_DDL`)."""
 
     def of_bucket(found: pa.Table) -> pa.Table:
         rows = list(_chunks(found))
@@ -103,7 +103,7 @@ def _chunks(found: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def total_of(states: DataFrame) -> Total:
-    """What some states (`STATES_DDL`, which may lack the alarms) come to."""
+    """The checksum of some states (`STATES_DDL`, in which the timers may be missing)."""
     has_alarms = "wake_ms" in states.columns
     alarm = F.xxhash64("key", "wake_ms") if has_alarms else F.lit(0).cast("bigint")
     row = states.agg(
@@ -118,7 +118,7 @@ def total_of(states: DataFrame) -> Total:
 
 
 def kept_states(spark: SparkSession, stream: str, checkpoint_uri: str) -> DataFrame:
-    """The keys and states that a checkpoint holds: ``key string, state binary``."""
+    """The keys and states in a checkpoint: ``key string, state binary``."""
     found = retained(checkpoint_uri, stream)
     return keyed_rows(spark, found, keyed_store(spark, found)).select("key", "state")
 
@@ -132,23 +132,23 @@ def prove(
     buckets: int,
     state_version: int,
 ) -> Sums:
-    """Make sure that a checkpoint's state is what was to be written, each key where it is looked for.
+    """Verify that a checkpoint has the expected states, each key where it is looked up.
 
-    The states are computed once more, so a function that does not give the same each time is found too.
+    The states are computed again, which also detects a nondeterministic function.
 
     Args:
         spark: A session, with the checkpoint's format.
-        stream: Its name.
+        stream: Name of the stream.
         checkpoint_uri: The checkpoint.
-        states: What was to be written: `STATES_DDL`.
-        buckets: How many the stream has.
+        states: The expected states: `STATES_DDL`.
+        buckets: Number of the stream's buckets.
         state_version: Version of the states.
 
     Returns:
-        What each bucket comes to.
+        The checksums by bucket.
 
     Raises:
-        BucketProofError: It is something else.
+        BucketProofError: The states differ.
     """
     expected = _sums_of(states)
     found = retained(checkpoint_uri, stream)
@@ -160,25 +160,24 @@ def prove(
     if problems:
         raise BucketProofError(
             f"stream {stream}: expected {sum(one.keys for one in expected.values())} keys in "
-            f"{checkpoint_uri}, each as it was computed, found {'; '.join(problems[:_SHOWN])}; the stream's "
-            "state is as it was: look whether the functions of its steps give the same each time, or report "
-            "this"
+            f"{checkpoint_uri}, each as computed, found {'; '.join(problems[:_SHOWN])}. The stream's state "
+            "is unchanged. Check that the functions of its steps are deterministic; if they are, report this"
         )
     return expected
 
 
 def keyed_store(spark: SparkSession, found: Retained) -> Store:
-    """The store with the log of buckets.
+    """Find the store with the log of buckets.
 
     Raises:
-        StateError: There is none: the stream keeps its state in Spark's own operators, or has none.
+        StateError: There is none: the stream uses Spark's built-in operators, or has no state.
     """
     for store in stores(spark, found.uri):
         if store.is_keyed:
             return store
     raise found.error(
-        "expected the state of a stream of keyed logic, found none: what Spark's own operators keep has no "
-        "functions by which it could become another one"
+        "expected the state of a keyed stream, found none: the state of Spark's built-in operators has no "
+        "functions that could convert it"
     )
 
 
@@ -210,9 +209,9 @@ def _different(spark: SparkSession, found: Retained, store: Store, expected: Sum
         if contents.get(bucket) != (None if wanted is None else (wanted.keys, wanted.content)):
             yield f"other keys or states in bucket {bucket}"
         elif heads.get(bucket) != (None if wanted is None else (wanted.keys, wanted.timer_ms)):
-            yield f"a head of bucket {bucket} that says {heads.get(bucket)}"
+            yield f"a head of bucket {bucket} with {heads.get(bucket)}"
     if sorted(timers) != sorted((bucket, one.timer_ms) for bucket, one in expected.items()):
-        yield f"{len(timers)} timers, not those of the {len(expected)} buckets that have keys"
+        yield f"{len(timers)} timers that are not those of the {len(expected)} buckets with keys"
 
 
 def _misplaced(spark: SparkSession, found: Retained, store: Store, buckets: int) -> Iterator[str]:
@@ -228,11 +227,10 @@ def _misplaced(spark: SparkSession, found: Retained, store: Store, buckets: int)
     )
     for what in ("buckets", "partitions"):
         if row[what]:
-            yield f"{row[what]} keys in other {what} than they are looked for in"
+            yield f"{row[what]} keys in other {what} than those in which they are looked up"
 
 
 def _sums_of(states: DataFrame) -> Sums:
-    """What each bucket comes to."""
     rows = states.groupBy("bucket").agg(*_sums(), F.min("wake_ms").alias("timer_ms")).collect()
     return {row["bucket"]: BucketSum(row["keys"], _checksum(row), row["timer_ms"]) for row in rows}
 

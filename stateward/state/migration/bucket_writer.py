@@ -1,7 +1,7 @@
-"""Whole buckets of states written into a checkpoint by one micro-batch of Spark's own.
+"""Writes whole buckets of states into a checkpoint, with one micro-batch of Spark.
 
-Spark has no means to write the state of a query from outside. What runs the stream can: a batch of a query
-with the stream's state variables, which takes the states from files and puts them into the buckets.
+Spark has no API to write the state of a query from outside. So a batch of a query with the stream's state
+variables reads the states from files and stores them in the buckets.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 STAGED_DDL = "bucket int, entries binary, keys int, timer_ms bigint"
-"""A part of a bucket: a chunk of its log, how many keys it has, and the earliest of their alarms. Without
-``entries`` the bucket has no keys any more."""
+"""A part of a bucket: a chunk of its log, its number of keys, and the earliest of their timers. A null in
+``entries`` empties the bucket."""
 
 _SOURCE = "stateward-staged-states"
-# Of a source that Spark has begun to read the offset has to grow, or there is no batch.
+# Spark plans a batch only if the offset of the source grows.
 _ROUND = "stateward-staged"
 _PARTS_AT_ONCE = 16
 _STAGED = "_states"
 
 
 class BucketWriter(StatefulProcessor):
-    """Puts states into buckets, in place of whatever they had.
+    """Replaces the states of buckets.
 
     Args:
         state_version: Version of the states.
@@ -78,9 +78,9 @@ class BucketWriter(StatefulProcessor):
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[Row]:
-        """Called by the engine if a timer went off, which this batch's watermark does not let happen."""
+        """Called by the engine if a timer fired, which this batch's watermark prevents."""
         raise RuntimeError(
-            f"bucket {key[1]}: expected no timer to go off while states are written, found one of "
+            f"bucket {key[1]}: expected no timer to fire while states are written, found one at "
             f"{expiredTimerInfo.getExpiryTimeInMs()}; report this"
         )
 
@@ -97,11 +97,11 @@ class _File(InputPartition):
 
 
 class StagedReader(DataSourceStreamReader):
-    """All staged files in one batch.
+    """Reads all staged files in one batch.
 
     Args:
         files: Their URIs.
-        begin: The offset before it.
+        begin: The start offset of the batch.
     """
 
     def __init__(self, files: tuple[str, ...], begin: dict[str, Any]) -> None:
@@ -109,11 +109,11 @@ class StagedReader(DataSourceStreamReader):
         self._begin = begin
 
     def initialOffset(self) -> dict[str, Any]:
-        """Of a new checkpoint."""
+        """The start offset in a new checkpoint."""
         return self._begin
 
     def latestOffset(self, *arguments: Any) -> dict[str, Any]:
-        """The end of the one batch; afterwards its line gives way to the stream's own offsets."""
+        """The end offset of the batch; the stream's own offsets replace it later."""
         return {**self._begin, _ROUND: {"0": 1}}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[_File]:
@@ -140,21 +140,21 @@ def write_buckets(
     state_version: int,
     name: str,
 ) -> None:
-    """Run one batch on a checkpoint that puts the staged states into their buckets.
+    """Run one batch on a checkpoint that writes the staged states into their buckets.
 
     Args:
         spark: A session, with the checkpoint's format.
-        staged_uri: What `stage` has written.
-        checkpoint_uri: The checkpoint; of a new one the folder is empty.
-        begin: The source's offset of its last batch, or where it begins.
+        staged_uri: Folder from `stage`.
+        checkpoint_uri: The checkpoint; the folder of a new one is empty.
+        begin: The source's end offset in the last batch, or its start offset.
         state_version: Version of the states.
-        name: Of the query.
+        name: Name of the query.
     """
     spark.dataSource.register(_source(_files(staged_uri), begin))
     query = (
         spark.readStream.format(_SOURCE)
         .load()
-        # The stream's own operators: none of the rows has a time, so the watermark stays where it is.
+        # The stream's own operators. No row has a time, so the watermark does not move.
         .withWatermark("tick_ts", "0 seconds")
         .drop("tick_ts")
         .groupBy("lane", "bucket")
@@ -184,19 +184,19 @@ def _source(files: tuple[str, ...], begin: dict[str, Any]) -> type[DataSource]:
 
 
 def _run(batch: DataFrame, batch_id: int) -> None:
-    # Nothing comes out; to ask for it runs the batch.
+    # There are no rows; collecting them runs the batch.
     batch.collect()
 
 
 def stage(parts: DataFrame, target_uri: str) -> str:
-    """Write parts of buckets (`STAGED_DDL`) where `write_buckets` finds them.
+    """Write parts of buckets (`STAGED_DDL`) to files for `write_buckets`.
 
     Args:
         parts: The parts.
-        target_uri: The checkpoint they are for.
+        target_uri: The target checkpoint.
 
     Returns:
-        Their folder in it, to be removed when they are in their buckets.
+        The folder with the files, inside the checkpoint; remove it after `write_buckets`.
     """
     staged_uri = f"{target_uri}/{_STAGED}"
     columns = parts.select("bucket", "entries", "keys", "timer_ms")

@@ -1,6 +1,6 @@
-"""The first checkpoint of a stream, written by a batch that reads nothing, and proved.
+"""Writes and verifies the first checkpoint of a stream, with a batch that reads no records.
 
-It ends where the stream begins to read, so to the stream's first start it is one that has run already.
+The batch ends at the offsets where the stream starts, so the stream's first start continues after it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _PARTITIONS = "spark.sql.shuffle.partitions"
 
 @dataclass(frozen=True)
 class FirstStates:
-    """How the first states of a stream are kept.
+    """Writes the first checkpoint of a stream.
 
     Attributes:
         spark: A session.
         stream: The stream's name.
-        partitions: How many the state is to have.
-        buckets: How many the stream has.
-        state_version: Of the states.
+        partitions: Number of state partitions to create.
+        buckets: Number of the stream's buckets.
+        state_version: Version of the states.
         report: Called with ``write`` and ``prove``.
     """
 
@@ -49,21 +49,21 @@ class FirstStates:
     def write(
         self, states: DataFrame, target_uri: str, begin: Offsets, *, after: tuple[str, int] | None = None
     ) -> Sums:
-        """Make the checkpoint; what is in the target's folder is removed.
+        """Write the checkpoint; files in the target's folder are removed.
 
         Args:
-            states: What is to be kept (`bucket_states.STATES_DDL`), which is computed twice: so a function
-                that does not give the same each time is found too.
-            target_uri: Its folder.
-            begin: Where the stream begins to read.
-            after: A checkpoint and its last batch, whose watermark and time the stream goes on with; None:
-                it has no watermark yet.
+            states: The states (`bucket_states.STATES_DDL`); computed twice, which detects a nondeterministic
+                function.
+            target_uri: Folder of the checkpoint.
+            begin: Start offsets of the stream.
+            after: A checkpoint and its last batch, whose watermark and time the stream continues; None for
+                no watermark.
 
         Returns:
-            What each bucket comes to.
+            The checksums by bucket.
 
         Raises:
-            BucketProofError: What was written is not what was computed.
+            BucketProofError: The written states differ from the computed ones.
         """
         with unfinished(target_uri, {"stream": self.stream}):
             self.report("write", f"{self.buckets} buckets of {self.stream}")

@@ -1,4 +1,4 @@
-"""From the rows of a table to the first states of a keyed stream. Runs in the workers."""
+"""Converts the rows of a table to initial states of a keyed stream. Runs in the workers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Seeded(NamedTuple):
-    """What became of a row: a state with its alarm, or why there is none.
+    """The result for one row: a state with its timer, or the reason why there is none.
 
     Attributes:
-        bucket: Of the key.
-        key: The key; of a row without one the empty text.
-        state: What is kept for it (`codec`).
-        wake_ms: When there is something to do for it (ms since 1970 UTC).
-        wrong: Why the row has no state; None if it has one.
-        skipped: Whether the stream's function says that the row has none.
+        bucket: Bucket of the key.
+        key: The key; empty if the row has none.
+        state: The state (`codec`).
+        wake_ms: Time of its next timer (ms since 1970 UTC).
+        wrong: Why the row cannot become a state; None if it can, or is skipped.
+        skipped: Whether the stream's function skips the row.
     """
 
     bucket: int
@@ -41,15 +41,15 @@ class Seeded(NamedTuple):
 
 @dataclass(frozen=True)
 class Seeding:
-    """How rows become states.
+    """Converts rows to states.
 
     Attributes:
         rule: The stream's logic and types.
-        columns: Those that make the key.
-        separator: Between them, if they are several.
-        seed: The stream's own function; None: columns have the names of the state's fields.
-        buckets: How many the stream has.
-        only: Which keys are the stream's.
+        columns: The columns of the key.
+        separator: Separator between several columns.
+        seed: The stream's function; without one the columns have the names of the state's fields.
+        buckets: Number of the stream's buckets.
+        only: The stream's key filters.
     """
 
     rule: KeyRule
@@ -60,7 +60,7 @@ class Seeding:
     only: tuple[KeyFilter, ...] = ()
 
     def rows(self, rows: Iterable[Mapping[str, Any]]) -> list[Seeded]:
-        """What becomes of rows of the table."""
+        """Convert rows of the table."""
         codec = self.rule.codec()
         return [self._row(codec, {name: plain(value) for name, value in row.items()}) for row in rows]
 
@@ -70,12 +70,12 @@ class Seeding:
             return Seeded(0, "", None, None, f"no key in {', '.join(self.columns)}")
         key = self.separator.join(map(str, parts))
         if not takes(self.only, key):
-            return Seeded(0, key, None, None, "its key is another stream's")
+            return Seeded(0, key, None, None, "its key belongs to another stream")
         try:
             state = self._state(key, row)
             if state is None:
                 return Seeded(0, key, None, None, skipped=True)
-            # Through the text: what is of another type than the state says is found now, and not in a batch.
+            # Encode and decode, so that a wrong type is found now and not in a batch.
             text = codec.encode(KeyState(self.rule.state_type(*state)))
             wake_ms = self.rule.wake_ms(key, codec.decode(text))
         except Exception as error:
@@ -89,7 +89,7 @@ class Seeding:
         defaults = self.rule.state_type._field_defaults
         for name, kind in get_type_hints(self.rule.state_type).items():
             if name not in row or (row[name] is None and name in defaults):
-                values[name] = defaults[name]  # a column that is needed and missing is found before
+                values[name] = defaults[name]  # `missing_columns` was empty
             else:
                 values[name] = msgspec.convert(row[name], kind, strict=False)
         state: tuple[Any, ...] = self.rule.state_type(**values)
@@ -103,13 +103,13 @@ def missing_columns(state_type: Any, columns: Iterable[str]) -> list[str]:
 
 
 def _reason(error: Exception) -> str:
-    """Why a row has no state; of an error whose text may hold what is in the row only its name."""
+    """Why a row cannot become a state; only the error's name if its text may contain values of the row."""
     of_types = isinstance(error, msgspec.ValidationError) and str(error).startswith("Expected `")
     return f"{type(error).__name__}: {error}" if of_types else type(error).__name__
 
 
 def plain(value: Any) -> Any:
-    """A value as a function of the stream is given it: times as milliseconds since 1970 UTC."""
+    """Convert a value for the stream's function: times become milliseconds since 1970 UTC."""
     if isinstance(value, datetime):
         moment = value if value.tzinfo else value.replace(tzinfo=UTC)
         return (moment - _EPOCH) // (datetime.resolution * 1000)

@@ -1,7 +1,6 @@
-"""What a stream's logic says of a key's state: when it is looked at, and what comes of it if nothing arrives.
+"""Applies a stream's logic to a stored state: its next timer, and its future if no event arrives.
 
-By the functions that run the stream (`stateward.runtime.api.key_logic`), so it is what will happen and
-not a guess.
+It calls the functions that run the stream (`stateward.runtime.api.key_logic`), so the results are exact.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ if TYPE_CHECKING:
     from stateward.runtime.api.config import Config
     from stateward.runtime.api.stream_job import StreamJob
 
-# A logic that never comes to an end is broken, which is no reason for a report to hang.
+# A bound, so that a report ends even if the logic is broken and never ends a key.
 MOST_STEPS = 50
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that will happen to a key if no event comes.
+    """One future change of a key, if no event arrives.
 
     Attributes:
-        at_ms: The watermark from which on it is due, milliseconds since 1970 UTC.
-        before: What is kept until then.
-        after: What is kept from then on.
-        rows: The rows it brings, each a named tuple of the stream.
+        at_ms: The watermark at which it is due (ms since 1970 UTC).
+        before: What is stored before it.
+        after: What is stored after it.
+        rows: The rows it emits, each a named tuple of the stream.
     """
 
     at_ms: int
@@ -43,25 +42,25 @@ class Step:
 
     @property
     def cause(self) -> str:
-        """What makes it happen."""
+        """The cause of the change."""
         if any(event.event_ms + 1 == self.at_ms for event in self.before.held):
-            return "the watermark passes an event that is held"
+            return "the watermark passes a held event"
         if self.before.held or self.before.state is not None:
             return "the deadline of its state passes"
-        return "its ids need not be remembered any longer"
+        return "its remembered ids expire"
 
 
 class UnreadableError(ValueError):
-    """A stored state is not one that the stream's code of now can read."""
+    """The stream's current code cannot read a stored state."""
 
 
 class KeptReader:
-    """Reads and writes stored states of one stream; make it once for many of them.
+    """Reads and writes stored states of one stream; create it once for many states.
 
     Args:
-        codec: Of the present version.
-        version: The present version of the state's schema.
-        steps: From older versions to it.
+        codec: Codec of the current version.
+        version: The current version of the state's schema.
+        steps: Upgrades from older versions.
     """
 
     def __init__(self, codec: KeptCodec[Any, Any], version: int, steps: tuple[StateStep, ...]) -> None:
@@ -71,15 +70,15 @@ class KeptReader:
         self.encode = codec.encode
 
     def read(self, key: str, text: bytes, of: int) -> KeyState[Any, Any]:
-        """What is kept for a key, as the present version of the stream has it.
+        """Decode a stored state, upgraded to the current version.
 
         Args:
             key: The key.
-            text: As it is stored.
-            of: The version of the schema it is stored in.
+            text: The stored text.
+            of: Version of its schema.
 
         Raises:
-            UnreadableError: It is of a newer version, of one from which no step leads on, or damaged.
+            UnreadableError: Its version is newer, or older and without an upgrade; or it is damaged.
         """
         try:
             return self._decode(text if of == self._version else self._upgrade(of, key, text))
@@ -89,15 +88,15 @@ class KeptReader:
 
 @dataclass(frozen=True)
 class KeyRule:
-    """A stream's logic with what is needed to apply it to stored states. Can be sent to a worker.
+    """A stream's logic and types, to apply to stored states. Serializable, for the workers.
 
     Attributes:
-        logic: The stream's.
+        logic: The stream's logic.
         state_type: Named tuple of its state.
         event_type: Named tuple of its events.
         limits: Allowed lateness, bounds and jitter.
-        version: Of the state's schema.
-        steps: From older versions of it.
+        version: Version of the state's schema.
+        steps: Upgrades from older versions.
     """
 
     logic: KeyLogic[Any, Any]
@@ -108,35 +107,34 @@ class KeyRule:
     steps: tuple[StateStep, ...] = ()
 
     def reader(self) -> KeptReader:
-        """Reads the states, of whatever version."""
+        """A reader of states of any version."""
         return KeptReader(self.codec(), self.version, self.steps)
 
     def codec(self) -> KeptCodec[Any, Any]:
-        """Of states of the present version."""
+        """The codec of the current version."""
         return KeptCodec(self.state_type, self.event_type)
 
     def wake_ms(self, key: str, kept: KeyState[Any, Any]) -> int | None:
-        """The watermark at which there is something to do for the key (ms since 1970 UTC), or None."""
+        """Time of the key's next timer (ms since 1970 UTC); None without one."""
         return next_timer(self.logic, key, kept, self.limits)
 
     def settled(self, key: str, kept: KeyState[Any, Any], watermark_ms: int) -> KeyState[Any, Any]:
-        """What would be kept after a look at the key: with the events folded that the watermark has passed.
+        """The state after processing the key: with the events folded that the watermark has passed.
 
-        A key is looked at when there is something to do for it, so its stored state may be behind.
+        A key is processed only when it has an event or a timer, so its stored state may be behind.
         """
         return advance(self.logic, key, kept, (), watermark_ms=watermark_ms, limits=self.limits).kept
 
     def future(self, key: str, kept: KeyState[Any, Any], watermark_ms: int) -> tuple[Step, ...]:
-        """What happens to the key until nothing is left of it, if no event comes.
+        """The future changes of a key until it is removed, if no event arrives.
 
         Args:
             key: The key.
-            kept: What is kept for it.
-            watermark_ms: The watermark so far; what is due before it happens at it.
+            kept: Its state.
+            watermark_ms: The current watermark; an overdue change happens at it.
 
         Returns:
-            In the order in which it happens, at most `MOST_STEPS`; the last step leaves an empty state unless
-            there would be more.
+            The changes in order, at most `MOST_STEPS`; the last one removes the key, unless there are more.
         """
         steps: list[Step] = []
         while len(steps) < MOST_STEPS:
@@ -153,7 +151,7 @@ class KeyRule:
 
 
 def rule_of(job: StreamJob, config: Config) -> KeyRule:
-    """The rule of a stream under a configuration."""
+    """The evaluator of a stream under a configuration."""
     return KeyRule(
         job.logic(config),
         job.state_type,

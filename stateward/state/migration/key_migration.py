@@ -1,6 +1,6 @@
-"""What becomes of the states of a keyed stream under another rule for its keys and another schema.
+"""Converts the states of a keyed stream to new keys and a new schema, with the steps that it declares.
 
-By the functions that the stream declares. Runs in the workers, bucket by bucket.
+Runs in the workers, bucket by bucket.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _encode = msgspec.json.Encoder().encode
 
 
 class RekeyError(RuntimeError):
-    """A step does not give what it has to."""
+    """A step returns an invalid key or state."""
 
 
 @dataclass(frozen=True)
 class Rekeying:
-    """The steps between what a checkpoint holds and what the code declares.
+    """The steps from the version in a checkpoint to that of the code.
 
     Attributes:
-        stream: Its name, for errors.
-        rule: The stream's logic and types as the code has them.
-        key_steps: From the checkpoint's keys to the code's, in order.
-        state_version: The code's.
-        state_steps: All that are declared.
-        only: Which keys are the stream's; others are left out.
+        stream: Name of the stream, for errors.
+        rule: The stream's logic and types.
+        key_steps: Steps from the checkpoint's keys to the code's, in order.
+        state_version: The code's version of the state.
+        state_steps: All declared steps of states.
+        only: The stream's key filters; other keys are left out.
     """
 
     stream: str
@@ -49,12 +49,12 @@ class Rekeying:
     only: tuple[KeyFilter, ...] = ()
 
     def begin(self) -> Rekeyed:
-        """For one task: decoders and encoders are made once for many states."""
+        """Create the migrator of one task; decoders and encoders are created once for many states."""
         return Rekeyed(self)
 
 
 class Rekeyed:
-    """Applies the steps to one state after the other.
+    """Applies the steps to keys and states.
 
     Args:
         how: The steps.
@@ -68,10 +68,10 @@ class Rekeyed:
         self._merge = merges[-1] if merges else None
 
     def key(self, old: str) -> str:
-        """What a key is now.
+        """Convert a key.
 
         Raises:
-            RekeyError: A step fails, or gives something that is no key.
+            RekeyError: A step fails, or returns an invalid key.
         """
         key: Any = old
         for step in self._how.key_steps:
@@ -86,30 +86,30 @@ class Rekeyed:
         return str(key)
 
     def takes(self, key: str) -> bool:
-        """Whether a key, as it is now, is the stream's."""
+        """Whether the stream has a converted key."""
         return takes(self._how.only, key)
 
     def state(self, of: int, key: str, text: bytes) -> bytes:
-        """A state in the present version.
+        """Upgrade a state to the current version.
 
         Args:
-            of: The version that wrote it.
-            key: Whose it is now.
-            text: What was written.
+            of: Version of the stored state.
+            key: The converted key.
+            text: The stored state.
 
         Raises:
             MissingStepError: The chain of steps has a gap.
-            UpgradeError: A step fails, or its result is not of the present version.
+            UpgradeError: A step fails, or returns an invalid state.
         """
         return self._upgrade(of, key, text)
 
     def merged(self, key: str, texts: Sequence[bytes]) -> bytes:
-        """One state for a key that was several, each in the present version, in the order of their old keys.
+        """Merge the states of several keys that became one, in the order of their old keys.
 
-        What was held is held still, and every id is remembered, each once.
+        The states have the current version. Held events and remembered ids are united.
 
         Raises:
-            RekeyError: There is no function that merges, or what it gives is no state of the stream.
+            RekeyError: No step merges, or the merge returns an invalid state.
         """
         first, *others = texts
         for other in others:
@@ -117,13 +117,14 @@ class Rekeyed:
         return first
 
     def wake_ms(self, key: str, text: bytes) -> int | None:
-        """The watermark at which there is something to do for the key (ms since 1970 UTC), or None."""
+        """Time of the key's next timer (ms since 1970 UTC); None without one."""
         return self._how.rule.wake_ms(key, self._codec.decode(text))
 
     def _merged(self, key: str, one: bytes, other: bytes) -> bytes:
         if self._merge is None:
             raise RekeyError(
-                f"stream {self._how.stream}: key {masked_key(key)} was several, and no step merges them"
+                f"stream {self._how.stream}: key {masked_key(key)} has several old keys, and no step "
+                "merges them"
             )
         plain, further = _decode(one).get("state"), _decode(other).get("state")
         states = [state for state in (plain, further) if state is not None]
@@ -132,13 +133,13 @@ class Rekeyed:
             return self._codec.encode(self._kept(one, other, state))
         except Exception as error:
             raise RekeyError(
-                f"stream {self._how.stream}: key {masked_key(key)} was several: expected the merge of their "
-                f"states to be a state of version {self._how.state_version}, found "
+                f"stream {self._how.stream}: key {masked_key(key)} has several old keys: expected the merge "
+                f"of their states to be a state of version {self._how.state_version}, found "
                 f"{without_key(error, key)}; correct it in the stream's KeyStep. Nothing was changed."
             ) from error
 
     def _kept(self, one: bytes, other: bytes, state: PlainState | None) -> KeyState[Any, Any]:
-        # Through the text, so that a state is what a decoder makes of it and not what a function left.
+        # Encode and decode, so that the state has the decoder's types.
         now = self._codec.decode(_encode({"state": state})).state
         left, right = self._codec.decode(one), self._codec.decode(other)
         held = {event.event_id: event for event in sorted((*left.held, *right.held), key=order, reverse=True)}
@@ -153,8 +154,8 @@ class Rekeyed:
 
     def _error(self, old: str, step: KeyStep, found: str) -> RekeyError:
         return RekeyError(
-            f"stream {self._how.stream}: key {masked_key(old)}: expected KeyStep({step.of}, ...) to give a "
-            f"text that is not empty, found {found}; correct it. Nothing was changed."
+            f"stream {self._how.stream}: key {masked_key(old)}: expected KeyStep({step.of}, ...) to "
+            f"return a non-empty text, found {found}; correct it. Nothing was changed."
         )
 
 

@@ -1,7 +1,7 @@
-"""The state of a drained keyed stream under another rule for its keys: transformed, written, and proved.
+"""Migrates the state of a drained keyed stream to a new key rule: transforms, writes and verifies it.
 
-What a `StateStep` cannot do while a bucket is read: a key decides the bucket, so a key that becomes another
-one moves. A copy of the checkpoint gets one batch more, in which every bucket is written anew.
+A `StateStep` cannot do this while a bucket is read: the key determines the bucket, so a changed key moves to
+another one. A copy of the checkpoint gets one additional batch, which rewrites every bucket.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _MOVED_SCHEMA = pa.schema(
 
 
 class MigrationFailedError(StateError):
-    """A step or Spark gave up; the source is as it was."""
+    """A step or Spark failed; the source is unchanged."""
 
 
 @dataclass(frozen=True)
 class Migrated:
-    """What came of it.
+    """The result of a migration.
 
     Attributes:
-        survey: What it did.
-        keys_after: How many keys there are now.
-        buckets: By bucket what was written and found.
-        batch: The last batch, which stands in for the one before it.
-        steps: In their order.
+        survey: The changes.
+        keys_after: Number of keys after it.
+        buckets: The checksums by bucket.
+        batch: The last batch, which replaces the one before it.
+        steps: The steps, in order.
     """
 
     survey: Survey
@@ -71,7 +71,7 @@ class Migration:
         stream: The stream's name.
         source_uri: A drained checkpoint; it is only read.
         how: The steps.
-        buckets: How many there are to be.
+        buckets: Number of buckets after it.
         report: Called with ``check``, ``transform``, ``copy``, ``write`` and ``prove``.
     """
 
@@ -83,11 +83,11 @@ class Migration:
     report: Report
 
     def survey(self) -> Survey:
-        """Look at what would be done; nothing is written.
+        """Count the changes, without writing.
 
         Raises:
-            MigrationRefusedError: Keys meet, and nothing merges them.
-            MigrationFailedError: A step does not do what it has to.
+            MigrationRefusedError: Keys meet, and no step merges them.
+            MigrationFailedError: A step fails.
         """
         self.report("check", self.source_uri)
         with self.readable():
@@ -97,13 +97,13 @@ class Migration:
             return survey_of(self.stream, self._moved(), before, merges=merges)
 
     def run(self, target_uri: str) -> Migrated:
-        """Build the migrated checkpoint; what is in the target's folder is removed.
+        """Build the migrated checkpoint; files in the target's folder are removed.
 
         Raises:
-            MigrationRefusedError: Keys meet, and nothing merges them.
-            MigrationFailedError: A step does not do what it has to, or Spark gave up.
-            BucketProofError: What was written is not what was computed.
-            UnsoundCheckpointError: The source is not drained, or not whole.
+            MigrationRefusedError: Keys meet, and no step merges them.
+            MigrationFailedError: A step or Spark fails.
+            BucketProofError: The written states differ from the computed ones.
+            UnsoundCheckpointError: The source is not drained, or incomplete.
         """
         steps = Steps(target_uri)
         sound = examine(self.source_uri)
@@ -139,23 +139,23 @@ class Migration:
             )
 
     def keys(self) -> int:
-        """How many keys there are to be, before any that meet are merged.
+        """The number of keys of the stream, before keys that meet are merged.
 
         Raises:
-            MigrationFailedError: A step does not do what it has to.
+            MigrationFailedError: A step fails.
         """
         with self.readable():
             return self._moved().count()
 
     def states(self) -> DataFrame:
-        """Every key as it is to be: `bucket_states.STATES_DDL`; to be used while the state is `readable`."""
+        """The migrated states: `bucket_states.STATES_DDL`; use them while the state is `readable`."""
         return self._settled(self._moved())
 
     @contextmanager
     def readable(self) -> Iterator[None]:
         """Let the session read the source; an error of Spark's becomes a `MigrationFailedError`."""
         failed = (
-            f"stream {self.stream}: the state in {self.source_uri} could not be migrated, and is as it was"
+            f"stream {self.stream}: the state in {self.source_uri} could not be migrated, and is unchanged"
         )
         with in_words(MigrationFailedError, failed), format_of(self.spark, self.source_uri):
             yield
@@ -165,7 +165,7 @@ class Migration:
         return found, bucket_states.keyed_store(self.spark, found)
 
     def _moved(self) -> DataFrame:
-        """Every key of the stream under its new name, its state in the present version: `_MOVED_DDL`."""
+        """The converted keys with their upgraded states: `_MOVED_DDL`."""
         found, store = self._found()
         versions = bucket_states.versions_of(self.spark, found, store)
         how, buckets = self.how, self.buckets
@@ -183,7 +183,7 @@ class Migration:
         return per_bucket(log_entries(self.spark, found, store), _MOVED_DDL, rows, _MOVED_SCHEMA)
 
     def _settled(self, moved: DataFrame) -> DataFrame:
-        """Every new key with one state: `STATES_DDL`."""
+        """The new keys, each with one state: `STATES_DDL`."""
         how = self.how
 
         def of_bucket(found: pa.Table) -> pa.Table:
@@ -198,21 +198,21 @@ class Migration:
             for key, several in texts.items():
                 state = several[0] if len(several) == 1 else steps.merged(key, several)
                 wake_ms = steps.wake_ms(key, state)
-                if wake_ms is not None:  # else nothing is left of it
+                if wake_ms is not None:  # else the key is removed
                     rows.append({"bucket": bucket, "key": key, "state": state, "wake_ms": wake_ms})
             return pa.Table.from_pylist(rows, schema=STATES_SCHEMA)
 
         return moved.groupBy("bucket").applyInArrow(of_bucket, STATES_DDL)
 
     def _all_buckets(self, found: DataFrame) -> DataFrame:
-        """With a part without entries of each old bucket, so that what it had is removed."""
+        """Add a part without entries for each old bucket, which empties it."""
         buckets = bucket_states.versions_of(self.spark, *self._found())
         olds = self.spark.createDataFrame([(bucket, None, 0, None) for bucket in buckets], STAGED_DDL)
         return found.unionByName(olds)
 
     def _write(self, staged: str, target_uri: str, batch_id: int) -> None:
         planned = Checkpoint(self.source_uri).planned(batch_id)
-        assert planned is not None  # `examine` has found it
+        assert planned is not None  # `examine` found it
         replace_batch.forget_watermark(target_uri, batch_id)
         write_buckets(
             self.spark,
@@ -225,7 +225,7 @@ class Migration:
         replace_batch.stand_in(self.source_uri, target_uri, batch_id)
 
     def _prove_logs(self, target_uri: str, batch_id: int) -> None:
-        """The new last batch has to end where the old one did."""
+        """Verify that the new last batch ends where the old one did."""
         source, target = Checkpoint(self.source_uri), Checkpoint(target_uri)
         was, now = source.planned(batch_id), target.planned(batch_id + 1)
         assert was is not None and now is not None
@@ -236,6 +236,6 @@ class Migration:
             or not target.is_clean()
         ):
             raise bucket_states.BucketProofError(
-                f"{target_uri}: expected a batch that ends as the last one of {self.source_uri}, found "
-                f"{now}; the stream's state is as it was: report this"
+                f"{target_uri}: expected a batch that ends like the last one of {self.source_uri}, found "
+                f"{now}. The stream's state is unchanged; report this"
             )

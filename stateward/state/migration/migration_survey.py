@@ -1,4 +1,4 @@
-"""What a migration would do, counted over every key before anything is written."""
+"""Counts the changes of a migration over every key, before anything is written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MigrationRefusedError(StateError):
 
 @dataclass(frozen=True)
 class Example:
-    """A key before and after, and what is kept for it as JSON."""
+    """A key before and after the migration, and its states as JSON."""
 
     old: str
     key: str
@@ -35,14 +35,14 @@ class Example:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a migration would do.
+    """The changes of a migration.
 
     Attributes:
-        keys: How many keys the state has.
-        changed_keys: How many become others.
-        changed_states: How many states are written otherwise.
-        merged: How many keys meet another in what they become.
-        examples: Of the keys that change, the first in their order; of states if no key changes.
+        keys: Number of keys.
+        changed_keys: Number of keys that change.
+        changed_states: Number of states that change.
+        merged: Number of keys that are merged into another.
+        examples: The first changed keys in order; changed states if no key changes.
     """
 
     keys: int
@@ -52,7 +52,7 @@ class Survey:
     examples: tuple[Example, ...]
 
     def masked(self, masker: Masker) -> Survey:
-        """The same as it is shown."""
+        """The survey with masked examples."""
         shown = [
             Example(
                 masker.key(one.old),
@@ -66,16 +66,16 @@ class Survey:
 
 
 def survey_of(stream: str, moved: DataFrame, before: DataFrame, *, merges: bool) -> Survey:
-    """Count what changes.
+    """Count the changes.
 
     Args:
         stream: The stream's name.
-        moved: Every key with what it becomes: ``old string, key string, state binary``.
-        before: Every key as it is: ``old string, was binary``.
+        moved: The keys with their new keys and states: ``old string, key string, state binary``.
+        before: The keys with their old states: ``old string, was binary``.
         merges: Whether states whose keys meet are merged.
 
     Raises:
-        MigrationRefusedError: Keys meet, and nothing merges them.
+        MigrationRefusedError: Keys meet, and no step merges them.
     """
     both = moved.join(before, "old").cache()
     try:
@@ -106,8 +106,8 @@ def _refused(stream: str, both: DataFrame) -> MigrationRefusedError:
         f"{', '.join(map(masked_key, row['olds'][:_SHOWN]))} become {masked_key(row['key'])}" for row in met
     )
     return MigrationRefusedError(
-        f"stream {stream}: expected every key to become one of its own, found keys that meet: {named}. "
-        "Give the KeyStep a function `merge`, or keys that stay apart. Nothing was changed."
+        f"stream {stream}: expected a distinct new key for every key, found keys that meet: {named}. "
+        "Give the KeyStep a function `merge`, or return distinct keys. Nothing was changed."
     )
 
 

@@ -1,8 +1,8 @@
-"""A batch of ours in place of the last batch of a stream: same offsets, same watermark, another state.
+"""Replaces the last batch of a stream by one of ours: same offsets, same watermark, another state.
 
-Spark moves neither in a batch that reads nothing, but it does more than it should: a watermark that the last
-batch has left behind would let timers go off in ours. So the copy forgets its watermark for that batch, and
-ours is given what the last one had. To the stream's next start it looks as if the last batch had written it.
+A batch that reads no records moves neither, but the watermark of the last batch would fire timers in ours. So
+the copy runs our batch without a watermark, and gets the last batch's watermark afterwards. The stream's next
+start then continues after our batch as it would have after the last one.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _OF_THE_PLAN = (_WATERMARK, "batchTimestampMs")
 
 
 def forget_watermark(checkpoint_uri: str, batch_id: int) -> None:
-    """Let the next batch of a copy begin without a watermark."""
+    """Remove the watermark of a copy, for its next batch."""
     plan, commit = f"offsets/{batch_id}", f"commits/{batch_id}"
     _change(checkpoint_uri, plan, {_WATERMARK: 0})
     _change(checkpoint_uri, commit, {_NEXT_WATERMARK: 0})
 
 
 def stand_in(source_uri: str, checkpoint_uri: str, batch_id: int) -> None:
-    """Let the batch after ``batch_id`` of a copy stand for that batch, which is put back as it was.
+    """Let the batch after ``batch_id`` of a copy replace that batch, whose files are restored.
 
     Args:
         source_uri: The checkpoint that was copied.
@@ -43,13 +43,13 @@ def stand_in(source_uri: str, checkpoint_uri: str, batch_id: int) -> None:
 
 
 def go_on_from(source_uri: str, batch_id: int, checkpoint_uri: str, own_batch: int) -> None:
-    """Let a batch of another checkpoint have the watermark and the time of one of the source.
+    """Give a batch the watermark and the time of another checkpoint's batch.
 
     Args:
-        source_uri: The source.
+        source_uri: The other checkpoint.
         batch_id: Its batch.
-        checkpoint_uri: The other checkpoint.
-        own_batch: Its batch.
+        checkpoint_uri: The checkpoint to change.
+        own_batch: The batch to change.
     """
     was = json.loads(_text(source_uri, f"offsets/{batch_id}").split("\n")[1])
     committed = json.loads(_text(source_uri, f"commits/{batch_id}").split("\n")[1])
@@ -59,7 +59,7 @@ def go_on_from(source_uri: str, batch_id: int, checkpoint_uri: str, own_batch: i
 
 
 def put_offsets(checkpoint_uri: str, batch_id: int, offsets: dict[str, Any]) -> None:
-    """Let a batch end at some offsets."""
+    """Set the end offsets of a batch."""
     _change(checkpoint_uri, f"offsets/{batch_id}", {}, [json.dumps(offsets)])
 
 
@@ -79,5 +79,5 @@ def _put(checkpoint_uri: str, path: str, text: str) -> None:
 
 def _text(checkpoint_uri: str, path: str) -> str:
     text = storage.read_text(f"{checkpoint_uri}/{path}")
-    assert text is not None  # `examine` has found the last batch, and ours was awaited
+    assert text is not None  # `examine` found the last batch, and ours is complete
     return text

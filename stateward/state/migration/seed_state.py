@@ -1,4 +1,4 @@
-"""The first states of a new stream, from a table: computed, written into a checkpoint, and proved."""
+"""Seeds a new stream from a table: computes its initial states, writes a checkpoint, and verifies it."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ _SEEDED_SCHEMA = pa.schema([*STATES_SCHEMA, ("wrong", pa.string()), ("skipped", 
 
 
 class SeedRefusedError(StateError):
-    """The table cannot become the stream's state; nothing was changed."""
+    """The table cannot be converted to the stream's state; nothing was changed."""
 
 
 class SeedFailedError(StateError):
-    """Spark gave up; the stream has no state, as before."""
+    """Spark failed; the stream still has no state."""
 
 
 @dataclass(frozen=True)
 class SeedSurvey:
-    """What a table holds.
+    """The contents of a table.
 
     Attributes:
-        rows: How many rows.
-        keys: How many of them become the state of a key.
-        skipped: How many have none, by the stream's function.
-        examples: The first keys, and what is kept for them as JSON, as they are shown.
+        rows: Number of rows.
+        keys: Number of rows that become the state of a key.
+        skipped: Number of rows that the stream's function skips.
+        examples: The first keys and their states as JSON, masked.
     """
 
     rows: int
@@ -55,7 +55,7 @@ class SeedSurvey:
 
 @dataclass(frozen=True)
 class Sown:
-    """What came of it: what the table held, and by bucket what was written and found."""
+    """The result of a seed: the contents of the table, and the checksums by bucket."""
 
     survey: SeedSurvey
     buckets: Sums
@@ -63,17 +63,17 @@ class Sown:
 
 @dataclass(frozen=True)
 class Seed:
-    """One table as the first states of a stream.
+    """Converts one table to the initial states of a stream.
 
     Attributes:
         spark: A session.
         stream: The stream's name.
         table: The rows.
-        how: What becomes of them.
-        partitions: How many its state is to have.
-        state_version: Of the stream.
+        how: Converts the rows.
+        partitions: Number of state partitions to create.
+        state_version: Version of the states.
         report: Called with ``check``, ``write`` and ``prove``.
-        masker: Masks what is shown of keys and states.
+        masker: Masks keys and states in the examples.
     """
 
     spark: SparkSession
@@ -86,7 +86,7 @@ class Seed:
     masker: Masker
 
     def survey(self) -> SeedSurvey:
-        """Look at every row; nothing is written.
+        """Check every row, without writing.
 
         Raises:
             SeedRefusedError: A column is missing, rows have no state, or several rows have one key.
@@ -97,16 +97,16 @@ class Seed:
             return self._survey(self._seeded())
 
     def run(self, target_uri: str, begin: Offsets) -> Sown:
-        """Build the checkpoint; what is in the target's folder is removed.
+        """Build the checkpoint; files in the target's folder are removed.
 
         Args:
-            target_uri: Its folder.
-            begin: Where the stream begins to read.
+            target_uri: Folder of the checkpoint.
+            begin: Start offsets of the stream.
 
         Raises:
             SeedRefusedError: A column is missing, rows have no state, or several rows have one key.
-            SeedFailedError: Spark gave up.
-            BucketProofError: What was written is not what was computed.
+            SeedFailedError: Spark failed.
+            BucketProofError: The written states differ from the computed ones.
         """
         survey = self.survey()
         with self._in_words():
@@ -128,8 +128,8 @@ class Seed:
             gone += missing_columns(self.how.rule.state_type, columns)
         if gone:
             raise SeedRefusedError(
-                f"stream {self.stream}: expected columns {', '.join(gone)} in the table, found none of that "
-                "name. Name the key's columns with --key, give the table a column for each field of the "
+                f"stream {self.stream}: expected columns {', '.join(gone)} in the table, found none of these "
+                "names. Name the key's columns with --key, give the table a column for each field of the "
                 "state, or declare `seed` in the stream's declaration. Nothing was changed."
             )
 
@@ -181,14 +181,14 @@ class Seed:
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
-        failed = f"stream {self.stream}: the table could not become its state, and it has none"
+        failed = f"stream {self.stream}: the table could not be converted to its state; the stream has none"
         start_coordinator(self.spark)
         with without_values(SeedFailedError, failed):
             yield
 
 
 def _wrong(wrong: DataFrame, masker: Masker) -> str:
-    """How many rows have no state, and for which reasons; empty if all have one."""
+    """The number of rows without a state, and the reasons; empty if there are none."""
     reasons = wrong.groupBy("wrong").agg(F.count("*").alias("rows"), F.min("key").alias("key"))
     shown = [
         f"{row['rows']:,} rows: {row['wrong']}, such as key {masker.key(row['key'])}"

@@ -1,7 +1,7 @@
-"""The table of a seed: where it may lie, and how it is read.
+"""Reads the table of a seed, and restricts where it may be.
 
-Whoever may seed a stream may name any table. So only those below configured folders are read, whatever links
-and `..` are in the way, and an error says nothing of what was found in one.
+A user who may seed a stream may name any table. So a table must be below a configured folder, after links and
+`..` are resolved, and an error contains no values of a table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("stateward.state")
 
 FORMATS = ("delta", "parquet", "csv")
-# Spark takes them for a pattern of several paths.
+# Spark treats them as a pattern.
 _PATTERN = frozenset("*?[]{}\\")
 
 
@@ -32,14 +32,14 @@ def read_table(
     """Open a table.
 
     Args:
-        spark: Gives the session; not asked for a table that is refused.
+        spark: Returns the session; not called if the table is refused.
         stream: Name of the stream, for errors.
         table: URI of the table, or the path of a local one.
         kind: One of `FORMATS`.
-        roots: URIs of the folders below which it may lie.
+        roots: URIs of the folders below which it may be.
 
     Raises:
-        StateError: It lies elsewhere, has files elsewhere, or cannot be read as that.
+        StateError: It is elsewhere, has files elsewhere, or cannot be read in that format.
     """
     if kind not in FORMATS:
         raise StateError(f"stream {stream}: expected one of the formats {', '.join(FORMATS)}, found {kind!r}")
@@ -54,7 +54,7 @@ def read_table(
         reader = session.read.option("header", True) if kind == "csv" else session.read
         rows = reader.format(kind).load(uri)
         files = rows.inputFiles()
-    # A table of Delta may name files anywhere, and a link may lead anywhere.
+    # A Delta table may refer to files anywhere, and a link may lead anywhere.
     found = (resolved(unquote(one)) for one in files)
     if not all(one is not None and is_below(one, roots) for one in found):
         raise StateError(
@@ -65,9 +65,9 @@ def read_table(
 
 
 def resolved(uri: str) -> str | None:
-    """The one URI of a file or folder, without links and `..`; None if it has none.
+    """The canonical URI of a file or folder, without links and `..`; None if it has none.
 
-    A path is one of this machine. No other storage has links.
+    A path without a scheme is local. Only local storage has links.
     """
     scheme, separator, path = uri.partition("://")
     if not separator:
@@ -90,7 +90,7 @@ def is_below(uri: str, roots: Sequence[str]) -> bool:
 
 @contextmanager
 def without_values(kind: Callable[[str], Exception], what: str) -> Iterator[None]:
-    """Say an error of Spark's as one of ours, by its condition alone: its text may hold what was read."""
+    """Raise an error of Spark's as ``kind``, with its condition only: its text may contain values."""
     try:
         yield
     except Exception as error:
@@ -101,6 +101,6 @@ def without_values(kind: Callable[[str], Exception], what: str) -> Iterator[None
 
 
 def condition(error: Exception) -> str:
-    """What kind of an error it is, such as ``PATH_NOT_FOUND``; of one without a name its class."""
+    """Spark's error condition, such as ``PATH_NOT_FOUND``, or the name of the error's class."""
     known = getattr(error, "getCondition", lambda: None)()
     return str(known or type(error).__name__)

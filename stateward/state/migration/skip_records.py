@@ -1,8 +1,8 @@
-"""A stream goes on after records that Kafka has lost: the next generation, with every state as it was.
+"""Skips records that Kafka no longer has: builds the next generation with every state unchanged.
 
-Only the place changes from which the next batch reads. A batch that was planned to read what is gone can
-never run; in the copy it was never planned. What is in its folders beside the plan's own files is copied as
-it is, and proved to be the same byte for byte, so Spark is not needed.
+Only the offsets from which the next batch reads change. A planned batch that reads lost records can never
+run; the copy does not contain it. All other files are copied and verified byte for byte, so Spark is not
+needed.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Skip:
-    """One run of it, under the stream's lease.
+    """One skip, under the stream's lease.
 
     Attributes:
-        config: The stream.
-        generation: The current one, which is only read.
-        kafka: What the stream reads.
-        report: Takes each step; raises when the lease is lost.
+        config: The stream's configuration.
+        generation: The current generation; it is only read.
+        kafka: The stream's Kafka.
+        report: Called with each step; raises when the lease is lost.
     """
 
     config: Config
@@ -48,11 +48,11 @@ class Skip:
         return Checkpoint(self.generation.uri)
 
     def gaps(self) -> list[Gap]:
-        """Where the stream cannot read on.
+        """Find the partitions whose next records are gone.
 
         Raises:
             StateError: There is no checkpoint, or a topic has fewer partitions than it had.
-            BrokerAwayError: Kafka does not answer.
+            BrokerAwayError: Kafka is not reachable.
         """
         stream = self.config.stream
         if self._checkpoint.query_id() is None:
@@ -62,20 +62,20 @@ class Skip:
             )
         if self._checkpoint.last_committed() >= 0:
             require_whole_logs(self.generation.uri)
-        self.report("Kafka", "looking for the records to be read next")
+        self.report("Kafka", "looking for the next records")
         last = self._checkpoint.planned(self._checkpoint.last_committed())
         ids = {} if last is None else last.plan.ids
         gaps = out_of_reach(self.kafka, self._next(), self.config.topics, ids)
         if missing := [gap for gap in gaps if gap.begins is None]:
             raise StateError(
-                f"stream {stream}: {'; '.join(map(str, missing[:_SHOWN]))}. Make the topic with as many "
-                "partitions as it had, and do this again. Nothing was changed."
+                f"stream {stream}: {'; '.join(map(str, missing[:_SHOWN]))}. Create the topic with as many "
+                "partitions as before, and run this again. Nothing was changed."
             )
         self.report("Kafka", READY)
         return gaps
 
     def unread_batch(self) -> int | None:
-        """The batch that was planned and has not run; None if there is none.
+        """The batch that is planned and not committed; None if there is none.
 
         Raises:
             StateError: It has written to a table.
@@ -86,27 +86,27 @@ class Skip:
             return None
         if written := tables_with(str(checkpoint.query_id()), planned, self.config.tables):
             raise StateError(
-                f"stream {self.config.stream}: expected batch {planned} to have written nothing, found rows "
-                f"of it in {', '.join(written)}: it died before its state was kept, and what it read is "
-                "gone. Its rows cannot be told from those that would come again. Restore the records "
-                f"(raw_events may have them), or go back with `stateward state restore {self.config.stream}` "
-                "if Kafka still has what came after a savepoint. Nothing was changed."
+                f"stream {self.config.stream}: expected batch {planned} to have written nothing, found its "
+                f"rows in {', '.join(written)}: it failed before its state was committed, and the records it "
+                "read are gone. A new batch could write the same rows again. Restore the records (raw_events "
+                f"may have them), or run `stateward state restore {self.config.stream}` if Kafka still has "
+                "the records after a savepoint. Nothing was changed."
             )
         return planned
 
     def build(self, target_uri: str, gaps: Sequence[Gap], batch: int | None) -> int:
-        """Build the checkpoint that goes on after the gaps; what is in the target's folder is removed.
+        """Build the checkpoint that continues after the gaps; files in the target's folder are removed.
 
         Args:
             target_uri: The folder of the next generation.
-            gaps: Of `gaps`.
-            batch: Of `unread_batch`.
+            gaps: Result of `gaps`.
+            batch: Result of `unread_batch`.
 
         Returns:
-            How many files are what they were.
+            Number of unchanged files.
 
         Raises:
-            StateError: The copy is not what it has to be.
+            StateError: The copy differs from the expected one.
             CopyError: A file cannot be read or written, or is damaged.
         """
         source, place = self._checkpoint, place_of(self._checkpoint.last_committed())
@@ -124,13 +124,13 @@ class Skip:
             return self._prove(target_uri, [one for one in copied if one.path not in changed], gaps)
 
     def _next(self) -> Offsets:
-        """What is to be read next."""
+        """The offsets of the next records."""
         last = self._checkpoint.last_committed()
         planned = self._checkpoint.planned(last) if last >= 0 else None
         return self._checkpoint.initial_offsets() if planned is None else planned.offsets
 
     def _left_out(self, target_uri: str, batch: int | None) -> set[str]:
-        """Files of a batch that was planned and did not run: another one of that number comes."""
+        """Files of the batch that did not run; the next batch has its number."""
         if batch is None:
             return set()
         paths = {f"offsets/{batch}", *files_after(target_uri, self._checkpoint.last_committed())}
@@ -147,19 +147,20 @@ class Skip:
         }
         problems = [f"another {file.path}" for file in unchanged if found.get(file.path) != file]
         if was is not None and now != _read_on(was, gaps):
-            problems.append(f"a last batch that is {now}")
+            problems.append(f"the last batch {now}")
         if target.query_id() != source.query_id() or not target.is_clean():
-            problems.append(f"query {target.query_id()}, its batch {target.last_planned()} planned")
+            problems.append(f"query {target.query_id()} with batch {target.last_planned()} planned")
         if problems:
             raise StateError(
-                f"stream {self.config.stream}: expected a copy of {self.generation.uri} that only reads on "
-                f"elsewhere, found {'; '.join(problems[:_SHOWN])}. The checkpoint is as it was: report this."
+                f"stream {self.config.stream}: expected a copy of {self.generation.uri} in which only the "
+                f"next offsets differ, found {'; '.join(problems[:_SHOWN])}. The checkpoint is unchanged; "
+                "report this."
             )
         return len(unchanged)
 
 
 def _after(offsets: Offsets, gaps: Sequence[Gap]) -> Offsets:
-    """The offsets with those of gaps moved to what there is."""
+    """The offsets after the gaps."""
     moved = {topic: dict(parts) for topic, parts in offsets.items()}
     for gap in gaps:
         moved[gap.topic][gap.partition] = gap.goes_on_at

@@ -1,7 +1,7 @@
-"""The state of a drained keyed stream divided between it and a new one: each written anew, and both proved.
+"""Splits the state of a drained keyed stream between it and a new one, and verifies both.
 
-What stays is a migration of the stream, which leaves the other keys out. What goes is the first state of the
-other stream, which goes on where the first was: same offsets, same watermark.
+The keys that stay are a migration of the stream without the other keys. The keys that go are the initial
+state of the other stream, which continues at the same offsets and watermark.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 
 class SplitRefusedError(StateError):
-    """The state cannot be divided; nothing was changed."""
+    """The state cannot be split; nothing was changed."""
 
 
 class SplitProofError(StateError):
-    """The two states together are not the one; it is as it was."""
+    """The two states together differ from the original, which is unchanged."""
 
 
 @dataclass(frozen=True)
 class Divided:
-    """What came of it.
+    """The result of a split.
 
     Attributes:
-        stays: Of the stream itself.
-        goes: By bucket what was written and found of the other stream.
-        whole: What all keys came to before, and both states come to together.
+        stays: Result of the stream's migration.
+        goes: The checksums of the other stream, by bucket.
+        whole: The checksum of all keys before, and of both states together after.
     """
 
     stays: Migrated
@@ -47,13 +47,13 @@ class Divided:
 
 @dataclass(frozen=True)
 class Split:
-    """One state that becomes two.
+    """One split.
 
     Attributes:
         stays: The stream, with the keys that it keeps.
         goes: The other stream as a migration from the same checkpoint, with the keys that it takes.
-        partitions: How many the other stream's state is to have.
-        report: Takes each step.
+        partitions: Number of the other stream's state partitions.
+        report: Called with each step.
     """
 
     stays: Migration
@@ -62,32 +62,32 @@ class Split:
     report: Report
 
     def survey(self) -> tuple[int, int]:
-        """How many keys would stay, and how many would go; nothing is written.
+        """Count the keys that would stay and that would go, without writing.
 
         Raises:
             SplitRefusedError: A stream would have no key.
-            MigrationFailedError: A step does not do what it has to.
+            MigrationFailedError: A step fails.
         """
         self.report("check", "which keys stay and which go")
         keys = self.stays.keys(), self.goes.keys()
         for one, found in zip((self.stays, self.goes), keys, strict=True):
             if not found:
                 raise SplitRefusedError(
-                    f"stream {self.stays.stream}: expected keys in its state for both streams, found none "
-                    f"for {one.stream}: look at the rule in `only`. Nothing was changed."
+                    f"stream {self.stays.stream}: expected keys for both streams in its state, found none "
+                    f"for {one.stream}: check the rule in `only`. Nothing was changed."
                 )
         return keys
 
     def run(self, stays_uri: str, goes_uri: str, begin: Offsets) -> Divided:
-        """Build both checkpoints; what is in the folders is removed.
+        """Build both checkpoints; files in their folders are removed.
 
         Args:
             stays_uri: Folder of the stream's next generation.
             goes_uri: Folder of the other stream's first checkpoint.
-            begin: Where that stream begins to read.
+            begin: Start offsets of that stream.
 
         Raises:
-            StateError: It cannot be done, or the proof has failed; the state is as it was.
+            StateError: The split is impossible, or the proof failed; the state is unchanged.
         """
         self.survey()
         stays = self.stays.run(stays_uri)
@@ -101,20 +101,20 @@ class Split:
             return Divided(stays, sums, self._prove(stays_uri, goes_uri))
 
     def _prove(self, stays_uri: str, goes_uri: str) -> Total:
-        """Every key of the state, with its value and its alarm, has to be in exactly one of the two."""
+        """Verify that each key, with its state and its timer, is in exactly one of the two."""
         self.report("prove", "both states together")
         one, other = self.stays, self.goes
         everything = replace(one, how=replace(one.how, only=()))
         before = bucket_states.total_of(everything.states())
         after = bucket_states.total_of(one.states().unionByName(other.states()))
         kept = bucket_states.total_of(self._kept(one, stays_uri).unionByName(self._kept(other, goes_uri)))
-        # A bucket keeps the earliest of its keys' alarms, which was proved of each; the others are computed.
+        # A bucket stores only the earliest timer of its keys, which is verified; the others are computed.
         if not before == after == replace(kept, alarms=before.alarms) or before.keys != before.distinct:
             raise SplitProofError(
                 f"stream {one.stream}: expected each of {before.keys:,} keys in exactly one of {stays_uri} "
-                f"and {goes_uri}, as it was, found {kept.keys:,}, of which {kept.distinct:,} are different "
-                f"(before: {before}; after: {kept}); the state is as it was: look whether the function in "
-                "`only` gives the same each time, or report this"
+                f"and {goes_uri}, unchanged, found {kept.keys:,}, of which {kept.distinct:,} are distinct "
+                f"(before: {before}; after: {kept}). The state is unchanged. Check that the function in "
+                "`only` is deterministic; if it is, report this"
             )
         return before
 

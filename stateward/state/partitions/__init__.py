@@ -1,1 +1,1 @@
-"""The number of a state's partitions: measured, advised, changed."""
+"""Advice on the number of state partitions, and repartitioning."""

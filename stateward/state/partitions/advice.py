@@ -1,36 +1,36 @@
-"""How many partitions a stream's state should have, from what was measured; pure."""
+"""Advises a number of state partitions from measurements. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
 
-# What a partition may hold: it is loaded and copied as one when a task moves or a driver starts.
+# Maximum size of a partition, which is loaded and copied as a whole when a task moves or a driver starts.
 _MOST_BYTES = 512 * 1024 * 1024
-# Records a second that one core was measured to take (docs/tuning.md), by the fewest keys for which it
-# holds: 36,000 to 47,000 with 20,000 keys; with a million nearly every record is a look at a key of its own.
+# Measured records/s of one core (docs/tuning.md), by the minimum number of keys: 36,000 to 47,000 with 20,000
+# keys; with a million keys nearly every record is for a different key.
 _MEASURED_PER_CORE = ((1_000_000, 19_000), (0, 36_000))
-# The rest is room to catch up.
+# The rest is headroom to catch up.
 _SHARE_OF_MEASURED = 0.75
-# Below it a batch spends its time on tasks and commits of partitions, not on records.
+# With fewer keys a batch spends its time on tasks and commits, not on records.
 _FEWEST_KEYS = 1_000
-# Buckets fall into partitions by a hash: with fewer of them a partition has twice as many as another.
+# Buckets are hashed to partitions: with fewer of them, one partition has twice as many as another.
 _BUCKETS_PER_PARTITION = 4
-# A move stops the stream, so what is right within this factor stays.
+# A repartition stops the stream, so a number within this factor stays.
 _WORTH_A_STOP = 2.0
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What is known of a stream.
+    """Measurements of a stream.
 
     Attributes:
-        partitions: Its state has now.
-        state_bytes: Its state in bytes.
-        keys: How many keys are in it.
-        records_per_s: Records a second that it has to keep up with.
-        cores: Cores the stream may use.
-        buckets: Buckets of a keyed stream; None for one on Spark's own operators.
+        partitions: Current number of state partitions.
+        state_bytes: Size of the state, bytes.
+        keys: Number of keys.
+        records_per_s: Required rate, records/s.
+        cores: Number of cores.
+        buckets: Number of buckets of a keyed stream; None if it uses Spark's built-in operators.
     """
 
     partitions: int
@@ -43,11 +43,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Advice:
-    """A proposal.
+    """The advised number of partitions.
 
     Attributes:
-        partitions: How many.
-        reasons: Why, a sentence each, in the order in which they were weighed.
+        partitions: The number.
+        reasons: The reasons, one sentence each, in the order of the calculation.
     """
 
     partitions: int
@@ -55,10 +55,10 @@ class Advice:
 
 
 def advise(measured: Measured) -> Advice:
-    """Propose a number of partitions.
+    """Advise a number of partitions.
 
     Raises:
-        ValueError: A measure is negative, or there is no core or partition.
+        ValueError: A measurement is out of range.
     """
     _check(measured)
     reasons: list[str] = []
@@ -66,7 +66,9 @@ def advise(measured: Measured) -> Advice:
     wanted = _limited(measured, wanted, reasons)
     now = measured.partitions
     if now != wanted and wanted <= now <= wanted * _WORTH_A_STOP and now <= _most(measured):
-        reasons.append(f"{now}, as it is: {wanted} would do, and are not worth stopping the stream")
+        reasons.append(
+            f"{now}, the current number: {wanted} would do, but do not justify stopping the stream"
+        )
         wanted = now
     return Advice(wanted, tuple(reasons))
 

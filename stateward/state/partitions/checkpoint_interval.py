@@ -1,7 +1,7 @@
-"""How often to checkpoint, by what it costs and how often something fails. Pure.
+"""The optimal checkpoint interval, from the cost of a checkpoint and the rate of failures. Pure.
 
-With ``d`` the cost of a checkpoint and ``M`` the mean time between failures, the time between checkpoints at
-which the least is lost is
+With ``d`` the cost of a checkpoint and ``M`` the mean time between failures, the interval with the smallest
+loss is
 
 * ``sqrt(2 d M)``: J. W. Young, "A first order approximation to the optimum checkpoint interval",
   Communications of the ACM 17(9), 1974, pp. 530-531;
@@ -9,9 +9,9 @@ which the least is lost is
   order estimate of the optimum checkpoint interval for restart dumps", Future Generation Computer Systems
   22(3), 2006, pp. 303-312.
 
-Spark checkpoints every micro-batch, so the interval is the trigger's, and the cost is what a batch costs
-whatever is in it. Both look at lost work alone: a stream is triggered more often than that for its rows to
-come sooner. What they say is how long a batch may be before failures cost more than batches.
+Spark checkpoints every micro-batch, so the interval is the trigger's, and the cost is the fixed cost of a
+batch. The formulas consider lost work only; a stream is usually triggered more often, for lower latency. They
+show how long a batch may be before failures cost more than batches.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from stateward.rendering.human_units import format_duration, format_timestamp
 
 DAY_MS = 86_400_000
 
-# Where nothing is known of failures.
+# Used if the rate of failures is unknown.
 ASSUMED_MTBF_MS = DAY_MS
 
 
 @dataclass(frozen=True)
 class BatchTime:
-    """One committed batch: when it was planned and committed (ms since 1970 UTC), and records it read."""
+    """One committed batch: its plan and commit time (ms since 1970 UTC), and the records it read."""
 
     batch_id: int
     planned_ms: int
@@ -48,16 +48,16 @@ class Interval:
     """The formula with its terms, milliseconds.
 
     Attributes:
-        cost_ms: What a batch costs whatever is in it; None if it could not be measured.
-        measured_batches: From how many batches.
+        cost_ms: The fixed cost of a batch; None if it could not be measured.
+        measured_batches: Number of batches measured.
         mtbf_ms: The mean time between failures.
-        is_assumed: Whether that is assumed.
-        mtbf_from: What it rests on, in words.
+        is_assumed: Whether ``mtbf_ms`` is assumed.
+        mtbf_from: The source of ``mtbf_ms``, as text.
         young_ms: The interval after Young 1974.
-        daly_ms: After Daly 2006.
-        interval_ms: The interval as it is: the mean time between two batches; None of fewer than two.
-        loss: The share of time that goes to batches' fixed cost and to work done again, as it is.
-        least_loss: The same at Daly's interval.
+        daly_ms: The interval after Daly 2006.
+        interval_ms: The current interval: the mean time between two batches; None with fewer than two.
+        loss: The share of time lost at the current interval, to fixed costs and repeated work.
+        least_loss: The share of time lost at Daly's interval.
     """
 
     cost_ms: float | None
@@ -86,12 +86,12 @@ def daly_ms(cost_ms: float, mtbf_ms: float) -> float:
 
 
 def loss(interval_ms: float, cost_ms: float, mtbf_ms: float) -> float:
-    """The share of time lost: the cost of checkpoints, and on average half an interval a failure."""
+    """The share of time lost: the cost of checkpoints, and on average half an interval per failure."""
     return cost_ms / interval_ms + interval_ms / (2 * mtbf_ms)
 
 
 def fixed_cost_ms(times: Sequence[BatchTime]) -> float | None:
-    """What a batch costs whatever is in it: the median duration of the quarter that read the least."""
+    """The fixed cost of a batch: the median duration of the quarter of batches with the fewest records."""
     if not times:
         return None
     by_records = sorted(times, key=lambda time: (time.records, time.duration_ms))
@@ -101,15 +101,15 @@ def fixed_cost_ms(times: Sequence[BatchTime]) -> float | None:
 
 
 def mean_time_between(failures: int, since_ms: int, until_ms: int) -> tuple[int | None, str]:
-    """The mean time between failures (ms) by what is on record, and what it rests on.
+    """The recorded mean time between failures (ms), and its source as text.
 
-    Without a failure it is at least the time on record, which is taken if it is longer than what is assumed;
-    else it is None.
+    Without a failure it is at least the recorded time, which is used if it is longer than the assumed one;
+    otherwise the result is None.
 
     Args:
-        failures: How often the driver was started again after a failure.
-        since_ms: Since when that is counted (ms since 1970 UTC).
-        until_ms: Until when.
+        failures: Number of restarts after a failure.
+        since_ms: Start of the record (ms since 1970 UTC).
+        until_ms: End of the record.
     """
     counted_ms = until_ms - since_ms
     counted = format_duration(counted_ms / 1000)
@@ -117,31 +117,31 @@ def mean_time_between(failures: int, since_ms: int, until_ms: int) -> tuple[int 
     if failures > 0 and counted_ms > 0:
         return counted_ms // failures, f"{failures} restarts after a failure in {since}"
     if counted_ms > ASSUMED_MTBF_MS:
-        return counted_ms, f"no restart after a failure in {since}: it is at least so long"
+        return counted_ms, f"no restart after a failure in {since}: a lower bound"
     return None, f"assumed: no restart after a failure in {since}"
 
 
 def interval(times: Sequence[BatchTime], mtbf_ms: int | None, mtbf_from: str = "") -> Interval:
-    """The formula for batches that were measured.
+    """Apply the formulas to measured batches.
 
     Args:
-        times: Of the retained batches, oldest first.
+        times: Times of the retained batches, oldest first.
         mtbf_ms: The mean time between failures, or None to assume a day.
-        mtbf_from: What that rests on, in words.
+        mtbf_from: Its source, as text.
     """
-    told = mtbf_from or ("assumed" if mtbf_ms is None else "given")
+    source = mtbf_from or ("assumed" if mtbf_ms is None else "given")
     cost_ms = fixed_cost_ms(times)
     failures_ms = ASSUMED_MTBF_MS if mtbf_ms is None else mtbf_ms
     actual_ms = _mean_interval_ms(times)
     if not cost_ms:
-        return Interval(None, 0, failures_ms, mtbf_ms is None, told, None, None, actual_ms, None, None)
+        return Interval(None, 0, failures_ms, mtbf_ms is None, source, None, None, actual_ms, None, None)
     best_ms = daly_ms(cost_ms, failures_ms)
     return Interval(
         cost_ms,
         len(times),
         failures_ms,
         mtbf_ms is None,
-        told,
+        source,
         young_ms(cost_ms, failures_ms),
         best_ms,
         actual_ms,

@@ -1,4 +1,4 @@
-"""Another number of partitions for the state of a drained stream: on a copy, by Spark itself, and proved."""
+"""Repartitions the state of a drained stream: on a copy, with Spark's own repartition, and verified."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ class RepartitionRefusedError(StateError):
 
 
 class RepartitionFailedError(StateError):
-    """Spark could not repartition the copy; the source is as it was."""
+    """Spark could not repartition the copy; the source is unchanged."""
 
 
 class ProofError(StateError):
-    """After the repartition the state is not what it was; the source is as it was."""
+    """The repartitioned state differs from the source, which is unchanged."""
 
 
 @dataclass(frozen=True)
 class Repartitioned:
-    """What came of it.
+    """The result of a repartition.
 
     Attributes:
-        changed: False if the state had that number of partitions already; then there is no target.
-        partitions_before, partitions_after: Of the state.
-        batch_before, batch_after: The last batch of source and target; a repartition is a batch of its own.
-        digests: What each variable comes to, the same before and after.
+        changed: False if the state already had that number of partitions; then there is no target.
+        partitions_before, partitions_after: Number of state partitions.
+        batch_before, batch_after: The last batch of source and target; a repartition is a separate batch.
+        digests: The checksums by variable, equal before and after.
         per_partition: Entries by variable and partition, after.
-        steps: In their order.
+        steps: The steps, in order.
     """
 
     changed: bool
@@ -64,24 +64,24 @@ class Repartitioned:
 def repartition(
     spark: SparkSession, source_uri: str, target_uri: str, partitions: int, report: Report
 ) -> Repartitioned:
-    """Make a copy of a checkpoint whose state has another number of partitions.
+    """Copy a checkpoint and change the number of state partitions of the copy.
 
-    The source is only read. A target that an interrupted attempt has left is thrown away and made anew; until
-    the proof has held, the target has a file `UNFINISHED`.
+    The source is only read. The target of an interrupted attempt is removed first. Until the proof succeeds,
+    the target has a file `UNFINISHED`.
 
     Args:
         spark: A session; no query may run on the source.
         source_uri: A drained checkpoint.
-        target_uri: The folder for the new one.
-        partitions: How many.
+        target_uri: Folder of the copy.
+        partitions: The new number of state partitions.
         report: Called with ``check``, ``digest``, ``copy``, ``repartition`` and ``prove``.
 
     Raises:
-        RepartitionRefusedError: It cannot be done; nothing was written.
-        UnsoundCheckpointError: The source is not drained, or not whole; nothing was written.
+        RepartitionRefusedError: The repartition is impossible; nothing was written.
+        UnsoundCheckpointError: The source is not drained, or incomplete; nothing was written.
         StateReadError: The state of the source cannot be read; nothing was written.
-        CopyError: A file cannot be read or written, or is damaged; there is no target then.
-        RepartitionFailedError: Spark gave up.
+        CopyError: A file cannot be read or written, or is damaged; the target is removed.
+        RepartitionFailedError: Spark failed.
         ProofError: The result differs from the source.
     """
     source_uri, target_uri = source_uri.rstrip("/"), target_uri.rstrip("/")
@@ -90,7 +90,7 @@ def repartition(
     if sound.partitions == partitions:
         return Repartitioned(False, partitions, partitions, sound.batch_id, sound.batch_id)
     steps = Steps(target_uri)
-    report("digest", "the state as it is")
+    report("digest", "the current state")
     with steps.timed("digest"):
         before = _digest(spark, source_uri, sound)
     with unfinished(target_uri, {"source": source_uri, "partitions": partitions}):
@@ -115,7 +115,7 @@ def repartition(
 
 
 def spark_repartition(spark: SparkSession, checkpoint_uri: str, partitions: int) -> None:
-    """Spark's own offline repartition, in place; private in Spark 4.2, so it is called here only."""
+    """Run Spark's offline repartition in place; private in Spark 4.2, so only this function calls it."""
     spark._streamingCheckpointManager.repartition(checkpoint_uri, partitions, enforce_exactly_once_sink=True)
 
 
@@ -125,7 +125,7 @@ def _check(source_uri: str, target_uri: str, partitions: int) -> Sound:
     sound = examine(source_uri)
     if sound.partitions == partitions:
         return sound
-    # Spark itself looks after it has written the plan of a batch, and then the stream does not start.
+    # Spark checks this only after it has written the plan of a batch, with which the stream cannot start.
     if sound.provider != ROCKSDB:
         raise RepartitionRefusedError(
             f"{source_uri}: expected state kept by {ROCKSDB}, found {sound.provider or 'nothing'}: Spark "
@@ -144,7 +144,7 @@ def _check(source_uri: str, target_uri: str, partitions: int) -> Sound:
 
 
 def _digest(spark: SparkSession, source_uri: str, sound: Sound) -> StateDigests:
-    # Of some Spark cannot even read the entries, and says so in words that do not help.
+    # Spark cannot even read the entries of some operators, and its error does not say why.
     _require_movable(
         source_uri, [str(one) for one in variables(spark, source_uri) if not is_movable(one.store)]
     )
@@ -156,8 +156,8 @@ def _digest(spark: SparkSession, source_uri: str, sound: Sound) -> StateDigests:
         )
     if problems := _misplaced(placement):
         raise RepartitionRefusedError(
-            f"{source_uri}: expected every key where Spark looks for it, found "
-            f"{'; '.join(problems[:_SHOWN])}; restore a savepoint that is whole"
+            f"{source_uri}: expected every key in its partition, found "
+            f"{'; '.join(problems[:_SHOWN])}; restore an intact savepoint"
         )
     return digests
 
@@ -165,9 +165,9 @@ def _digest(spark: SparkSession, source_uri: str, sound: Sound) -> StateDigests:
 def _require_movable(source_uri: str, unknown: Sequence[str]) -> None:
     if unknown:
         raise RepartitionRefusedError(
-            f"{source_uri}: expected state of which it is known by what Spark partitions it, found "
-            f"{', '.join(unknown)}: it cannot be proved that it was moved; begin a new checkpoint with the "
-            "other number of partitions"
+            f"{source_uri}: expected state whose partitioning is known, found {', '.join(unknown)}, for "
+            "which a repartition cannot be verified; begin a new checkpoint with the other "
+            "number of partitions"
         )
 
 
@@ -180,7 +180,7 @@ def _run(spark: SparkSession, target_uri: str, partitions: int) -> None:
 def _prove(
     spark: SparkSession, source_uri: str, target_uri: str, partitions: int, before: StateDigests
 ) -> dict[str, dict[int, int]]:
-    """Entries by variable and partition, if all is as it should be."""
+    """Verify the target; returns its entries by variable and partition."""
     problems = _of_logs(source_uri, target_uri, partitions)
     after, placement = survey(spark, target_uri, partitions)
     problems += _misplaced(placement)
@@ -189,30 +189,30 @@ def _prove(
             spark, State(source_uri), State(target_uri), lambda *step: None, Samples(_SHOWN, Masker())
         )
         problems += [_shown(difference) for difference in found.differences]
-        problems = problems or ["the checksums differed, and did not when they were taken again"]
+        problems = problems or ["checksums that differed once and were equal when computed again"]
     if problems:
         raise ProofError(
             f"{target_uri}: expected the state of {source_uri} in {partitions} partitions, found "
-            f"{'; '.join(problems)}; the source is as it was: keep it, and report this"
+            f"{'; '.join(problems)}. The source is unchanged; keep it, and report this"
         )
     return placement.per_partition
 
 
 def _of_logs(source_uri: str, target_uri: str, partitions: int) -> list[str]:
-    """What is wrong with the logs of the copy: its last batch has to be one that reads nothing."""
+    """The problems of the copy's logs: its last batch must read no records."""
     source, target = examine(source_uri), examine(target_uri)
     problems = []
     if (target.query_id, target.provider) != (source.query_id, source.provider):
         problems.append(f"query {target.query_id} on {target.provider}")
     if (target.batch_id, target.partitions) != (source.batch_id + 1, partitions):
-        problems.append(f"batch {target.batch_id} with {target.partitions} partitions as the last")
+        problems.append(f"last batch {target.batch_id} with {target.partitions} partitions")
     if (target.ends, target.watermark_ms) != (source.ends, source.watermark_ms):
         problems.append(f"a last batch that ends at {target.ends}, watermark {target.watermark_ms}")
     return problems
 
 
 def _shown(difference: Difference) -> str:
-    """The difference and its first example, short enough for a line of a log."""
+    """The difference and its first example, short enough for a log line."""
     examples = [
         f", such as {sample.key[:_LONGEST]}: {(sample.left or 'nothing')[:_LONGEST]} before, "
         f"{(sample.right or 'nothing')[:_LONGEST]} after"
@@ -227,6 +227,4 @@ def _misplaced(placement: Placement) -> list[str]:
         for name, count in placement.misplaced.items()
         if count
     ]
-    return problems + [
-        f"{name}, of which it is not known how it is partitioned" for name in placement.unknown
-    ]
+    return problems + [f"{name}, whose partitioning is unknown" for name in placement.unknown]

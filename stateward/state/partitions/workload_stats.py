@@ -1,4 +1,4 @@
-"""What a stream's state and its traffic come to, as the advice on partitions needs it."""
+"""Measures a stream's state and traffic for the advice on partitions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from stateward.state.partitions.advice import Measured
 _COUNTED = ("accepted", "dead", "late", "duplicates")
 _BACK = timedelta(days=7)
 _HOUR_S = 3600
-# Of a stream that has run for a moment: not the rate of its first batch.
+# For a stream that has just started, so that its first batch is not the rate.
 _LEAST_S = 60
 
 
 def measured(context: Context) -> Measured:
-    """Look at the current state, at the traffic on record, and at the cores of the session.
+    """Measure the current state, the recorded traffic, and the cores of the session.
 
     Raises:
         StateError: There is no state.
@@ -55,7 +55,7 @@ def measured(context: Context) -> Measured:
 
 
 def _busiest(uri: str, stream: str, since: datetime) -> float:
-    """Records a second in the hour with the most of them: a backlog that was read once is no lasting rate."""
+    """The rate in the busiest hour, records/s: a backlog that is read once is no lasting rate."""
     try:
         rows = (
             DeltaTable(uri)
@@ -73,10 +73,10 @@ def _busiest(uri: str, stream: str, since: datetime) -> float:
 
 
 def busiest_hour(batches: list[tuple[datetime, int]]) -> float:
-    """The largest mean rate of a clock hour, in records a second.
+    """The largest mean rate of a clock hour, records/s.
 
     Args:
-        batches: When each was committed, and its records.
+        batches: Commit time and number of records of each batch.
     """
     by_hour: dict[datetime, int] = {}
     for at, records in batches:

@@ -1,4 +1,4 @@
-"""The state of a keyed stream, measured: its keys bucket by bucket where they lie, and what Spark stores."""
+"""Measures the state of a keyed stream: its keys, bucket by bucket in the workers, and Spark's store."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ TIMERS = "timers"
 
 _FAMILY_MEANING = {
     LOG_NAME: "chunks of the buckets' logs: older states of a key beside the newest",
-    HEAD_NAME: "where each bucket's log begins and ends",
-    TIMERS: "Spark's timers, one for each bucket that waits",
+    HEAD_NAME: "start and end of each bucket's log",
+    TIMERS: "Spark's timers, one for each waiting bucket",
 }
 _SUMMARY_DDL = "summary string"
 _SUMMARY_SCHEMA = pa.schema([("summary", pa.string())])
@@ -43,7 +43,7 @@ _Summarise = Callable[[int, int, dict[str, tuple[int, bytes]]], list[dict[str, A
 
 @dataclass(frozen=True)
 class KeyedState:
-    """A keyed operator's variables, and how many states the logic of now cannot read."""
+    """A keyed operator's variables, and the number of states that the current logic cannot read."""
 
     variables: tuple[Variable, ...]
     unreadable: int
@@ -64,9 +64,9 @@ def keyed_variables(
         spark: A session.
         found: The checkpoint and the batch.
         store: The operator's store.
-        rule: The stream's logic, by which keys have timers; None if it is not known.
-        buckets: How many buckets there are, or None if that is not known.
-        most: How many of the largest keys to name.
+        rule: The stream's logic, which determines the timers; None if unknown.
+        buckets: Number of buckets; None if unknown.
+        most: Number of the largest keys to report.
 
     Raises:
         StateError: Spark cannot read the state.
@@ -90,13 +90,13 @@ def keyed_variables(
 
 
 def live_keys(spark: SparkSession, found: Retained, store: Store, batch_id: int) -> int:
-    """How many keys had a state as of another retained batch: by the buckets' heads."""
+    """Number of keys in the state of another retained batch, from the buckets' heads."""
     heads = load(spark, found, store, variable=HEAD_NAME, batch_id=batch_id)
     return int(heads.selectExpr("coalesce(sum(value.live), 0) AS live").collect()[0]["live"])
 
 
 def _summaries(entries: DataFrame, summarise: _Summarise) -> list[dict[str, Any]]:
-    """A summary of each bucket, made by the workers: a state as large as one likes, a row per bucket."""
+    """A summary of each bucket, computed by the workers, so that the driver collects one row per bucket."""
     frame = per_bucket(entries, _SUMMARY_DDL, summarise, _SUMMARY_SCHEMA)
     return [json.loads(row["summary"]) for row in frame.collect()]
 
@@ -125,7 +125,7 @@ def _summariser(rule: KeyRule | None, schemas: Mapping[int, int], watermark_ms: 
 
 
 def _wakes(rule: KeyRule, schema: int, states: dict[str, tuple[int, bytes]]) -> dict[str, int | None]:
-    """By key when it is to be looked at; a state that the logic cannot read is left out."""
+    """Time of the next timer by key; a state that the logic cannot read is left out."""
     reader = rule.reader()
     wakes = {}
     for key, (_, state) in states.items():
@@ -159,7 +159,7 @@ def _keys(store: Store, summaries: list[dict[str, Any]], buckets: int | None, mo
         store.operator_id,
         store.operator,
         KEYS,
-        "the newest state of each key, as JSON, out of the log",
+        "the newest state of each key in the log, as JSON",
         sum(part.keys for part in by_bucket),
         sum(part.key_bytes for part in by_bucket),
         sum(part.value_bytes for part in by_bucket),
@@ -176,7 +176,7 @@ def _timers(document: dict[str, Any] | None) -> Timers | None:
 
 
 def _family(store: Store, name: str, parts: list[Load], *, timers: Timers | None) -> Variable:
-    # Spark keeps each of its timers twice, by key and by time.
+    # Spark stores each timer twice, by key and by time.
     rows = sum(part.keys for part in parts) if timers is None else timers.count
     return Variable(
         store.operator_id,

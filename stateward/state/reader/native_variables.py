@@ -1,4 +1,4 @@
-"""The stores of Spark's own operators, measured, and when their rows end as far as their columns say."""
+"""Measures the stores of Spark's built-in operators, and when their rows expire if their columns show it."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _TEXT = {
     "ignoreNullFields": "false",
 }
 
-# What ends a row, in words.
+# Why a row expires.
 BY_WINDOW = "the watermark reaches the end of its window: the group is written, and removed"
 BY_TIME = "the watermark passes its event time: the group is written, and removed"
 BY_HORIZON = "the watermark passes the time until which its id is remembered"
-BY_JOIN = "it goes once the watermark has passed every time at which a match could come (the join's range)"
+BY_JOIN = "the watermark passes the last time at which a match is possible (the join's range)"
 UNKNOWN = "Spark's operator decides by the watermark"
 
 
 def ends(store: Store, frame: DataFrame) -> tuple[Column, str]:
-    """When a row of a store ends (ms since 1970 UTC, null where its columns do not say), and why.
+    """When a row of a store expires (ms since 1970 UTC; null if its columns do not show it), and why.
 
-    A time between two milliseconds, as events of the same millisecond have, is passed with the later one.
+    A time between two milliseconds is rounded up.
     """
     key, value = (frame.schema[name].dataType for name in ("key", "value"))
     nothing = F.lit(None).cast("bigint")
@@ -61,7 +61,7 @@ def ends(store: Store, frame: DataFrame) -> tuple[Column, str]:
 
 
 def rows_of(store: Store, frame: DataFrame) -> DataFrame:
-    """The rows of a store or of its change feed as text.
+    """The rows of a store or of its change feed, as text.
 
     Returns:
         ``partition int, owner string, key string, value string, ends_ms bigint``, and the columns of a change
@@ -81,7 +81,7 @@ def rows_of(store: Store, frame: DataFrame) -> DataFrame:
 
 
 def of_key(frame: DataFrame, wanted: str) -> DataFrame:
-    """Those rows of a store that have a text field of their key equal to ``wanted``."""
+    """The rows of a store whose key has a text field equal to ``wanted``."""
     key = frame.schema["key"].dataType
     assert isinstance(key, StructType)
     texts = [field.name for field in key.fields if isinstance(field.dataType, StringType)]
@@ -92,7 +92,7 @@ def of_key(frame: DataFrame, wanted: str) -> DataFrame:
 
 
 def native_variable(spark: SparkSession, found: Retained, store: Store, most: int) -> Variable:
-    """Measure one store of one of Spark's own operators.
+    """Measure one store of a built-in operator.
 
     Raises:
         StateError: Spark cannot read it.
@@ -112,7 +112,7 @@ def native_variable(spark: SparkSession, found: Retained, store: Store, most: in
         store.operator_id,
         store.operator,
         store.name,
-        _MEANINGS.get(store.name) or _MEANINGS.get(store.operator) or "state of one of Spark's operators",
+        _MEANINGS.get(store.name) or _MEANINGS.get(store.operator) or "state of a built-in operator of Spark",
         sum(part.keys for part in parts),
         sum(part.key_bytes for part in parts),
         sum(part.value_bytes for part in parts),
@@ -124,14 +124,14 @@ def native_variable(spark: SparkSession, found: Retained, store: Store, most: in
 
 
 def row_count(spark: SparkSession, found: Retained, store: Store, batch_id: int) -> int:
-    """How many rows the store had as of another retained batch."""
+    """Number of rows of the store in another retained batch."""
     return load(spark, found, store, batch_id=batch_id).count()
 
 
 def _due(rows: DataFrame, watermark_ms: int) -> dict[int, Timers]:
-    """By partition when its rows end; empty where that is not known."""
+    """When the rows of each partition expire; empty if unknown."""
     ahead = F.col("ends_ms") - watermark_ms
-    # Each bin counts what is due by its end, less what was due by the end of the one before.
+    # A bin counts the rows that expire by its end, minus those that expire by the end of the previous bin.
     by = [F.count_if(ahead <= end_ms) if end_ms is not None else F.count("*") for _, end_ms in BINS]
     bins = [by[0], *(later - earlier for earlier, later in pairwise(by))]
     measured = (

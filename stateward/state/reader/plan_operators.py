@@ -1,4 +1,7 @@
-"""The stateful operators of a native stream's plan, read from its text: no session, no plan."""
+"""Source code as text: the stateful operators of a native stream's plan, and the text of a function.
+
+Reading the source needs no session and no plan.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,9 @@ _STATEFUL = frozenset(
 
 
 def plan_operators(plan: Callable[..., Any]) -> list[str]:
-    """The calls in the plan's module that make or shape state, with their arguments, in their order.
+    """The calls in the plan's module that create or affect state, with their arguments, in order.
 
-    Comments, layout and what is only selected of the results do not count.
+    Comments, layout and selections from the results do not count.
     """
     module = inspect.getmodule(plan)
     tree = ast.parse(inspect.getsource(plan if module is None else module))
@@ -40,13 +43,13 @@ def plan_operators(plan: Callable[..., Any]) -> list[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_operator(node.func)
     ]
-    # By where a call ends: of a chain each call begins at the same place.
+    # All calls of a chain start at the same place, so sort by the end.
     calls.sort(key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0))
     return [_text(call) for call in calls]
 
 
 def _is_operator(function: ast.Attribute) -> bool:
-    # `count` of frames is an operator, `F.count` a part of one.
+    # `DataFrame.count` is an operator, `F.count` an expression.
     is_expression = isinstance(function.value, ast.Name) and function.value.id == "F"
     return function.attr in _STATEFUL and not is_expression
 

@@ -1,6 +1,6 @@
-"""Which batches of a checkpoint can still be read, when they ran, and what their state takes on disk.
+"""The batches of a checkpoint that can be read: their times, their plans, and the size of their state.
 
-Read without Spark: ``commits/<n>`` is there for every batch that Spark retains the state of.
+Needs no Spark: ``commits/<n>`` exists for every batch whose state Spark retains.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from stateward.runtime.checkpoint.checkpoint import Checkpoint, PlannedBatch, co
 from stateward.state.operation.errors import StateError
 from stateward.state.partitions.checkpoint_interval import BatchTime
 
-# A commit's file is younger than the next batch's plan by no more than this; else the files are copies,
-# whose times say when they were copied.
+# If a commit's file is younger than the next batch's plan by more than this, the files are copies, and their
+# times are those of the copy.
 _CLOCK_SLACK_MS = 2000
 
 
 @dataclass(frozen=True)
 class Retained:
-    """The committed batches of a checkpoint whose state can be read, and the one that was asked for.
+    """The committed batches of a checkpoint whose state can be read, and the requested one.
 
     Attributes:
         stream: The stream.
         uri: The checkpoint's folder.
         batches: All retained batches, oldest first.
-        batch_id: The one to read.
-        watermark_ms: The watermark of that batch (ms since 1970 UTC); 0 before the first tick.
+        batch_id: The requested batch.
+        watermark_ms: Its watermark (ms since 1970 UTC); 0 before the first tick.
         planned_ms: When it was planned (ms since 1970 UTC).
     """
 
@@ -67,7 +67,7 @@ def retained(checkpoint_uri: str, stream: str, batch_id: int | None = None) -> R
         batch_id: The batch to read, or None for the newest.
 
     Raises:
-        StateError: Nothing is committed there, or not that batch.
+        StateError: No batch is committed, or not the requested one.
     """
     uri = checkpoint_uri.rstrip("/")
     batches = sorted(int(name) for name in storage.list_names(f"{uri}/commits") if name.isdigit())
@@ -77,39 +77,39 @@ def retained(checkpoint_uri: str, stream: str, batch_id: int | None = None) -> R
             "start the stream, or name the folder of another generation or savepoint"
         )
     chosen = batches[-1] if batch_id is None else batch_id
-    # Batches are committed one after the other; a gap is where another tool has written.
+    # A gap in the committed batches means that another tool changed the checkpoint.
     plan = Checkpoint(uri).planned(chosen) if chosen in batches else None
     found = Retained(stream, uri, tuple(batches), chosen, 0, 0)
     if plan is None:
-        raise found.error("expected a retained batch, found none of this number: ask for one of them")
+        raise found.error("expected a retained batch, found none with this number; choose one of them")
     return Retained(stream, uri, tuple(batches), chosen, plan.watermark_ms, plan.planned_ms)
 
 
 def is_retained(found: Retained, batch_id: int) -> bool:
-    """Whether a batch can still be read: a stream that runs lets go of its oldest while others look."""
+    """Whether a batch can still be read; a running stream removes its oldest batches."""
     return storage.exists(f"{found.uri}/commits/{batch_id}")
 
 
 def newer_half(found: Retained) -> Retained:
-    """Only the newer half of the batches, which a running stream does not let go of so soon.
+    """Restrict to the newer half of the batches, which a running stream does not remove soon.
 
-    The batch that was asked for stays the oldest of them, if it is older.
+    If the requested batch is older, it becomes the oldest of them.
     """
     middle = min(len(found.batches) // 2, found.batches.index(found.batch_id))
     return replace(found, batches=found.batches[middle:])
 
 
 def plans(found: Retained) -> dict[int, PlannedBatch]:
-    """The plans of the retained batches up to the one that is read, as far as they are on record."""
+    """The plans of the retained batches up to the requested one, if they exist."""
     checkpoint = Checkpoint(found.uri)
     wanted = [batch for batch in found.batches if batch <= found.batch_id]
     return {batch: plan for batch in wanted if (plan := checkpoint.planned(batch)) is not None}
 
 
 def batch_times(found: Retained, planned: dict[int, PlannedBatch]) -> list[BatchTime]:
-    """When batches were planned and committed, oldest first, by the times of their files.
+    """The plan and commit times of batches, oldest first, from the times of their files.
 
-    A batch whose times cannot be those of its run is left out: of a copied checkpoint that is all of them.
+    Batches whose file times are not those of their run are left out; in a copied checkpoint these are all.
     """
     filesystem, path = fsspec.core.url_to_fs(found.uri)
     times: list[BatchTime] = []
@@ -120,7 +120,7 @@ def batch_times(found: Retained, planned: dict[int, PlannedBatch]) -> list[Batch
             continue
         after = planned.get(batch + 1)
         latest_ms = committed_ms if after is None else after.planned_ms + _CLOCK_SLACK_MS
-        # Of the newest batch nothing says whether its file is a copy: the batches before it do.
+        # Only the batches before the newest show whether its file is a copy.
         if plan.planned_ms <= committed_ms <= latest_ms and (after is not None or times):
             before = planned.get(batch - 1)
             times.append(BatchTime(batch, plan.planned_ms, committed_ms, _records(before, plan)))
@@ -133,13 +133,13 @@ def _records(before: PlannedBatch | None, plan: PlannedBatch) -> int:
 
 
 def repartitions(found: Retained) -> list[int]:
-    """The retained batches that a repartition wrote: their number of partitions is not that before them."""
+    """The retained batches that a repartition wrote: the number of partitions changes with them."""
     numbers = {batch: partitions_of(found, batch) for batch in found.batches}
     return [batch for batch in found.batches if numbers.get(batch - 1, numbers[batch]) != numbers[batch]]
 
 
 def partitions_of(found: Retained, batch: int) -> int | None:
-    """How many partitions the state had as of a batch; None if that is not on record."""
+    """Number of state partitions in a batch; None if unknown."""
     text = storage.read_text(f"{found.uri}/offsets/{batch}")
     if text is None:
         return None
@@ -148,7 +148,7 @@ def partitions_of(found: Retained, batch: int) -> int | None:
 
 
 def state_files(found: Retained) -> dict[tuple[int, int], int]:
-    """Bytes of the state's files, all versions, by operator and partition."""
+    """Size of the state's files by operator and partition, all versions, bytes."""
     filesystem, path = fsspec.core.url_to_fs(f"{found.uri}/state")
     sizes: dict[tuple[int, int], int] = {}
     if not filesystem.exists(path):

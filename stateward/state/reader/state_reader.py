@@ -1,7 +1,7 @@
-"""The state of a checkpoint as of a retained batch, through Spark's ``statestore`` source.
+"""Reads the state of a retained batch through Spark's ``statestore`` source; never writes.
 
-A keyed stream keeps its states in the log of its buckets (`stateward.runtime.keyed.state_log`); of a
-stream on Spark's own operators each store is read as it is. Nothing here writes to the checkpoint.
+A keyed stream has its states in the log of its buckets (`stateward.runtime.keyed.state_log`). The stores of
+Spark's built-in operators are read as they are.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ ENTRIES_DDL = "partition int, bucket int, seq bigint, entries binary"
 
 @contextmanager
 def readable(spark: SparkSession, found: Retained) -> Iterator[None]:
-    """Let the session read a checkpoint of any format; an error of Spark's becomes one that names the stream.
+    """Let the session read a checkpoint of any format.
 
     Raises:
-        StateError: With stream, batch, what is retained, and Spark's own words.
+        StateError: Spark failed; with the stream, the batch, the retained batches, and Spark's message.
     """
     expected = "expected a state that Spark can read, found"
     with in_words(found.error, expected), format_of(spark, found.uri):
@@ -45,17 +45,17 @@ def load(
     batch_id: int | None = None,
     changes: tuple[int, int] | None = None,
 ) -> DataFrame:
-    """One store as Spark's source gives it.
+    """Load one store with Spark's source.
 
     Args:
-        spark: A session; it need not be the one that runs the stream.
-        found: The checkpoint and the batch; used while it is `readable`.
+        spark: A session, not necessarily the stream's.
+        found: The checkpoint and the batch; `readable` during the use of the result.
         store: The store.
-        variable: Which variable of a keyed stream.
-        timers: Whether to read its timers in place of a variable.
-        batch_id: Another retained batch than ``found.batch_id``.
-        changes: First and last batch of a change feed, in place of the state as of a batch. None of them may
-            be one that a repartition has written.
+        variable: A variable of a keyed stream.
+        timers: Whether to read its timers instead of a variable.
+        batch_id: A retained batch; by default ``found.batch_id``.
+        changes: First and last batch of a change feed, which is read instead of the state. A batch of a
+            repartition must not be among them.
     """
     options = {}
     if changes is None:
@@ -85,10 +85,10 @@ def log_entries(
 
 
 def newest(chunks: Iterable[tuple[int, bytes]]) -> dict[str, tuple[int, bytes]]:
-    """By key the newest state in the chunks of one bucket, and the chunk it is in.
+    """The newest state of each key in the chunks of one bucket, and the number of its chunk.
 
     Args:
-        chunks: Number and text of each, in any order.
+        chunks: Number and content of each chunk, in any order.
     """
     found: dict[str, tuple[int, bytes]] = {}
     for seq, entries in sorted(chunks):
@@ -104,13 +104,13 @@ def per_bucket(
     make: Callable[[int, int, dict[str, tuple[int, bytes]]], list[dict[str, Any]]],
     schema: pa.Schema,
 ) -> DataFrame:
-    """Whatever is made of the newest states of each bucket, one bucket after the other.
+    """Apply a function to the newest states of each bucket.
 
     Args:
-        entries: From `log_entries`.
-        ddl: The columns that are made.
-        make: From partition, bucket and `newest` to rows; sent to the workers.
-        schema: The columns, as Arrow has them.
+        entries: Result of `log_entries`.
+        ddl: The result's columns.
+        make: Maps partition, bucket and `newest` to rows; runs in the workers.
+        schema: The result's columns as an Arrow schema.
     """
 
     def of_bucket(chunks: pa.Table) -> pa.Table:
@@ -135,7 +135,7 @@ _KEYS_SCHEMA = pa.schema(
 
 
 def versions(spark: SparkSession, found: Retained, store: Store) -> dict[int, int]:
-    """By bucket the version of the schema of its states; buckets without a state are left out."""
+    """Schema version of the states by bucket."""
     heads = load(spark, found, store, variable=HEAD_NAME)
     rows = heads.selectExpr("key.bucket AS bucket", "value.schema_version AS version").collect()
     return {row["bucket"]: row["version"] for row in rows}
@@ -157,17 +157,17 @@ def keyed_rows(
 
 
 def stored_bytes(spark: SparkSession, found: Retained, store: Store) -> DataFrame:
-    """What a store holds as it is stored: a row per variable and partition.
+    """Measure a store as it is stored: a row per variable and partition.
 
-    ``family string, partition int, entries bigint, key_bytes bigint, value_bytes bigint``. By an option of
-    Spark's that is its own, made for its offline repartition: only this function knows it.
+    ``family string, partition int, entries bigint, key_bytes bigint, value_bytes bigint``. It uses an
+    internal option of Spark, made for its offline repartition; only this function uses it.
     """
     from pyspark.sql import functions as F
 
     options = {"_readAllColumnFamilies": "true"}
     return (
         in_stores.load(spark, found.uri, store, batch_id=found.batch_id, options=options)
-        # The source has one partition for each of the store's, in their order.
+        # The source has the partitions of the store, in order.
         .select("column_family_name", "key_bytes", "value_bytes", F.spark_partition_id().alias("partition"))
         .groupBy(F.col("column_family_name").alias("family"), "partition")
         .agg(

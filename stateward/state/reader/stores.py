@@ -1,6 +1,6 @@
-"""The state stores of a checkpoint, and reading them: of any operator, and of either format of a checkpoint.
+"""Lists and reads the state stores of a checkpoint, of any operator and either checkpoint format.
 
-Spark's ``state-metadata`` source names operators, stores and variables; its ``statestore`` source reads them.
+Spark's ``state-metadata`` source lists operators, stores and variables; its ``statestore`` source reads them.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class StateReadError(StateError):
 
 @dataclass(frozen=True, order=True)
 class Declared:
-    """A state variable as its processor has declared it.
+    """A state variable as declared by its processor.
 
     Attributes:
-        name: Its name; Spark's own for timers begins with a dollar sign.
+        name: Its name; Spark's internal ones for timers start with a dollar sign.
         kind: ``ValueState``, ``ListState``, ``MapState`` or ``TimerState``.
     """
 
@@ -56,10 +56,10 @@ class Store:
 
     Attributes:
         operator_id: Spark's number of the operator in the query.
-        operator: Spark's name of it.
+        operator: Spark's name of the operator.
         name: ``default``, or one of the four stores of a join.
-        partitions: How many partitions it has.
-        declared: Its state variables; none of an operator that has no variables.
+        partitions: Number of partitions.
+        declared: Its state variables; empty if the operator has none.
     """
 
     operator_id: int
@@ -70,23 +70,23 @@ class Store:
 
     @property
     def has_variables(self) -> bool:
-        """Whether it is read variable by variable."""
+        """Whether it has state variables, each read separately."""
         return self.operator in KEYED_OPERATORS
 
     @property
     def is_keyed(self) -> bool:
-        """Whether it holds the log of buckets of a keyed stream."""
+        """Whether it has the log of a keyed stream's buckets."""
         names = {variable.name for variable in self.declared}
         return self.has_variables and {LOG_NAME, HEAD_NAME} <= names
 
     @property
     def options(self) -> dict[str, str]:
-        """What tells it from the other stores, for the ``statestore`` source."""
+        """The options that select it in the ``statestore`` source."""
         return {"operatorId": str(self.operator_id), "storeName": self.name}
 
 
 def stores(spark: SparkSession, checkpoint_uri: str) -> tuple[Store, ...]:
-    """All state stores of a checkpoint; none if its query keeps no state.
+    """List the state stores of a checkpoint; empty if its query keeps no state.
 
     Raises:
         StateReadError: The state's metadata cannot be read.
@@ -99,7 +99,7 @@ def stores(spark: SparkSession, checkpoint_uri: str) -> tuple[Store, ...]:
     if unnamed := operators - {row["operatorId"] for row in rows}:
         raise StateReadError(
             f"the state in {checkpoint_uri} cannot be read: expected metadata of {len(operators)} operators, "
-            f"found none of {', '.join(map(str, sorted(unnamed)))}; restore a savepoint that is whole"
+            f"found none of {', '.join(map(str, sorted(unnamed)))}; restore an intact savepoint"
         )
     found = (
         Store(
@@ -124,16 +124,16 @@ def load(
     batch_id: int | None = None,
     options: dict[str, str] | None = None,
 ) -> DataFrame:
-    """One store as Spark's source gives it; to be used while the state is `readable`.
+    """Load one store with Spark's source; use the result while the state is `readable`.
 
     Args:
-        spark: A session; it need not have run a stream.
+        spark: A session.
         checkpoint_uri: The checkpoint.
         store: The store.
-        variable: Which variable, of a store that has some.
-        timers: Whether to read its timers in place of a variable.
+        variable: The variable, if the store has variables.
+        timers: Whether to read its timers instead of a variable.
         batch_id: A retained batch, or None for the newest.
-        options: More for the source.
+        options: Further options of the source.
     """
     chosen = {**store.options, **(options or {})}
     if variable is not None:
@@ -147,7 +147,7 @@ def load(
 
 @contextmanager
 def readable(spark: SparkSession, checkpoint_uri: str) -> Iterator[None]:
-    """Let the session read a checkpoint of any format; an error of Spark's becomes a `StateReadError`."""
+    """Let the session read a checkpoint of any format; raises Spark's errors as `StateReadError`."""
     unreadable = f"the state in {checkpoint_uri} cannot be read"
     with in_words(StateReadError, unreadable), format_of(spark, checkpoint_uri):
         yield
@@ -155,7 +155,7 @@ def readable(spark: SparkSession, checkpoint_uri: str) -> Iterator[None]:
 
 @contextmanager
 def format_of(spark: SparkSession, checkpoint_uri: str) -> Iterator[None]:
-    """Give the session the format of a checkpoint, which Spark does not take from the checkpoint itself."""
+    """Set the session's checkpoint format, which Spark does not read from the checkpoint."""
     start_coordinator(spark)
     before = spark.conf.get(_FORMAT_CONF, None)
     spark.conf.set(_FORMAT_CONF, str(format_version(checkpoint_uri)))
@@ -170,7 +170,7 @@ def format_of(spark: SparkSession, checkpoint_uri: str) -> Iterator[None]:
 
 @contextmanager
 def in_words(kind: Callable[[str], Exception], what: str) -> Iterator[None]:
-    """Say an error of Spark's as one of ours, its cause in one line."""
+    """Raise an error of Spark's as ``kind``, with its cause in one line."""
     try:
         yield
     except Exception as error:
@@ -180,12 +180,12 @@ def in_words(kind: Callable[[str], Exception], what: str) -> Iterator[None]:
 
 
 def is_of_spark(error: Exception) -> bool:
-    """Whether Spark has raised it: some comes as Py4JJavaError, which is no error of PySpark's."""
+    """Whether Spark raised the error; some are Py4JJavaError, which is not PySpark's."""
     return type(error).__module__.startswith(("py4j", "pyspark"))
 
 
 def format_version(checkpoint_uri: str) -> int:
-    """The format of a checkpoint's state, 1 or 2; with 2 a commit names the files of its state."""
+    """The checkpoint format, 1 or 2; with 2 a commit lists the files of its state."""
     commit = storage.read_text(f"{checkpoint_uri}/commits/{Checkpoint(checkpoint_uri).last_committed()}")
     return 2 if commit is not None and commit.startswith("v2") else 1
 

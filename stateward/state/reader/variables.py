@@ -1,7 +1,6 @@
-"""What is in a checkpoint's state, and every entry of it as text: keys, values, timers, of any operator.
+"""Lists the variables of a checkpoint's state and reads their entries as text, for any operator.
 
-The text of an entry depends on nothing but its key and value, so states can be compared whatever their
-partitions.
+The text of an entry depends only on its key and value, so states with different partitions are comparable.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 TIMERS = "timers"
-"""Name under which the timers of an operator go."""
+"""Name of an operator's timers."""
 
 _JOIN = "symmetricHashJoin"
-# With whether their keys end with the number of a row; later formats of joins have other stores.
+# With whether their keys end with a row number. Later formats of joins have other stores.
 _JOIN_STORES = {
     f"{side}-{store}": store == "keyWithIndexToValue"
     for side in ("left", "right")
     for store in ("keyToNumValues", "keyWithIndexToValue")
 }
 _SESSION_WINDOW = "sessionWindowStateStoreSaveExec"
-# By their whole key Spark finds the state of these.
+# Spark partitions the state of these by the whole key.
 _BY_WHOLE_KEY = (
     "stateStoreSave",
     "dedupe",
@@ -37,7 +36,7 @@ _BY_WHOLE_KEY = (
     "flatMapGroupsWithState",
     "applyInPandasWithState",
 )
-# Spark's default format drops microseconds, and a null field, so that two values would look like one.
+# Spark's default format drops microseconds and null fields, so different values would have the same text.
 _TEXT = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
@@ -48,12 +47,12 @@ _TEXT = {
 
 @dataclass(frozen=True, order=True)
 class Variable:
-    """A part of the state that is read by itself.
+    """A part of the state that is read separately.
 
     Attributes:
-        store: What it is in.
-        name: The state variable, `TIMERS`, or nothing for an operator that has no variables.
-        kind: ``ValueState``, ``ListState``, ``MapState``, ``TimerState``, or nothing.
+        store: Its store.
+        name: The state variable or `TIMERS`; empty if the operator has no variables.
+        kind: ``ValueState``, ``ListState``, ``MapState``, ``TimerState``, or empty.
     """
 
     store: Store
@@ -66,7 +65,7 @@ class Variable:
 
 
 def variables(spark: SparkSession, checkpoint_uri: str) -> list[Variable]:
-    """All parts of the state of a checkpoint; none if its query keeps no state.
+    """List the variables of a checkpoint's state; empty if its query keeps no state.
 
     Raises:
         StateReadError: The state's metadata cannot be read.
@@ -84,7 +83,7 @@ def variables(spark: SparkSession, checkpoint_uri: str) -> list[Variable]:
 
 
 def is_movable(store: Store) -> bool:
-    """Whether it is known here by what Spark partitions the state of an operator."""
+    """Whether the partitioning of the operator's state is known."""
     if store.operator == _JOIN:
         return store.name in _JOIN_STORES
     return store.operator in (*KEYED_OPERATORS, *_BY_WHOLE_KEY, _SESSION_WINDOW)
@@ -93,18 +92,18 @@ def is_movable(store: Store) -> bool:
 def entries(
     spark: SparkSession, checkpoint_uri: str, found: list[Variable], batch_id: int | None = None
 ) -> DataFrame:
-    """Every entry of some variables.
+    """Read the entries of some variables.
 
     Args:
-        spark: A session; it need not have run a stream.
+        spark: A session.
         checkpoint_uri: The checkpoint.
-        found: Which variables, at least one.
+        found: The variables, at least one.
         batch_id: A retained batch, or None for the newest.
 
     Returns:
         ``variable string, key string, value string, partition int, hash int``: a row per entry. Key and value
-        are JSON; of a timer the key is all there is. ``hash`` is the one of Spark's shuffle: a key belongs to
-        partition ``pmod(hash, n)`` of n. It is null where it is not known how the operator is partitioned.
+        are JSON; a timer has only a key. ``hash`` is that of Spark's shuffle: a key belongs in partition
+        ``pmod(hash, n)`` of n. It is null if the partitioning of the operator is unknown.
     """
     parts = [_entries_of(spark, checkpoint_uri, variable, batch_id) for variable in found]
     return reduce(lambda one, other: one.unionAll(other), parts)
@@ -113,7 +112,7 @@ def entries(
 def _entries_of(
     spark: SparkSession, checkpoint_uri: str, variable: Variable, batch_id: int | None
 ) -> DataFrame:
-    # In a list the order counts, so it is one value; a map's entries are each their own.
+    # The order of a list matters, so it is one value; the entries of a map are separate.
     flat = {"flattenCollectionTypes": str(variable.kind != LIST).lower()}
     is_timer = variable.kind == TIMER
     rows = load(
@@ -141,12 +140,12 @@ def _text(columns: Sequence[str]) -> Column:
 
 
 def _hash(rows: DataFrame, store: Store) -> Column:
-    """The hash of what the operator's input is partitioned by."""
+    """The hash by which the operator's input is partitioned."""
     fields = rows.select("key.*").columns
-    # After what the input is grouped by comes the number of a row of its key, or when a session began.
+    # The last field of the key is the number of a row, or the start of a session.
     if _JOIN_STORES.get(store.name) or store.operator == _SESSION_WINDOW:
         fields = fields[:-1]
-    # What is grouped by nothing is all in one partition, whatever their number.
+    # Without grouping everything is in one partition.
     if not is_movable(store) or not fields:
         return F.lit(None).cast("int")
     return F.hash(*(F.col("key").getField(name) for name in fields))

@@ -164,7 +164,7 @@ def test_damage_is_named_before_anything_is_written(
     assert not (tmp_path / "target").exists()
     after = checksums_of(uri)
     assert set(files) <= set(after)
-    # A task that Spark ends because another one has failed may leave what it was to write; nobody reads it.
+    # A task that Spark ends because another one failed may leave a partial file, which is never read.
     assert all(re.search(r"\.tmp(\.crc)?$", file.path) for file in set(after) - set(files))
 
 
@@ -178,7 +178,7 @@ def test_a_disk_that_is_full_in_the_middle_of_the_copy(
 ) -> None:
     files = checksums_of(f"file://{drained}")
     with small_disk(tmp_path / "disk", pages(drained) // 2) as disk:
-        with pytest.raises(CopyError, match=r"No space left on device.* The original is as it was"):
+        with pytest.raises(CopyError, match=r"No space left on device.* The original is unchanged"):
             repartition(spark, f"file://{drained}", f"file://{disk}/target", 3, silent)
         assert not (disk / "target").exists(), "the disk is still full"
     assert checksums_of(f"file://{drained}") == files
@@ -234,6 +234,6 @@ def test_a_state_that_is_not_the_same_fails_the_proof(
     monkeypatch.setattr(verb, "spark_repartition", of_an_earlier_batch)
     with pytest.raises(ProofError) as error:
         repartition(spark, f"file://{drained}", f"file://{tmp_path}/target", 3, silent)
-    assert "found batch 2 with 3 partitions as the last" in str(error.value)
+    assert "found last batch 2 with 3 partitions" in str(error.value)
     assert "log: " in str(error.value)
     assert "with another value" in str(error.value)

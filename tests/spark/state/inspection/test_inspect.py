@@ -178,9 +178,9 @@ def test_a_key_that_lives_is_explained_to_its_end(sessions: Launch, spark: Spark
 def test_a_key_is_followed_batch_by_batch(sessions: Launch, spark: SparkSession) -> None:
     came, busy = explained(spark, sessions, BUSY).history
 
-    assert came.what == "the key begins; 1 event held until the watermark has passed"
+    assert came.what == "the key starts; 1 event held until the watermark has passed"
     assert came.value == {"held": [["e1", ms(1), "view", False, None]]}
-    assert busy.what == ("1 event held until the watermark has passed; 1 held event folded; its state begins")
+    assert busy.what == ("1 event held until the watermark has passed; 1 held event folded; its state starts")
     # Or that of minute 5, if others of it had come in a batch before.
     assert busy.watermark_ms in (ms(2), ms(3))
     assert {change.field for change in busy.changes} >= {"held", "recent", "state.last_ms"}

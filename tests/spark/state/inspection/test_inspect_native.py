@@ -85,5 +85,5 @@ def test_both_sides_of_a_join_are_read(tmp_path: Path, broker: RunningBroker, sp
     assert "the join's range" in left.why
     (group,) = (entry for entry in told.entries if entry.operator == "stateStoreSave")
     assert group.ends_ms == ms(7) + 1  # of events of one millisecond each has a microsecond of its own
-    assert {h.what for h in told.history} <= {"the row came", "the row changed", "the row went"}
+    assert {h.what for h in told.history} <= {"the row was added", "the row changed", "the row was removed"}
     assert explained(spark, launch, "nobody").entries == ()

@@ -52,7 +52,7 @@ def test_a_driver_refuses_a_state_that_is_not_for_it(tmp_path: Path, monkeypatch
     assert written["cause"] == {"kind": "state", "lasting": True}
     assert written["message"].startswith(
         "stream device_lifecycle: the state is incompatible: the clock: was event, is processing; "
-        "states have times of events, and the wall clock would end them all at once (ways out: put it back"
+        "states have event times, and the wall clock would expire all of them at once (ways out: put it back"
     )
     assert checksums(checkpoint) == before
     assert lease.acquire().epoch == epoch + 1, "the lease was given back"

@@ -191,10 +191,10 @@ def test_a_refusal_says_what_and_why_and_the_ways_out(tmp_path: Path) -> None:
         require_start(DEVICES, structs.replace(config, state_buckets=32, allowed_lateness_ms=1))
     assert str(error.value).startswith(
         "stream device_lifecycle: the state is not readable as it is (needs migration): the number of state "
-        "buckets: was 64, is 32; keys are looked for in other buckets"
+        "buckets: was 64, is 32; keys are looked up in other buckets"
     )
     assert "ways out: put state.buckets back to 64" in str(error.value)
-    assert str(error.value).endswith("1 more by `stateward state verdict device_lifecycle`.")
+    assert str(error.value).endswith("`stateward state verdict device_lifecycle` shows 1 more.")
 
 
 class Longer(NamedTuple):

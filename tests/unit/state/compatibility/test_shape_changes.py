@@ -193,7 +193,7 @@ def test_a_changed_default_changes_states_that_were_written_before_the_field_cam
     known = merged(state_shape(first), state_shape(second))
     (change,) = changes(known, state_shape(third), "state")
     assert (change.level, change.fails) == (MIGRATE, False)
-    assert "reads 9 instead of 0" in change.consequence
+    assert "silently reads 9 instead of 0" in change.consequence
 
     (change,) = changes(known, state_shape(state(n=int, count=int)), "state")
     assert (change.level, change.fails) == (MIGRATE, True)

@@ -80,7 +80,9 @@ def test_a_damaged_file_of_the_state_is_named_and_no_savepoint_is_good(
     damage(installed.path / CHANGES)
     before = files(installed)
 
-    with pytest.raises(DamagedFileError, match=rf"{CHANGES}: expected what \.2\.changelog\.crc was made of"):
+    with pytest.raises(
+        DamagedFileError, match=rf"{CHANGES}: expected the content that \.2\.changelog\.crc describes"
+    ):
         installed.savepoint(LATER + timedelta(seconds=1))
 
     assert files(installed) == before
@@ -106,7 +108,7 @@ def test_an_operators_metadata_is_checked_before_it_is_relocated(installed: Inst
     damage = (text.replace("Python", "Pithon").replace("PySpark", "PiSpark"), text[:40], "")
     for seconds, damaged in enumerate(damage, 1):
         path.write_text(damaged)
-        with pytest.raises(DamagedFileError, match=r"_metadata/v2/0: expected what \.0\.crc"):
+        with pytest.raises(DamagedFileError, match=r"_metadata/v2/0: expected the content that \.0\.crc"):
             installed.savepoint(LATER + timedelta(seconds=seconds))
 
 
@@ -184,7 +186,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_savepoint(
         code, result = run(installed, "savepoint")
         assert (code, result["state"]) == (1, "refused")
         assert "No space left on device" in result["message"]
-        assert "The original is as it was. Make room" in result["message"]
+        assert "The original is unchanged. Free space" in result["message"]
         assert not [one for one in installed.shelf.ids() if installed.shelf.look(one).is_good]
         assert not [path for path in disk.rglob("*") if path.is_file()], "the disk is still full"
     assert "@error\t" in capsys.readouterr().out

@@ -131,8 +131,8 @@ def test_what_is_missing_is_said_with_the_way_out(rocksdb: State) -> None:
         require_whole_state("s", f"file://{rocksdb.folder}")
     assert str(error.value) == (
         f"stream s: expected the whole state of batch 3 in file://{rocksdb.folder}, found no "
-        "state/0/1/4.changelog or state/0/1/4.zip. Put back what was removed, or go back to a savepoint that "
-        "is whole (`stateward state restore`)."
+        "state/0/1/4.changelog or state/0/1/4.zip. Put the removed files back, or restore an intact "
+        "savepoint (`stateward state restore`)."
     )
 
 

@@ -43,11 +43,11 @@ def test_of_lists_only_what_came_and_went_is_told() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        (None, {"held": [["a", 1]]}, "the key begins; 1 event held until the watermark has passed"),
+        (None, {"held": [["a", 1]]}, "the key starts; 1 event held until the watermark has passed"),
         (
             {"held": [["a", 1]]},
             {"state": {"n": 1}, "recent": [["a", 1]]},
-            "1 held event folded; its state begins",
+            "1 held event folded; its state starts",
         ),
         (
             {"state": {"n": 1}},
@@ -58,7 +58,7 @@ def test_of_lists_only_what_came_and_went_is_told() -> None:
         (
             {"state": {"n": 1}, "recent": [["a", 1], ["b", 2]]},
             None,
-            "its state ends; 2 ids forgotten; nothing is left of the key",
+            "its state ends; 2 ids forgotten; the key is removed",
         ),
         ({"floor_ms": 1}, {"floor_ms": 2}, "other fields changed"),
         ({"floor_ms": 1}, {"floor_ms": 1}, "nothing changed"),
@@ -82,10 +82,10 @@ def test_an_event_that_is_held_acts_once_the_watermark_has_passed_it() -> None:
     last = SessionEvent("b", 700, "view", is_last=True)
     kept = KeyState(state=open_session("u", EVENT, GAP), held=(last,), recent=(Seen("a", 500),))
     ends, forgets = RULE.future("u", kept, watermark_ms=0)
-    assert (ends.at_ms, ends.cause) == (701, "the watermark passes an event that is held")
+    assert (ends.at_ms, ends.cause) == (701, "the watermark passes a held event")
     assert [row.close_reason for row in ends.rows if isinstance(row, ClosedSession)] == ["ENDED"]
     assert (forgets.at_ms, forgets.after.is_empty) == (801, True)
-    assert forgets.cause == "its ids need not be remembered any longer"
+    assert forgets.cause == "its remembered ids expire"
 
 
 def test_a_state_is_settled_by_the_events_that_the_watermark_has_passed() -> None:

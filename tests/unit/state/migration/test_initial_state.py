@@ -49,7 +49,7 @@ def test_a_key_of_another_stream_has_no_state_here() -> None:
     below = KeyFilter("customers below 20", lambda key: int(key) < 20)
     assert seeded(ROW, only=(below,)).state is not None
     made = seeded(ROW, only=(below.others(),))
-    assert (made.state, made.wrong) == (None, "its key is another stream's")
+    assert (made.state, made.wrong) == (None, "its key belongs to another stream")
 
 
 def test_a_function_of_the_stream_takes_a_table_of_any_shape() -> None:

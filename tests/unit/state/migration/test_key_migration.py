@@ -52,7 +52,9 @@ def test_a_key_goes_through_its_steps_in_order() -> None:
 
 @pytest.mark.parametrize("key", [lambda key: 7, lambda key: "", lambda key: {}[key], lambda key: None])
 def test_what_is_no_key_is_named(key: Callable[[str], Any]) -> None:
-    with pytest.raises(RekeyError, match=r"key \*\*\*\(2\): expected KeyStep\(1, \.\.\.\) to give a text"):
+    with pytest.raises(
+        RekeyError, match=r"key \*\*\*\(2\): expected KeyStep\(1, \.\.\.\) to return a non-empty text"
+    ):
         rekeyed(KeyStep(1, "broken", key=key)).key("19")
 
 
@@ -98,7 +100,7 @@ def test_nothing_is_lost_when_several_meet(cents: list[int | None]) -> None:
 @pytest.mark.parametrize(
     ("merge", "message"),
     [
-        (None, r"key \*\*\*\(3\) was several, and no step merges them"),
+        (None, r"key \*\*\*\(3\) has several old keys, and no step merges them"),
         (
             lambda key, one, other: {"total": "1"},
             "expected the merge of their states to be a state of",

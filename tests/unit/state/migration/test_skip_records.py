@@ -235,7 +235,7 @@ def a_log_has_a_gap(installed: Installed) -> None:
     [
         (
             a_table_has_its_rows,
-            r"expected batch 3 to have written nothing, found rows of it in device_alerts",
+            r"expected batch 3 to have written nothing, found its rows in device_alerts",
         ),
         (a_partition_is_gone, "partition 1: expected the record 9, found no such partition"),
         (a_log_has_a_gap, "found no file for 1"),

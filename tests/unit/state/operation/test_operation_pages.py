@@ -250,7 +250,7 @@ def test_a_broken_savepoint_is_an_answer_and_no_error(installed: Installed) -> N
     code, result = perform(installed, "verify")
     assert (code, result["state"], result["good"]) == (2, "done", False)
     [row] = result["listings"][0]["rows"]
-    assert row[1].startswith("broken: commits/1 has 2 bytes, and had")
+    assert row[1].startswith("broken: commits/1 has 2 bytes, expected")
 
 
 def test_nothing_else_is_done_while_an_operation_has_not_ended(installed: Installed) -> None:

@@ -73,7 +73,7 @@ def test_a_try_after_one_that_has_migrated_and_died_says_what_was_changed(instal
     ("changes", "message"),
     [
         ({"key_version": 2}, r"missing 1 -> 2 \(ways out: declare KeyStep\(1, \.\.\.\)"),
-        ({"key_of": str}, r"the rule of the key: was the field device_id, is str; it is another one"),
+        ({"key_of": str}, r"the rule of the key: was the field device_id, is str; the rule changed"),
         (
             {"state_version": 2},
             _NO_STATE_STEP,

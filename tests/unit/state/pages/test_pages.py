@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stateward.state.inspection.bounds import told
+from stateward.state.inspection.bounds import bounds_from
 from stateward.state.inspection.documents import explanation_document, inspection_document
 from stateward.state.inspection.key_report import Entry, PendingTimer, StateChange
 from stateward.state.inspection.measures import LargeKey, Load, Variable, timers
@@ -52,7 +52,7 @@ INSPECTION = Inspection(
     size=SIZE,
     growth=growth([Sample(n, n * HOUR_MS, 80 + 10 * n) for n in range(3)], SIZE, SizeLimits(40_000, 100_000)),
     interval=interval([BatchTime(n, n * 1000, n * 1000 + 200, 0) for n in range(8)], None),
-    bounds=told(
+    bounds=bounds_from(
         10_000, {"held_full": 2, "folded_early": 1500, "below_floor": 3, "ids_full": 0, "ids_forgotten": 0}
     ),
     unreadable=0,

@@ -20,7 +20,7 @@ QUIET = Measured(partitions=4, state_bytes=10_000_000, keys=50_000, records_per_
     [
         pytest.param({}, 4, "4, a multiple of the 4 cores", id="small: one for each core"),
         pytest.param({"partitions": 2}, 4, "a multiple of the 4 cores", id="a core would be idle"),
-        pytest.param({"partitions": 7}, 7, "7, as it is: 4 would do", id="a few too many stay"),
+        pytest.param({"partitions": 7}, 7, "7, the current number: 4 would do", id="a few too many stay"),
         pytest.param({"partitions": 40}, 4, "a multiple of the 4 cores", id="far too many go"),
         pytest.param({"state_bytes": 5 * GB}, 12, "12, a multiple of the 4 cores", id="by size"),
         pytest.param({"state_bytes": 4 * GB}, 8, "8 for 4,294,967,296 bytes", id="by size, even already"),

@@ -109,7 +109,7 @@ def test_one_byte_is_enough_and_the_file_is_named(installed: Installed) -> None:
     for file in sorted(path for path in copy.rglob("*") if path.is_file()):
         flip(file)
         [looked] = verify(installed.shelf, None, quiet).savepoints
-        assert looked.problems == (f"{file.relative_to(copy)} has another content than it had",)
+        assert looked.problems == (f"{file.relative_to(copy)} has different content",)
         flip(file)
     assert installed.shelf.look(stamp(NOW)).is_good
 
@@ -123,7 +123,7 @@ def test_what_is_missing_or_added_or_cut_off_is_named(installed: Installed) -> N
     assert set(installed.shelf.look(stamp(NOW)).problems) == {
         "commits/1 is missing",
         "commits/7 was added",
-        f"offsets/1 has 2 bytes, and had {(installed.path / 'offsets/1').stat().st_size}",
+        f"offsets/1 has 2 bytes, expected {(installed.path / 'offsets/1').stat().st_size}",
     }
     with pytest.raises(StateError, match=r"savepoint 20261122T024500Z is broken: commits/1 is missing"):
         installed.shelf.require_good(stamp(NOW))
