@@ -38,7 +38,7 @@ def control(wish: str) -> Control:
     asked = ago(3)
     return {
         "running": running,
-        "anew": replace(running, run_id="r2", requested_at=asked),
+        "restart": replace(running, run_id="r2", requested_at=asked),
         # See stateward/control/reconcile/maintenance_hold.py: a driver drains for another run.
         "held": replace(running, run_id="r2", requested_at=asked, hold=Hold("ops/1", "savepoint", asked)),
         "suspended": replace(running, desired="suspended", requested_at=asked),
@@ -66,7 +66,7 @@ def test_pair(actual: str, wish: str, action: str) -> None:
 def test_no_pair_is_missing() -> None:
     states = ["silent", *get_args(DriverState)]
     places = [f"{presence.value}, {state}" for presence, state in product(Presence, states)]
-    wishes = ["anew", "held", *get_args(Desired)]
+    wishes = ["restart", "held", *get_args(Desired)]
     assert sorted((actual, wish) for actual, wish, _ in rows()) == sorted(
         product(["never deployed", *places], wishes)
     )
