@@ -16,10 +16,10 @@ from stateward.runtime.api.landing_job import LandingJob
 from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.driver.session import STREAM_CONF
 from stateward.runtime.keyed.state_log import HEAD_NAME, LOG_NAME
-from stateward.state.compatibility.function_text import function_text
+from stateward.state.compatibility.findings import Descriptor
 from stateward.state.compatibility.shape import event_shape, merged, state_shape
+from stateward.state.compatibility.source_text import function_text, plan_operators
 from stateward.state.files.spark_files import found_by_spark
-from stateward.state.reader.plan_operators import plan_operators
 
 if TYPE_CHECKING:
     from stateward.runtime.api.any_job import AnyJob
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 FILE = "stateward.json"
-
-Descriptor = dict[str, Any]
 
 _STORE = "spark.sql.streaming.stateStore"
 _OUR_VARIABLES = {

@@ -4,6 +4,12 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+Descriptor = dict[str, Any]
+"""What a checkpoint holds, or code and YAML declare (`descriptor`)."""
+
+REVERT = "put it back as it was"
+START_OVER = "begin a new checkpoint, and fill its tables with `stateward backfill`"
+
 
 class Level(StrEnum):
     """Compatibility of an old state with new code, from best to worst."""

@@ -5,12 +5,8 @@ from typing import Any
 
 from stateward.runtime.api.key_step import moves_keys
 from stateward.runtime.api.state_step import missing
-from stateward.state.compatibility.findings import Finding, Level
+from stateward.state.compatibility.findings import REVERT, START_OVER, Descriptor, Finding, Level
 
-Descriptor = dict[str, Any]
-
-_BACK = "put it back as it was"
-_ANEW = "begin a new checkpoint, and fill its tables with `stateward backfill`"
 _ELSEWHERE = "states stay under their old keys, where no event finds them"
 _VERSION = "the version of the keys"
 _SPLIT = "run `stateward state split`, which gives the others a stream of their own"
@@ -48,7 +44,7 @@ def _taken(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Finding]:
         if fewer
         else "events of keys whose states are not here would be read"
     )
-    ways = (_SPLIT, _BACK) if fewer else (_BACK,)
+    ways = (_SPLIT, REVERT) if fewer else (REVERT,)
     yield Finding(
         Level.NEEDS_MIGRATION, "which keys are the stream's", named(old), named(new), consequence, ways
     )
@@ -74,7 +70,7 @@ def _same_version(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Finding]
             "{name} ({kind})".format(**old),
             "{name} ({kind})".format(**new),
             f"{_ELSEWHERE}; a StateStep changes a key's state, never the key",
-            (_BACK, _ANEW, "give the new key a stream of its own", *step),
+            (REVERT, START_OVER, "give the new key a stream of its own", *step),
         )
     elif old.get("rule") != new.get("rule"):
         yield Finding(
@@ -83,7 +79,7 @@ def _same_version(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Finding]
             old.get("rule") or f"the field {old['name']}",
             new.get("rule") or f"the field {new['name']}",
             f"the rule changed without a new version: {_ELSEWHERE}",
-            (_raise(version), _BACK),
+            (_raise(version), REVERT),
         )
 
 

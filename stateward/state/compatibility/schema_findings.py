@@ -4,10 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from stateward.runtime.api.state_step import missing
-from stateward.state.compatibility.findings import Finding, Level
+from stateward.state.compatibility.findings import REVERT, Descriptor, Finding, Level
 from stateward.state.compatibility.shape_changes import Change, changes
-
-Descriptor = dict[str, Any]
 
 _PARTS = {"state": "state", "event": "held event"}
 
@@ -101,7 +99,7 @@ def _without_step(of: int, to: int, gaps: list[int]) -> Finding:
 
 
 def _finding(change: Change, ways: tuple[str, ...]) -> Finding:
-    back = () if change.level == Level.EVOLVES else ("put it back as it was",)
+    back = () if change.level == Level.EVOLVES else (REVERT,)
     if change.level == Level.EVOLVES:
         ways = ()
     return Finding(change.level, change.what, change.before, change.now, change.consequence, (*ways, *back))

@@ -3,12 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from stateward.state.compatibility.findings import Finding, Level
+from stateward.state.compatibility.findings import REVERT, START_OVER, Descriptor, Finding, Level
 
-Descriptor = dict[str, Any]
-
-_BACK = "put it back as it was"
-_ANEW = "begin a new checkpoint, and fill its tables with `stateward backfill`"
 _CLOCK = {
     "processing": "states have event times, and the wall clock would expire all of them at once",
     "event": "states have wall-clock times, and events older than the watermark would be late",
@@ -29,7 +25,7 @@ def setting_findings(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
         return
     if before["clock"] != now["clock"]:
         values = (before["clock"], now["clock"])
-        yield Finding(Level.INCOMPATIBLE, "the clock", *values, _CLOCK[now["clock"]], (_BACK, _ANEW))
+        yield Finding(Level.INCOMPATIBLE, "the clock", *values, _CLOCK[now["clock"]], (REVERT, START_OVER))
     elif before["emission"] != now["emission"]:
         values = (before["emission"], now["emission"])
         yield Finding(Level.EVOLVES, "the emission", *values, _EMISSION[now["emission"]])
@@ -66,7 +62,7 @@ def _logic(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Finding]:
 def _native(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
     for name, old, new in _different(before["logic"], now["logic"]):
         what = f"the setting logic.{name} of the plan"
-        yield Finding(Level.INCOMPATIBLE, what, old, new, _NATIVE, (_BACK, _ANEW))
+        yield Finding(Level.INCOMPATIBLE, what, old, new, _NATIVE, (REVERT, START_OVER))
     if before["operators"] != now["operators"]:
         olds, news = (
             [one for one in first if one not in second] or ["the same operators in another order"]
@@ -77,11 +73,11 @@ def _native(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
         )
         consequence = "Spark finds operators by their number: one reads the state of another, or rejects it"
         values = ("; ".join(olds), "; ".join(news))
-        yield Finding(Level.INCOMPATIBLE, "the plan's operators", *values, consequence, (_BACK, _ANEW))
+        yield Finding(Level.INCOMPATIBLE, "the plan's operators", *values, consequence, (REVERT, START_OVER))
     for name, old, new in _different(before["fields"], now["fields"]):
         consequence = "events in Spark's state have the old columns: a plan that uses it reads another schema"
         level = Level.EVOLVES if name not in before["fields"] else Level.INCOMPATIBLE
-        yield Finding(level, f"the input field {name}", old, new, consequence, (_BACK, _ANEW))
+        yield Finding(level, f"the input field {name}", old, new, consequence, (REVERT, START_OVER))
 
 
 def _different(old: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[str, str, str]]:

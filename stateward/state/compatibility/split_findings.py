@@ -1,11 +1,9 @@
 """Checks that two streams, as declared in code and YAML, divide the keys of one. Pure."""
 
 from collections.abc import Iterator
-from typing import Any
 
+from stateward.state.compatibility.findings import Descriptor
 from stateward.state.compatibility.key_findings import named, rules_of
-
-Descriptor = dict[str, Any]
 
 # Must be equal, or the two streams together would not produce the rows of the one.
 _SAME = ("kind", "topics", "clock", "emission", "allowed_lateness_ms", "timeout_jitter_ms", "logic")

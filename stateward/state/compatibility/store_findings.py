@@ -3,11 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from stateward.state.compatibility.findings import Finding, Level
+from stateward.state.compatibility.findings import REVERT, Descriptor, Finding, Level
 
-Descriptor = dict[str, Any]
-
-_BACK = "put it back as it was"
 _MOVE = "move the state to a new checkpoint generation"
 _KEPT = "Spark keeps the checkpoint's and silently ignores the setting"
 _STORE = {
@@ -26,7 +23,7 @@ def store_findings(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
         return
     for name, (what, consequence) in _STORE.items():
         if name in spark and spark[name] != wanted[name]:
-            ways = (_BACK, _MOVE)
+            ways = (REVERT, _MOVE)
             values = (str(spark[name]), str(wanted[name]))
             yield Finding(Level.NEEDS_MIGRATION, what, *values, consequence, ways)
     yield from _variables(spark, wanted)
@@ -69,7 +66,7 @@ def _variables(spark: dict[str, Any], wanted: dict[str, Any]) -> Iterator[Findin
     if mode not in (None, wanted["time_mode"]):
         consequence = "its timers use the other clock; Spark rejects the start"
         values = (mode, wanted["time_mode"])
-        yield Finding(Level.INCOMPATIBLE, "the operator's time mode", *values, consequence, (_BACK,))
+        yield Finding(Level.INCOMPATIBLE, "the operator's time mode", *values, consequence, (REVERT,))
     olds, news = operator.get("variables"), wanted["variables"]
     if olds is None:
         return
@@ -85,16 +82,16 @@ def _variable(name: str, old: dict[str, Any] | None, new: dict[str, Any] | None)
         yield Finding(Level.EVOLVES, what, "not there", "there", consequence)
     elif new is None:
         consequence = "its values are silently no longer read"
-        yield Finding(Level.NEEDS_MIGRATION, what, "there", "not there", consequence, (_BACK, move))
+        yield Finding(Level.NEEDS_MIGRATION, what, "there", "not there", consequence, (REVERT, move))
     elif old["type"] != new["type"]:
         consequence = "Spark rejects the start"
-        ways = (_BACK, move)
+        ways = (REVERT, move)
         yield Finding(Level.NEEDS_MIGRATION, what, old["type"], new["type"], consequence, ways)
     elif old["ttl"] != new["ttl"]:
         gone = "its old values are silently read as nulls"
         consequence = "writing its old values fails in the worker" if new["ttl"] else gone
         was, is_ = ("with a time to live" if one["ttl"] else "without one" for one in (old, new))
-        yield Finding(Level.NEEDS_MIGRATION, what, was, is_, consequence, (_BACK, move))
+        yield Finding(Level.NEEDS_MIGRATION, what, was, is_, consequence, (REVERT, move))
     elif old.get("ttl_ms") != new.get("ttl_ms"):
         was, is_ = (f"a time to live of {one.get('ttl_ms')} ms" for one in (old, new))
         yield Finding(Level.EVOLVES, what, was, is_, "applies to each value from its next write")

@@ -7,16 +7,19 @@ docs/state-compatibility.md lists the changes and their consequences.
 from collections.abc import Iterator
 from typing import Any
 
-from stateward.state.compatibility.findings import Finding, Level, Verdict, verdict_of
+from stateward.state.compatibility.findings import (
+    REVERT,
+    START_OVER,
+    Descriptor,
+    Finding,
+    Level,
+    Verdict,
+    verdict_of,
+)
 from stateward.state.compatibility.key_findings import key_findings
 from stateward.state.compatibility.schema_findings import schema_findings
 from stateward.state.compatibility.setting_findings import setting_findings
 from stateward.state.compatibility.store_findings import store_findings
-
-Descriptor = dict[str, Any]
-
-_BACK = "put it back as it was"
-_ANEW = "begin a new checkpoint, and fill its tables with `stateward backfill`"
 
 
 def judge(before: Descriptor | None, now: Descriptor) -> Verdict:
@@ -71,7 +74,7 @@ def _identity(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
                 before[name],
                 now[name],
                 "the state belongs to another stream, and means nothing to this code",
-                ("start it on a checkpoint of its own", _ANEW),
+                ("start it on a checkpoint of its own", START_OVER),
             )
 
 
@@ -85,7 +88,7 @@ def _sources(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
             ", ".join(before["topics"]),
             ", ".join(now["topics"]),
             f"the state and the offsets are those of {', '.join(gone)}",
-            (_BACK, "give the new topic a stream of its own", _ANEW),
+            (REVERT, "give the new topic a stream of its own", START_OVER),
         )
     elif come:
         yield Finding(
@@ -108,7 +111,7 @@ def _outputs(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
             "written",
             "not written",
             "open states would silently end without their row in that table",
-            ("put the table back", _ANEW),
+            ("put the table back", START_OVER),
         )
     for name in sorted(news.keys() - olds.keys()):
         consequence = "it has rows from now on"
@@ -127,7 +130,7 @@ def _table(name: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Find
             ", ".join(old["current_by"]) or "none",
             ", ".join(new["current_by"]) or "none",
             "existing rows would not be found, and would stay beside their successors",
-            (_BACK, "write to a table of another name"),
+            (REVERT, "write to a table of another name"),
         )
     before, now = old["columns"], new["columns"]
     for column in sorted(before.keys() | now.keys()):
@@ -135,9 +138,9 @@ def _table(name: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Find
         what = f"the column {name}.{column}"
         if column not in before or column not in now:
             consequence = "the table has the old columns: the next write fails, and nothing is lost"
-            ways = (f"alter the table {name} before the start", _BACK)
+            ways = (f"alter the table {name} before the start", REVERT)
             yield Finding(Level.EVOLVES, what, was, is_, consequence, ways)
         elif was != is_:
             consequence = "the table keeps the old type: values are silently cast to it, or the write fails"
-            ways = (_BACK, "give the new type a column of its own")
+            ways = (REVERT, "give the new type a column of its own")
             yield Finding(Level.NEEDS_MIGRATION, what, was, is_, consequence, ways)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-HOUR_MS = 3_600_000
+from stateward.state.inspection.measures import HOUR_MS
 
 OK, WARN, CRITICAL = "ok", "warn", "critical"
 

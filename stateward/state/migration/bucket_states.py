@@ -18,7 +18,7 @@ from stateward.runtime.keyed.state_log import HEAD_NAME, encode_chunk
 from stateward.state.migration.bucket_writer import STAGED_DDL
 from stateward.state.operation.errors import StateError
 from stateward.state.reader.retained_batches import Retained, retained
-from stateward.state.reader.state_reader import keyed_rows, load
+from stateward.state.reader.state_reader import keyed_rows, load, versions
 from stateward.state.reader.stores import Store, stores
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def prove(
     found = retained(checkpoint_uri, stream)
     store = keyed_store(spark, found)
     problems = [*_misplaced(spark, found, store, buckets), *_different(spark, found, store, expected)]
-    wrong = [one for one in versions_of(spark, found, store).values() if one != state_version]
+    wrong = [one for one in versions(spark, found, store).values() if one != state_version]
     if wrong:
         problems.append(f"{len(wrong)} buckets of version {wrong[0]} where {state_version} was expected")
     if problems:
@@ -179,14 +179,6 @@ def keyed_store(spark: SparkSession, found: Retained) -> Store:
         "expected the state of a keyed stream, found none: the state of Spark's built-in operators has no "
         "functions that could convert it"
     )
-
-
-def versions_of(spark: SparkSession, found: Retained, store: Store) -> dict[int, int]:
-    """By bucket the version of its states."""
-    rows = (
-        load(spark, found, store, variable=HEAD_NAME).select("key.bucket", "value.schema_version").collect()
-    )
-    return {row["bucket"]: row["schema_version"] for row in rows}
 
 
 def _different(spark: SparkSession, found: Retained, store: Store, expected: Sums) -> Iterator[str]:

@@ -27,7 +27,7 @@ from stateward.state.migration.migration_survey import Survey, survey_of
 from stateward.state.operation.checkpoint_build import Step, Steps, unfinished
 from stateward.state.operation.errors import StateError
 from stateward.state.reader.retained_batches import Retained, retained
-from stateward.state.reader.state_reader import keyed_rows, log_entries, per_bucket
+from stateward.state.reader.state_reader import keyed_rows, log_entries, per_bucket, versions
 from stateward.state.reader.stores import Store, format_of, in_words
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class Migration:
     def _moved(self) -> DataFrame:
         """The converted keys with their upgraded states: `_MOVED_DDL`."""
         found, store = self._found()
-        versions = bucket_states.versions_of(self.spark, found, store)
+        by_bucket = versions(self.spark, found, store)
         how, buckets = self.how, self.buckets
 
         def rows(partition: int, bucket: int, states: dict[str, tuple[int, bytes]]) -> list[dict[str, Any]]:
@@ -176,7 +176,7 @@ class Migration:
                 key = steps.key(old)
                 if not steps.takes(key):
                     continue
-                state = steps.state(versions[bucket], key, text)
+                state = steps.state(by_bucket[bucket], key, text)
                 made.append({"bucket": bucket_of(key, buckets), "old": old, "key": key, "state": state})
             return made
 
@@ -206,7 +206,7 @@ class Migration:
 
     def _all_buckets(self, found: DataFrame) -> DataFrame:
         """Add a part without entries for each old bucket, which empties it."""
-        buckets = bucket_states.versions_of(self.spark, *self._found())
+        buckets = versions(self.spark, *self._found())
         olds = self.spark.createDataFrame([(bucket, None, 0, None) for bucket in buckets], STAGED_DDL)
         return found.unionByName(olds)
 

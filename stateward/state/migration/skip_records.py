@@ -7,18 +7,20 @@ needed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from stateward.contract import storage
 from stateward.contract.job_steps import READY, Report
 from stateward.runtime.api.config import Config
 from stateward.runtime.checkpoint.checkpoint import SKIPPED, Checkpoint, Jump, PlannedBatch
 from stateward.runtime.checkpoint.generations import UNFINISHED, Generation
+from stateward.runtime.kafka.batch_plan import is_plan, offset_json, plan_from_json
 from stateward.runtime.kafka.offsets import Offsets
 from stateward.runtime.sink.commit_retry import tables_with
 from stateward.state.files import checkpoint_copy
 from stateward.state.files.checkpoint_integrity import require_whole_logs
-from stateward.state.files.plan_offsets import change_offsets, place_of
 from stateward.state.files.state_file_completeness import files_after
 from stateward.state.operation.checkpoint_build import unfinished
 from stateward.state.operation.errors import StateError
@@ -109,13 +111,13 @@ class Skip:
             StateError: The copy differs from the expected one.
             CopyError: A file cannot be read or written, or is damaged.
         """
-        source, place = self._checkpoint, place_of(self._checkpoint.last_committed())
+        source, place = self._checkpoint, _start_offsets_path(self._checkpoint.last_committed())
         with unfinished(target_uri, {"source": self.generation.uri}):
             copied = checkpoint_copy.copy_checkpoint(self.generation.uri, target_uri, self.report)
             left_out = self._left_out(target_uri, batch)
             for path in left_out:
                 checkpoint_copy.remove(f"{target_uri}/{path}")
-            change_offsets(target_uri, place, self._next().keys(), lambda offsets: _after(offsets, gaps))
+            _skip_gaps(target_uri, place, self._next().keys(), gaps)
             target = Checkpoint(target_uri)
             jumps = [Jump(gap.topic, gap.partition, gap.expected, gap.goes_on_at) for gap in gaps]
             target.write_jumps([*source.jumps(), *jumps])
@@ -170,3 +172,39 @@ def _after(offsets: Offsets, gaps: Sequence[Gap]) -> Offsets:
 def _read_on(was: PlannedBatch, gaps: Sequence[Gap]) -> PlannedBatch:
     offsets = _after(was.offsets, gaps)
     return replace(was, offsets=offsets, plan=replace(was.plan, offsets=offsets, ids={}))
+
+
+def _start_offsets_path(last_batch: int) -> str:
+    """Path in a checkpoint of the file with the start offsets of the batch after ``last_batch``."""
+    return f"offsets/{last_batch}" if last_batch >= 0 else "sources/0/0"
+
+
+def _skip_gaps(checkpoint_uri: str, path: str, topics: Collection[str], gaps: Sequence[Gap]) -> None:
+    """Change the offsets from which a copy continues; does nothing if it has no such file.
+
+    Args:
+        checkpoint_uri: A copy of a checkpoint.
+        path: Result of `_start_offsets_path`.
+        topics: Topics that identify a line of offsets; each scan of the query has its own line.
+        gaps: The gaps to skip.
+    """
+    text = storage.read_text(f"{checkpoint_uri}/{path}")
+    if text is None:
+        return
+    lines = [_skipped(line, topics, gaps) for line in text.split("\n")]
+    storage.write_text(f"{checkpoint_uri}/{path}", "\n".join(lines))
+    checkpoint_copy.remove(f"{checkpoint_uri}/{checkpoint_copy.crc_of(path)}")
+
+
+def _skipped(line: str, topics: Collection[str], gaps: Sequence[Gap]) -> str:
+    try:
+        document = json.loads(line)
+    except ValueError:
+        return line  # the version line
+    if not set(topics) & document.keys():
+        return line
+    plan = plan_from_json(document)
+    offsets = _after(plan.offsets, gaps)
+    # A recreated topic has another id, which the next plan records.
+    after = replace(plan, offsets=offsets, ids={}).to_json() if is_plan(document) else offset_json(offsets)
+    return json.dumps(after)

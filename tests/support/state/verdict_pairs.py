@@ -13,7 +13,7 @@ from stateward.runtime.api.record_fields import Field
 from stateward.runtime.api.state_step import StateStep
 from stateward.state.compatibility.descriptor import Descriptor
 from stateward.state.compatibility.findings import Level
-from stateward.state.compatibility.function_text import function_text
+from stateward.state.compatibility.source_text import function_text
 
 SAME, EVOLVES, MIGRATE, NEVER = Level
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -58,3 +59,18 @@ def _text(call: ast.Call) -> str:
     assert isinstance(call.func, ast.Attribute)
     arguments = [ast.unparse(part) for part in (*call.args, *call.keywords)]
     return f"{call.func.attr}({', '.join(arguments)})"
+
+
+def function_text(function: Callable[..., Any]) -> str:
+    """The source of a function without comments, layout and docstring; its name if it has no source.
+
+    The functions that it calls are not included.
+    """
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return getattr(function, "__qualname__", repr(function))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree)
