@@ -1,4 +1,4 @@
-"""`python -m benchmarks.going_back`: back to a savepoint when an hour of traffic has come since.
+"""`python -m benchmarks.going_back`: restore of a savepoint after an hour of further traffic.
 
 Generated traffic (`proof.traffic`, by event time, as fast as it goes) is sent twice, to a topic each: to
 a driver that is left alone, and to one that is drained early for a savepoint, goes on for an hour of event
@@ -36,7 +36,7 @@ from tests.support.streams.traffic_truths import STREAMS
 
 RESULTS = "going_back.jsonl"
 _STREAMS = {stream.name: stream for stream in (USER_SESSIONS, FRAUD_WATCH, INTRUSION_PATTERNS)}
-# By stream the table of which a reader may act on each row, and the row's identity.
+# The table of each stream whose rows readers may act on, and the columns that identify a row.
 _ACTED_ON = {
     "user_sessions": ("sessions", "session_id"),
     "fraud_watch": ("fraud_alerts", "alert_id"),
@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
 
 
 def drill(broker: RunningBroker, folder: Path, stream: Stream, plan: Plan) -> dict[str, Any]:
-    """One stream, left alone and taken back; returns the figures, and what was wrong."""
+    """One stream, uninterrupted and restored; returns the figures and the problems."""
     alone = _play(_launch(broker, folder, stream, "alone"), plan, None)
     back = _launch(broker, folder, stream, "back")
     trip = Trip(back)
@@ -112,13 +112,13 @@ class Played:
 
 
 class Trip:
-    """The savepoint early, and the way back to it an hour later.
+    """An early savepoint, and its restore an hour later.
 
     Args:
         launch: The stream.
 
     Attributes:
-        figures: What each step took, and how much it moved.
+        figures: Duration of each step, and the amount of data moved.
     """
 
     def __init__(self, launch: Launch) -> None:
@@ -129,7 +129,7 @@ class Trip:
         self._rows_then: dict[str, int] = {}
 
     def save(self, driven: Driven) -> None:
-        """Drain, make a savepoint, and go on."""
+        """Drain, create a savepoint, and continue."""
         driven.drain()
         done = Operations(self._launch, driven.run_id).run("savepoint", reason="early")
         self._savepoint = done.data["savepoint"]
@@ -138,7 +138,7 @@ class Trip:
         driven.start_again()
 
     def go_back(self, driven: Driven, sent: int) -> None:
-        """Drain, go back, and read again what came since; until all that was ``sent`` is read."""
+        """Drain, restore, and read the later records again, until all ``sent`` ones are read."""
         driven.drain()
         before = self._rows()
         ids = {row[self._identity] for row in self._launch.rows(self._table)}
@@ -187,7 +187,7 @@ def _play(launch: Launch, plan: Plan, trip: Trip | None) -> Played:
 
 
 def _cut(slices: Sequence[Slice]) -> tuple[list[Slice], list[Slice], list[Slice]]:
-    """What comes before the savepoint, in the hour after it, and then."""
+    """The traffic before the savepoint, in the hour after it, and after that."""
     per_minute = 60_000 // SLICE_MS
     first, second = _EARLY_MIN * per_minute, (_EARLY_MIN + _GONE_ON_MIN) * per_minute
     return list(slices[:first]), list(slices[first:second]), list(slices[second:])

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.idle`: what a quiet stream costs, and how long a batch of next to nothing takes.
+"""`python -m benchmarks.idle`: the cost of an idle stream, and the duration of a nearly empty batch.
 
 Some hundred sessions are open. First nothing comes for a while; then a record now and then, each a batch.
 """
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
         driver = launch.start(**_settings(launch))
         try:
             launch.wait_for("the sessions are open", delivered=_SESSIONS)
-            # The JVM compiles for minutes after the first batches; a stream that is idle has run for long.
+            # The JVM compiles for minutes after the first batches, which an idle stream has long behind it.
             _trickle(launch, _SESSIONS, given.warm_up)
             result = _silence(launch, given.seconds, driver.pid, broker.process.pid)
             durations = _trickle(launch, _SESSIONS + given.warm_up, _RECORDS)
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _settings(launch: Launch) -> dict[str, Any]:
-    """Whatever makes an idle driver work, as the stream's YAML has it."""
+    """The settings in the stream's YAML that cause work in an idle driver."""
     document = resolved_configuration(load_spec(launch.stream.name), Settings(), "bench")
     return {
         **{name: document[name] for name in ("trigger_interval_ms", "tick")},
@@ -75,7 +75,7 @@ def _event(number: int, user: str) -> tuple[bytes, bytes]:
 
 
 def _silence(launch: Launch, seconds: int, driver_pid: int, broker_pid: int) -> dict[str, Any]:
-    """CPU time of the driver with its workers while nothing comes, as a share of one core."""
+    """CPU time of the driver and its workers without input, as a share of one core."""
     before, batch = usage(driver_pid, broker_pid), launch.status()["batch_id"]
     time.sleep(seconds)
     after = usage(driver_pid, broker_pid)
@@ -89,7 +89,7 @@ def _silence(launch: Launch, seconds: int, driver_pid: int, broker_pid: int) -> 
 
 
 def _trickle(launch: Launch, first: int, records: int) -> list[int]:
-    """Send records one by one, each once the one before is committed; returns the batches' durations (ms)."""
+    """Send records one by one, each after the previous one is committed; returns batch durations (ms)."""
     durations = []
     for number in range(first, first + records):
         launch.send([_event(number, f"u{number % _SESSIONS}")])

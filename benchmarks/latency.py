@@ -100,7 +100,7 @@ def _produce(bootstrap: str, rate: int, seconds: int, first: int = 0) -> int:
 
 
 def _waits(folder: Path) -> Iterator[tuple[float, float]]:
-    """Of each row the time of its event, in seconds, and how many milliseconds later it was committed."""
+    """The time of each row's event, in seconds, and how many milliseconds later it was committed."""
     table = folder / "tables" / "sessions"
     for log in sorted((table / "_delta_log").glob("*.json")):
         actions = [json.loads(line) for line in log.read_text().splitlines()]

@@ -51,16 +51,16 @@ class Sample:
 
 @dataclass(frozen=True)
 class Run:
-    """What came of one run.
+    """The outcome of one run.
 
     Attributes:
         samples: The table every ten minutes of simulated time.
-        rows: How many rows it has in the end.
-        last_batch: The last batch that it knows of.
-        conflicts: Commits of the stream that had to be tried again.
-        maintenance_ms: How long each maintenance took.
-        gave_way: Steps of maintenance that were left for later.
-        seconds: How long all of it took.
+        rows: Number of rows at the end.
+        last_batch: The last batch in the table's log.
+        conflicts: Retried commits of the stream.
+        maintenance_ms: Duration of each maintenance.
+        gave_way: Postponed steps of maintenance.
+        seconds: Duration of the run.
     """
 
     samples: Sequence[Sample]
@@ -73,7 +73,7 @@ class Run:
 
 
 class _Conflicts(logging.Handler):
-    """Counts what the stream's writer says of commits that it tries again."""
+    """Counts the log messages of retried commits."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -85,7 +85,7 @@ class _Conflicts(logging.Handler):
 
 
 class _Maintainer:
-    """Maintains the table in a thread, once for each time it is asked."""
+    """Maintains the table in a thread, once per request."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -121,7 +121,7 @@ def simulate(
         seconds: How many simulated seconds.
         pace_s: How long a simulated second takes.
         maintained: Whether the table is maintained.
-        tell: Takes a line for each sample.
+        tell: Called with a line for each sample.
     """
     uri = f"file://{emptied(folder)}/batch_counts"
     BATCH_COUNTS.create(uri)
@@ -129,7 +129,7 @@ def simulate(
     policy = Policy.model_construct(history=timedelta(seconds=_HISTORY_S * pace_s))
     task = Task("batch_counts", uri, policy)
     if maintained:
-        # So that the table is as the first run after its creation leaves it.
+        # So that the table is as after the first run of a new stream.
         maintain(task, now=datetime.now(UTC), dry_run=False, report=lambda step, what: None)
     maintainer = _Maintainer(task)
     conflicts = _Conflicts()

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.moving`: a large state is moved from 4 partitions to 7 and to 2 in mid-stream.
+"""`python -m benchmarks.moving`: a large state is repartitioned from 4 to 7 and to 2 in mid-stream.
 
 The driver of `user_sessions` is drained at half of the topic. Then, each as a process of its own: inspect,
 savepoint, repartition to 7, repartition to 2, and both comparisons with the savepoint. The driver goes on
@@ -38,7 +38,7 @@ from tests.support.waiting import wait_until
 
 RESULTS = "moving.jsonl"
 _FIRST, _MOVES = 4, (7, 2)
-# Of the users some have no session at a time; and each has four events, so at half all have had their turn.
+# Some users have no session at a time. Each has four events, so all occur in the first half.
 _USERS_PER_KEY, _EVENTS_PER_USER = 1.25, 4
 _BATCHES = 50
 _RUN_ID = "bench"
@@ -90,7 +90,7 @@ class Drill:
     workload: Workload
 
     def run(self) -> dict[str, Any]:
-        """All of it; returns the figures."""
+        """Run everything; returns the figures."""
         launch = launch_of(self.task, self.contestant.stream)
         try:
             stopped = self._to_half(launch)
@@ -117,7 +117,7 @@ class Drill:
         return status
 
     def _yardstick(self, checkpoint: Path) -> dict[str, Any]:
-        """What reading and rewriting that much takes."""
+        """The time to read and rewrite the same state."""
         command = [sys.executable, "-m", "benchmarks.rewriting", str(checkpoint)]
         target = emptied(Path(self.task.folder) / "rewritten")
         run = subprocess.run(
@@ -148,7 +148,7 @@ class Drill:
 
 
 def _moved(launch: Launch, operations: Operations, yardstick: Any) -> dict[str, Any]:
-    """Everything that is done while the stream does not run."""
+    """The operations while the stream is stopped."""
     source = _folder(launch)
     size = _size(source)
     looked = _run(operations, "inspect")
@@ -183,7 +183,7 @@ def _moved(launch: Launch, operations: Operations, yardstick: Any) -> dict[str, 
 
 
 def _move(done: Done, simply: Mapping[str, Any], launch: Launch) -> dict[str, Any]:
-    """Its steps, and how its time stands to that of reading and rewriting."""
+    """Its steps, and its time relative to reading and rewriting."""
     steps = {step["name"]: step for step in done.data["steps"]}
     working = sum(step["seconds"] for step in steps.values())
     return {

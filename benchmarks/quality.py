@@ -84,7 +84,7 @@ def run(request: Request, memory: str) -> tuple[int, float]:
 
 
 def findings(written: Written) -> list[str]:
-    """Every expectation that did not hold, with what was found."""
+    """Every expectation that failed, with the value found."""
     rows = DeltaTable(written.request("x").results_uri).to_pyarrow_table().to_pylist()
     return [f"{row['run_id']}: {row['name']}: {row['observed_value']}" for row in rows if not row["success"]]
 
@@ -99,7 +99,7 @@ def measure(rows: int, runs: int, memory: str) -> dict[str, object]:
             if runs:
                 run(written.request(f"range-{number}"), memory)
         _, seconds = run(written.request("all", first=0), memory)
-        # Of the largest child so far, which is the last: it reads all rows.
+        # The maximum over all children is that of the last, which reads all rows.
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
         found = findings(written)
         return {"rows": rows, "runs": runs, "findings": found, "seconds": round(seconds, 1), "peak_mb": peak}

@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
     checkpoint, target = (Path(argument) for argument in arguments)
     files = _timed(lambda: copy_synced(checkpoint, target / "files"))
     spark = _session()
-    # What a session costs once is not counted; what a first job does in it is, as it is of a repartition.
+    # The start of a session is not counted; the warm-up in its first job is, as in a repartition.
     parquet = _timed(lambda: rewrite(spark, f"file://{checkpoint}", target / "parquet"))
     spark.stop()
     print(json.dumps({"files": files, "parquet": parquet}))

@@ -104,7 +104,7 @@ def _run_all(options: Options, cache: Path) -> int:
     series = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     jars = {entry.contestant.name: entry.contestant.prepare(cache) for entry in options.entries}
     wrong = 0
-    # Of the runs before, only those that failed are still there.
+    # Only failed runs are left from before.
     shutil.rmtree(cache / "runs", ignore_errors=True)
     with benchmark_broker(cache / "kafka") as broker:
         events = generate(options.workload)
@@ -144,7 +144,7 @@ def _answers(options: Options, events: Events) -> dict[str, Answer]:
 
 @contextmanager
 def benchmark_broker(folder: Path) -> Iterator[RunningBroker]:
-    """A broker of its own, with nothing in it; from then on SIGTERM ends the program as Ctrl-C does."""
+    """A new, empty broker; from now on SIGTERM ends the program like Ctrl-C."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     shutil.rmtree(folder, ignore_errors=True)
     port, controller = free_ports(2)
@@ -181,6 +181,6 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:
-        # By now everything that was started is ended; what was measured is in the results.
+        # All processes have ended; the measurements are in the results.
         print("bench: interrupted")
         sys.exit(130)

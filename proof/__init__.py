@@ -1,1 +1,1 @@
-"""Proofs beside the product: traffic with known truth, chaos, soak, two drivers on one checkpoint."""
+"""System tests: traffic with a known result, chaos, soak, two drivers on one checkpoint."""

@@ -55,7 +55,7 @@ _ALL = (
     RAW_EVENTS,
 )
 LAUNCHABLE = {stream.name: stream for stream in _ALL}
-# Of the others the rows are known in advance; `raw_events` reads every topic.
+# The rows of the other streams are known in advance; `raw_events` reads every topic.
 TOPICS = {
     **{name: (topic,) for name, topic in STREAMS.items()},
     "action_counts": ("user_events",),
@@ -64,9 +64,9 @@ TOPICS = {
 
 
 def main(arguments: list[str]) -> int:
-    """Prove every stream on every seed; returns 1 if anything was not as expected."""
+    """Test every stream with every seed; returns 1 on a difference."""
     options = _options(arguments)
-    # As Ctrl-C does: broker and drivers are still stopped.
+    # Like Ctrl-C, so that broker and drivers are stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console()
     proofs: list[tuple[str, int, Proof]] = []

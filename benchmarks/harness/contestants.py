@@ -1,4 +1,4 @@
-"""Who takes part, and how a peer's program is started and its output read."""
+"""The contestants, and how a peer's program is started and its output read."""
 
 from __future__ import annotations
 

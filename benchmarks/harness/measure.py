@@ -1,4 +1,4 @@
-"""One run of one contestant: start it, wait for its last row, check its output, and say what it took."""
+"""One run of one contestant: start it, wait for its last row, check its output, and measure it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Course:
 
 
 def measure(entry: Entry, course: Course) -> dict[str, Any]:
-    """Run a contestant once; `problem` in the result says what went wrong, if anything did."""
+    """Run a contestant once; `problem` in the result has the error, if there is one."""
     task = _new_task(entry, course)
     expected = course.answers[entry.contestant.name]
     before = {"load_before": round(os.getloadavg()[0], 2), "busy_before_percent": psutil.cpu_percent(1.0)}
@@ -90,14 +90,14 @@ def measure(entry: Entry, course: Course) -> dict[str, Any]:
             result["problem"] = f"expected {expected}, found {answer}"
     except (RunError, AssertionError, ValueError) as error:
         result["problem"] = str(error)
-    # What went wrong is to be looked at.
+    # Keep the folder to diagnose the failure.
     if not (course.keep or result["problem"]):
         shutil.rmtree(task.folder)
     return result
 
 
 def _new_task(entry: Entry, course: Course) -> Task:
-    # It names topics too, which have no equals sign.
+    # It also contains topics, which have no equals sign.
     folder = course.folder / f"{entry.name.replace('=', '-')}-{time.time_ns()}"
     folder.mkdir(parents=True)
     return task_of(
@@ -151,7 +151,7 @@ def _run(contestant: Contestant, task: Task, course: Course) -> dict[str, Any]:
             course.timeout_s,
             lambda: f"{contestant.name} has committed its last row: {log_tail(task)}",
         )
-        # Samples miss what a program did after the last one. One that still runs has that to come.
+        # Samples miss the time after the last one, which a running program has yet to use.
         reaped_s = 0.0 if process.poll() is None else _reaped_cpu_s() - reaped_before
     finally:
         watch.stop()

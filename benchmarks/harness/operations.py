@@ -1,4 +1,4 @@
-"""State operations on a launch, each a process of its own as `stateward state` starts it, with its times."""
+"""Timed state operations on a launch, each in its own process as `stateward state` starts it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class OperationFailedError(RuntimeError):
 
 @dataclass(frozen=True)
 class Done:
-    """What an operation came to.
+    """The outcome of an operation.
 
     Attributes:
         verb: What it did.
         seconds: How long it took, the start of its process and of Spark included.
-        began: By step the seconds since the operation began at which it was first told.
+        began: When each step was first reported, seconds from the start of the operation.
         data: Its result, as programs read it.
     """
 
@@ -42,12 +42,12 @@ class Done:
 
 @dataclass
 class Operations:
-    """Runs operations on what a launch has left; each stage prints a line.
+    """Runs operations on a launch's checkpoint; each prints a line.
 
     Attributes:
         launch: The installation.
-        run_id: Of the driver whose configuration holds.
-        done: All that were run, in order.
+        run_id: Run id of the driver whose configuration applies.
+        done: The operations run, in order.
     """
 
     launch: Launch
@@ -58,7 +58,7 @@ class Operations:
         """Carry out a verb.
 
         Raises:
-            OperationFailedError: It was not done, or not well.
+            OperationFailedError: It failed, or reported problems.
         """
         name = self.launch.stream.name
         spec, settings = load_spec(name), Settings()
@@ -91,7 +91,7 @@ class Operations:
 
     def _request(self, operation: str, verb: str, given: dict[str, Any]) -> dict[str, Any]:
         launch, spec = self.launch, load_spec(self.launch.stream.name)
-        # As the driver was started: the bench has settings of its own.
+        # The driver's settings, not those of the benchmark.
         config = json.loads((launch.folder / f"{self.run_id}.config.json").read_text())
         return {
             "version": REQUEST_VERSION,

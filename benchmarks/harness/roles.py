@@ -1,4 +1,4 @@
-"""What each part of a driver and its broker has used: CPU time and memory by role."""
+"""CPU time and memory of a driver and its broker, by role."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROLES = (BROKER, JVM, DRIVER, WORKERS)
 
 @dataclass(frozen=True)
 class Usage:
-    """Of all processes in a role.
+    """The totals of all processes in a role.
 
     Attributes:
         cpu_s: CPU seconds, user and system, since they started; of those that have ended nothing.
@@ -24,7 +24,7 @@ class Usage:
 
 
 def usage(driver_pid: int, broker_pid: int) -> dict[str, Usage]:
-    """What the process tree of a driver and the broker use, by role."""
+    """The resources of a driver's process tree and of the broker, by role."""
     root = psutil.Process(driver_pid)
     found = {role: Usage() for role in ROLES}
     for process in (psutil.Process(broker_pid), root, *root.children(recursive=True)):

@@ -12,7 +12,7 @@ import psutil
 _POLL_S = 0.1
 # The tree is walked less often: a walk reads every process of the machine.
 _POLLS_A_WALK = 5
-# More than answers to metadata requests come to, less than any consumer's first fetches.
+# More than the answers to metadata requests, less than any consumer's first fetches.
 _READING_BYTES = 256 * 1024
 
 
@@ -37,11 +37,11 @@ class Watch:
         self.broker_cpu_s = 0.0
 
     def start(self) -> None:
-        """Begin."""
+        """Start sampling."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, after a last sample."""
+        """Stop after a last sample."""
         self._ended.set()
         self._thread.join()
 
@@ -51,7 +51,7 @@ class Watch:
         return sum(self._cpu_s.values())
 
     def end_processes(self, grace_s: float = 30) -> None:
-        """End what is left of the tree: the root by SIGTERM, to let it stop its own, then all by SIGKILL."""
+        """End the remaining tree: SIGTERM to the root, which may stop its children, then SIGKILL to all."""
         self._walk()
         with contextlib.suppress(psutil.Error):
             self._root.send_signal(signal.SIGTERM)

@@ -8,7 +8,7 @@ import psutil
 
 
 class Thread(NamedTuple):
-    """A thread of a process; id 0 stands for those that have ended."""
+    """A thread of a process; id 0 stands for all ended threads."""
 
     id: int
     name: str
@@ -21,7 +21,7 @@ ENDED = Thread(0, "threads that have ended")
 
 
 def thread_times(pid: int) -> ThreadTimes:
-    """What every thread of a process has used; empty if there is no such process (any more)."""
+    """CPU time of every thread of a process; empty if the process does not exist."""
     try:
         process = psutil.Process(pid)
         times: ThreadTimes = {}
@@ -36,5 +36,5 @@ def thread_times(pid: int) -> ThreadTimes:
 
 
 def spent(before: ThreadTimes, after: ThreadTimes) -> ThreadTimes:
-    """CPU seconds between two looks; a thread that has ended in between counts as such."""
+    """CPU seconds between two samples; a thread that ended in between counts as ended."""
     return {thread: used for thread, now in after.items() if (used := now - before.get(thread, 0.0)) > 0}

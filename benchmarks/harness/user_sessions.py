@@ -66,9 +66,9 @@ class Stateward:
         """Start the driver as one of those that the launch ends.
 
         Args:
-            launch: Of the task.
+            launch: The launch of the task.
             task: Its variant is `batch_<records>`, or one of `VARIANTS`.
-            conf: For Spark.
+            conf: Settings of Spark.
         """
         is_size = task.variant.startswith("batch_")
         return launch.start(

@@ -21,7 +21,7 @@ from pyflink.table import StreamTableEnvironment
 from runs import add, take_closed
 from task import Task
 
-# Of the default, 1000, nearly every event of more users misses, which costs a round trip to the JVM.
+# With the default, 1000, nearly every event of more users misses, which costs a round trip to the JVM.
 _CACHED_KEYS = "100000"
 
 

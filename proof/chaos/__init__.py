@@ -1,1 +1,1 @@
-"""Streams under the whole platform while one thing after another is killed."""
+"""Streams on the whole platform while processes are killed one after the other."""

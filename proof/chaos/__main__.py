@@ -1,4 +1,4 @@
-"""Streams under the whole platform, with seeded traffic, while one thing after another is killed.
+"""Streams on the whole platform, with seeded traffic, while processes are killed one after the other.
 
 ``python -m proof.chaos --minutes 120 --seed 1``, or ``make chaos``. Afterwards every table has to be as
 expected. Prints tables, and adds a JSON line to var/chaos.jsonl. docs/chaos.md says how to read them.
@@ -31,7 +31,7 @@ _STREAMS = ("user_sessions", "fraud_watch", "raw_events")
 def main(arguments: list[str]) -> int:
     """Run it once; returns 1 if anything was not as expected."""
     given = _given(arguments)
-    # As Ctrl-C does: the platform is still stopped.
+    # Like Ctrl-C, so that the platform is stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     options = Options(
         streams=tuple(given.streams),
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
     console = Console(highlight=False)
     began = datetime.now(UTC)
     folder = Path(tempfile.mkdtemp(prefix="stateward-chaos-"))
-    # Of a run that was wrong, or has come to no end, it stays anyway.
+    # The folder of a failed or interrupted run is always kept.
     outcome = run_chaos(
         folder, options, lambda line: console.print(line, markup=False, soft_wrap=True), keep=given.keep
     )

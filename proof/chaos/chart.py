@@ -1,4 +1,4 @@
-"""A run as a picture: what died when, and when each stream stood still."""
+"""A run as a chart: the faults, and the times without progress of each stream."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from proof.chaos.progress import Gap, Hit
 
-# Batches take a second or two; what is shorter is no standstill.
+# Batches take a second or two; a shorter gap is normal.
 _SHORTEST_S = 5.0
 
 
 def draw(hits: Iterable[Hit], gaps: Iterable[Gap], streams: Sequence[str], path: Path) -> None:
-    """Write a bar for each standstill and a stroke for each fault, over the minutes of the run, as SVG."""
+    """Write a bar for each gap and a stroke for each fault, over the minutes of the run, as SVG."""
     import altair as alt
 
     minutes = alt.X("minute:Q", title="minutes")

@@ -1,4 +1,4 @@
-"""A disk of its own for the tables, checkpoints and documents, so that it can be full for a while."""
+"""A separate disk for tables, checkpoints and documents, which can be filled for a while."""
 
 from __future__ import annotations
 
@@ -9,48 +9,48 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-# It is memory, and only what is used of it is taken.
+# In memory, allocated only as it is used.
 _SIZE = 8 * 2**30
 _LEAST = 4096
 _ATTEMPTS = 10
 
 
 class DiskError(RuntimeError):
-    """The disk cannot be made full, or not be freed."""
+    """The disk cannot be filled or freed."""
 
 
 @dataclass(frozen=True)
 class Disk:
-    """A file system in memory, whose size can be changed while it is used.
+    """A file system in memory whose size can be changed while mounted.
 
     Attributes:
         folder: Where it is mounted.
-        problem: Why there is none; None when there is one.
+        problem: Why it could not be mounted; None if it is.
     """
 
     folder: Path
     problem: str | None
 
     def fill(self) -> int:
-        """Leave no room, by giving it the size of what is on it; nothing else of the machine is touched.
+        """Fill the disk, by reducing its size to its content.
 
         Returns:
             How many bytes are on it.
 
         Raises:
-            DiskError: It grew each time before its size could be set.
+            DiskError: Its content grew at each attempt.
         """
         problem = ""
         for _ in range(_ATTEMPTS):
             found = os.statvfs(self.folder)
-            # Without a size it has no limit, and cannot be given one again.
+            # Size 0 means no limit, and cannot be changed again.
             used = max((found.f_blocks - found.f_bfree) * found.f_frsize, _LEAST)
             if not (problem := self._resize(used)):
                 return used
         raise DiskError(f"{self.folder} cannot be made full: {problem}")
 
     def free(self) -> None:
-        """Give it its size again; nothing happens when it has it."""
+        """Restore its size, if it was filled."""
         if self.problem is None and (problem := self._resize(_SIZE)):
             raise DiskError(f"{self.folder} cannot be given its size again: {problem}")
 
@@ -60,7 +60,7 @@ class Disk:
 
 @contextmanager
 def disk_at(folder: Path) -> Iterator[Disk]:
-    """Mount a disk of its own at a folder for a while; where that is not allowed, it has a `problem`."""
+    """Mount a separate disk at a folder for a while; if that is not permitted, it has a `problem`."""
     folder.mkdir(parents=True, exist_ok=True)
     problem = _mount("-t", "tmpfs", "-o", f"size={_SIZE}", "none", str(folder))
     try:
@@ -71,7 +71,7 @@ def disk_at(folder: Path) -> Iterator[Disk]:
 
 
 def _mount(*arguments: str) -> str:
-    """Run `mount`, and return what it complains about; nothing if it has done it."""
+    """Run `mount`; returns its error, or an empty text."""
     try:
         done = subprocess.run(["mount", *arguments], capture_output=True, text=True, check=False)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What can go wrong: each fault looks for its victim, strikes for real, and says whom it has hit."""
+"""The faults: each one selects its target, is injected for real, and reports its target."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _OFF_S = 600
 
 
 class NoVictimError(Exception):
-    """There is nobody at this moment whom the fault could hit."""
+    """The fault has no target at this moment."""
 
 
 class Struck(NamedTuple):
-    """Whom a fault has hit: in words, and the stream if it concerns only one."""
+    """The target of a fault: a text, and the stream if it affects only one."""
 
     what: str
     stream: str | None = None
@@ -42,10 +42,10 @@ class Fault:
     """A kind of fault.
 
     Attributes:
-        name: As in the report.
-        weight: How often it comes, in relation to the others.
-        strike: Does it, given which of several victims to take.
-        what: One line for people.
+        name: Name in the report.
+        weight: Relative frequency.
+        strike: Injects it; the argument selects one of several targets.
+        what: A description in one line.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Fault:
 
 
 def kill_driver(house: House, dice: float) -> Struck:
-    """SIGKILL to the JVM of one driver; its Python is left to find out."""
+    """SIGKILL to the JVM of one driver, but not to its Python."""
     found = _by_stream(house, _is_jvm)
     if not found:
         raise NoVictimError("no driver was there")
@@ -73,7 +73,7 @@ def kill_workers(house: House, dice: float) -> Struck:
 
 
 def kill_part(part: Part, house: House, dice: float) -> Struck:
-    """SIGKILL to one part of the platform; its children are left to find out."""
+    """SIGKILL to one part of the platform, but not to its children."""
     state = house.parts().get(part.name)
     if state is None or state.pid is None:
         raise NoVictimError(f"{part.name} was not there ({state.state if state else 'no supervisor'})")
@@ -83,7 +83,7 @@ def kill_part(part: Part, house: House, dice: float) -> Struck:
 def kill_everything(house: House, dice: float) -> Struck:
     """SIGKILL to every process at once; then `stateward up`."""
     owned = house.processes()
-    # First whoever would start the others again.
+    # First the supervisor, which would start the others again.
     owned.sort(key=lambda one: (one.part is not None, one.stream is not None))
     _kill(one.process for one in owned)
     house.up()
@@ -91,7 +91,7 @@ def kill_everything(house: House, dice: float) -> Struck:
 
 
 def fill_disk(what: str, disk_of: Callable[[House], Disk], house: House, dice: float) -> Struck:
-    """No byte more on a disk, for a while."""
+    """Fill a disk for a while."""
     disk = disk_of(house)
     if disk.problem:
         raise NoVictimError(f"no disk of its own: {disk.problem}")
@@ -103,7 +103,7 @@ def fill_disk(what: str, disk_of: Callable[[House], Disk], house: House, dice: f
 
 
 def send_ahead(by: timedelta, house: House, dice: float) -> Struck:
-    """Events of a producer whose clock is ahead, by their own times and by Kafka's."""
+    """Send events of a producer whose clock is ahead, in event time and in Kafka's timestamps."""
     feed = pick(house.feeds, dice)
     records = ahead(feed.sent, by, datetime.now(UTC), dice)
     if not records:
@@ -113,7 +113,7 @@ def send_ahead(by: timedelta, house: House, dice: float) -> Struck:
 
 
 def send_garbage(house: House, dice: float) -> Struck:
-    """Garbage to a partition that has nothing else."""
+    """Send garbage to a partition that has nothing else."""
     feed = pick(house.feeds, dice)
     records = garbage(len(feed.sent))
     feed.send_others([(record, None) for record in records], GARBAGE_PARTITION)
@@ -121,7 +121,7 @@ def send_garbage(house: House, dice: float) -> Struck:
 
 
 def add_partitions(house: House, dice: float) -> Struck:
-    """More partitions for a topic that is in use; once for each."""
+    """Add partitions to a topic in use; once for each topic."""
     feeds = [feed for feed in house.feeds if feed.partitions == PARTITIONS]
     if not feeds:
         raise NoVictimError("every topic has got its partitions")
@@ -131,7 +131,7 @@ def add_partitions(house: House, dice: float) -> Struck:
 
 
 def move_clock(seconds: int, house: House, dice: float) -> Struck:
-    """A driver is killed, and the next one of its stream has a clock that is off."""
+    """Kill a driver; the next one of its stream has a wrong clock."""
     if library() is None:
         raise NoVictimError("no libfaketime here (Debian: faketime)")
     found = _by_stream(house, _is_jvm)
@@ -176,7 +176,7 @@ FAULTS = {fault.name: fault for fault in _ALL}
 
 
 def _by_stream(house: House, wanted: Callable[[psutil.Process], bool]) -> dict[str, list[psutil.Process]]:
-    """By stream those processes of its driver, without streams that have none."""
+    """The matching processes of each stream's driver; streams without any are left out."""
     found = {
         stream: [process for process in family if wanted(process)]
         for stream, family in drivers(house.processes()).items()
@@ -199,7 +199,7 @@ def _is_worker(process: psutil.Process) -> bool:
 
 
 def _kill(processes: Iterable[psutil.Process]) -> str:
-    """Kill processes, and say which."""
+    """Kill processes; returns their description."""
     killed = []
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):

@@ -1,4 +1,4 @@
-"""Seeded traffic, sent to one topic at a steady pace, whatever happens to the broker meanwhile.
+"""Seeded traffic, sent to one topic at a steady rate, even while the broker fails.
 
 Every record has the time that its producer gives it, as Kafka has it by default. One partition gets nothing
 but garbage, and some are added while the topic is used.
@@ -41,7 +41,7 @@ _STAMPED_BY_PRODUCERS = {"message.timestamp.type": "CreateTime", "message.timest
 
 
 def partition_of(key: bytes, *, added: bool) -> int:
-    """Where an event goes: never to the partition of garbage."""
+    """The partition of an event, never that of the garbage."""
     places = [place for place in range(PARTITIONS + ADDED * added) if place != GARBAGE_PARTITION]
     return places[zlib.crc32(key) % len(places)]
 
@@ -62,14 +62,14 @@ class Feed:
     """The traffic of one topic: a first phase by the clock, ticks, and late events.
 
     Args:
-        bootstrap: The broker, which has to answer now.
-        plan: What is made; it has one topic.
+        bootstrap: The broker, which must be reachable.
+        plan: The plan of the traffic; it has one topic.
 
     Attributes:
         topic: The topic.
-        sent: All records in the order in which they were handed to a producer, without ticks.
+        sent: All records in the order of sending, without ticks.
         ticks: Keys and values of the ticks.
-        partitions: How many the topic has.
+        partitions: Number of the topic's partitions.
     """
 
     def __init__(self, bootstrap: str, plan: Plan) -> None:
@@ -85,44 +85,44 @@ class Feed:
         self._traffic = Traffic(plan)
         self._rate = plan.rate
         self._error: Exception | None = None
-        # A daemon: a run that is interrupted does not wait for it.
+        # A daemon, so that an interrupted run does not wait for it.
         self._thread = threading.Thread(target=self._run, name=f"feed-{self.topic}", daemon=True)
 
     @property
     def last_event(self) -> datetime:
-        """The largest event time of what was sent."""
+        """The largest event time sent."""
         return self._traffic.last_event[self.topic]
 
     def start(self) -> None:
-        """Begin the first phase."""
+        """Start the first phase."""
         self._thread.start()
 
     def join(self) -> None:
         """Wait until the broker has the whole first phase.
 
         Raises:
-            Exception: What stopped it, such as a broker that was away for too long.
+            Exception: The cause of a failure, such as a broker that was unreachable for too long.
         """
         while self._thread.is_alive():
-            # In slices, so that a signal gets through.
+            # In slices, so that signals are handled.
             self._thread.join(0.5)
         if self._error is not None:
             raise self._error
         assert self._others.flush(_TIMEOUT_S) == 0, "the broker did not take what neighbours have sent"
 
     def tick(self, moment: datetime) -> None:
-        """End the first phase: behind it every timeout passes."""
+        """End the first phase, so that every timeout passes."""
         self._sender.send_ticks(moment, self.partitions)
         self.ticks += [(TICK_KEY, tick_value(moment))] * self.partitions
 
     def send_others(self, records: Iterable[tuple[Record, int | None]], partition: int | None = None) -> None:
-        """Send what another producer sends, each record with the time (ms) that it gives it, or the present.
+        """Send the records of another producer, each with its own time (ms) or the current one.
 
         Records wait in the producer while the broker is away.
         """
         for record, at_ms in records:
             place = partition_of(record.key, added=False) if partition is None else partition
-            # 0 is the time at which it is sent.
+            # 0 means the current time.
             self._others.produce(
                 self.topic, value=record.value, key=record.key, partition=place, timestamp=at_ms or 0
             )
@@ -130,10 +130,10 @@ class Feed:
         self._others.poll(0)
 
     def add_partitions(self) -> None:
-        """Add partitions; from the next slice of traffic on they get their share of it.
+        """Add partitions, which get their share of the traffic from the next slice on.
 
         Raises:
-            KafkaException: The broker did not do it.
+            KafkaException: The broker failed.
         """
         wanted = PARTITIONS + ADDED
         admin = AdminClient(client_settings(self._bootstrap))
@@ -151,7 +151,7 @@ class Feed:
         admin.incremental_alter_configs([topic])[topic].result(_ADMIN_S)
 
     def send_late(self) -> None:
-        """Send the second phase, events that are too late."""
+        """Send the second phase: late events."""
         self._send(self._traffic.late(), Pacer(None, time.monotonic, time.sleep))
 
     def _run(self) -> None:
@@ -166,6 +166,6 @@ class Feed:
 
     def _noted(self, records: Iterable[Record]) -> Iterator[tuple[bytes | None, bytes | None]]:
         for record in records:
-            # The producer waits for its place in the schedule first, so this is a moment early.
+            # The producer first waits for its time in the schedule, so this is slightly early.
             self.sent.append(record)
             yield record.key, record.value

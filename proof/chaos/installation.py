@@ -1,4 +1,4 @@
-"""The platform that is put through it: an installation of its own, with a few streams that really run."""
+"""The platform under test: a separate installation with a few running streams."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tests.support.control.live_stream import LiveStream
 
 _UP_S = 420.0
 _READY_S = 240.0
-# More failures than the five in a quarter of an hour after which a person should look are meant to be.
+# The run injects more failures than the default limit of five in a quarter of an hour.
 _MAX_ATTEMPTS = 100_000
-# Short, so that incidents end while others begin.
+# Short, so that incidents end while others start.
 _RESOLVE_AFTER_S = 30.0
 
 
@@ -41,11 +41,11 @@ class House:
     Attributes:
         installation: Its command line, settings and processes.
         streams: Names of the streams.
-        disk: Where its data lies, if one could be mounted.
-        cache: Where the copies of its states lie, likewise.
-        clocks: Where launches of drivers look for a clock that is off (`wrong_clock`).
+        disk: The disk of its data, if one could be mounted.
+        cache: The disk of its state copies, if one could be mounted.
+        clocks: Folder in which driver launches look for a wrong clock (`wrong_clock`).
         feeds: What is sent to the topics.
-        runs: By stream the DAG run that was asked to deploy it.
+        runs: The deploying DAG run of each stream.
     """
 
     installation: Installation
@@ -76,21 +76,21 @@ class House:
         return LiveStream(stream, self.installation)
 
     def status(self, stream: str) -> dict[str, Any]:
-        """What a stream's driver last said; nothing while that cannot be read."""
+        """The last status of a stream's driver; empty while it cannot be read."""
         try:
             return read_json(self.layout.status_uri(stream)) or {}
         except (OSError, CorruptDocumentError):
             return {}
 
     def failures(self) -> dict[str, int]:
-        """By stream how often its driver was started again after a failure."""
+        """Number of restarts after a failure, by stream."""
         return {
             stream: int((read_json(self.layout.control_uri(stream)) or {}).get("failures") or 0)
             for stream in self.streams
         }
 
     def parts(self) -> dict[str, PartState]:
-        """The parts as the supervisor of processes sees them; none while it does not answer."""
+        """The parts as reported by the process supervisor; empty while it does not answer."""
         return Supervisor(self.layout).states()
 
     def processes(self) -> list[ManagedProcess]:
@@ -98,7 +98,7 @@ class House:
         return find_owned(self.home)
 
     def up(self) -> None:
-        """Start what is not there, as a person or the machine's own start does."""
+        """Start all parts that are not running."""
         self.installation.must_run("up", timeout_s=_UP_S)
 
     def down(self) -> None:
@@ -106,7 +106,7 @@ class House:
         self.installation.must_run("down", timeout_s=_UP_S)
 
     def wait_ready(self) -> None:
-        """Wait until every part answers; whoever has nobody to start it again is started."""
+        """Wait until every part answers; start the supervisor if it is not running."""
         if not self.parts():
             self.up()
         self.installation.wait_ready(_READY_S)
@@ -119,18 +119,18 @@ class House:
             self.live(stream).wait_running(_READY_S)
 
     def keep_data(self) -> None:
-        """Copy what lies on a disk that is about to go, for who wants to know why."""
+        """Copy the data from the temporary disk, to diagnose a failure."""
         if self.disk.problem is None:
-            # Of a stream that runs, files come and go.
+            # A running stream creates and removes files.
             with contextlib.suppress(OSError):
                 shutil.copytree(self.disk.folder, self.home / "data-kept", dirs_exist_ok=True)
 
     def left_behind(self) -> list[str]:
-        """Processes that are there after `down`: with the installation's mark, or with its folder in view."""
+        """Processes left after `down`: with the installation's mark, or its folder in the command line."""
         return [described for process in psutil.process_iter() if (described := self._trace(process))]
 
     def _trace(self, process: psutil.Process) -> str | None:
-        # This process and those that started it know the folder from their command lines, too.
+        # The command lines of this process and its parents contain the folder, too.
         if process.pid in {one.pid for one in (psutil.Process(), *psutil.Process().parents())}:
             return None
         with contextlib.suppress(psutil.Error, OSError):
@@ -170,7 +170,7 @@ def house_in(folder: Path, streams: Sequence[str]) -> Iterator[House]:
 
 
 def _notifiers_in(folder: Path, messages: Path) -> Path:
-    """Write who is told of incidents: a file, line by line."""
+    """Write a notifier configuration that appends incidents to a file, line by line."""
     path_of_class = "stateward.airflow.notifiers.json_lines.JsonLinesNotifier"
     file = folder / "notifiers.yaml"
     file.write_text(yaml.safe_dump([{"class": path_of_class, "kwargs": {"path": str(messages)}}]))
@@ -178,7 +178,7 @@ def _notifiers_in(folder: Path, messages: Path) -> Path:
 
 
 def _streams_in(folder: Path, streams: Sequence[str]) -> Path:
-    """Write the YAML of these streams, without validations, and with any number of failures."""
+    """Write the YAML of these streams, without validations and without a limit of failures."""
     folder.mkdir(parents=True)
     for stream in streams:
         document = yaml.safe_load((CHECKOUT / "include" / "streams" / f"{stream}.yaml").read_text())

@@ -1,4 +1,4 @@
-"""What neighbours of a stream do: producers with wrong clocks, garbage, partitions that are added."""
+"""Faults of other producers: wrong clocks, garbage, added partitions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def ahead(sent: Sequence[Record], by: timedelta, now: datetime, dice: float) -> 
     """Valid events of a producer whose clock is wrong, and its times of them (ms since 1970 UTC).
 
     Args:
-        sent: What was sent so far.
+        sent: The records sent so far.
         by: How far the clock is ahead.
-        now: The time by right clocks.
-        dice: From 0 to below 1: whose events.
+        now: The correct time.
+        dice: From 0 to below 1; selects the key.
     """
     events = [record for record in sent if record.mark == EVENT and record.value]
     begin = int(dice * max(0, len(events) - BURST))
@@ -40,5 +40,5 @@ def ahead(sent: Sequence[Record], by: timedelta, now: datetime, dice: float) -> 
 
 
 def garbage(number: int) -> list[Record]:
-    """Records that are no events of any stream; ``number`` tells one burst from another."""
+    """Records that are no events of any stream; ``number`` distinguishes the bursts."""
     return [Record(DEAD, b"garbage", b"\xff%d-%d" % (number, one), "not_utf8") for one in range(BURST)]

@@ -10,19 +10,19 @@ from dataclasses import dataclass, field
 NONE_OF_ITS_OWN = "none"
 """The cause of a gap before which nothing had happened to the stream."""
 
-# A gap begins with the last commit before the fault, and a commit is seen up to a look later.
+# A gap starts with the last commit before the fault, which is observed up to one poll later.
 _LOOK_S = 2.0
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A fault that found its victim.
+    """An injected fault.
 
     Attributes:
-        at_s: When, in seconds from the beginning.
+        at_s: When, in seconds from the start.
         kind: A name in `faults.FAULTS`.
-        what: Who was hit, for a person.
-        stream: The one stream that it concerns; None when it concerns all.
+        what: Description of the target.
+        stream: The affected stream; None if all are affected.
     """
 
     at_s: float
@@ -33,7 +33,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Miss:
-    """A fault that was not carried out, and why."""
+    """A fault that was not injected, and why."""
 
     at_s: float
     kind: str
@@ -42,7 +42,7 @@ class Miss:
 
 @dataclass(frozen=True)
 class Gap:
-    """Records were waiting, and none was committed; seconds from the beginning."""
+    """A time in which records were waiting and none was committed; seconds from the start."""
 
     stream: str
     since_s: float
@@ -50,17 +50,17 @@ class Gap:
 
     @property
     def seconds(self) -> float:
-        """How long."""
+        """Duration, seconds."""
         return self.until_s - self.since_s
 
 
 @dataclass
 class Progress:
-    """What is seen of one stream, look by look.
+    """The observed progress of one stream.
 
     Attributes:
-        gaps: Those that have ended, in order.
-        delivered: The most that the stream was seen to have committed.
+        gaps: The gaps that have ended, in order.
+        delivered: The maximum number of committed records observed.
     """
 
     stream: str
@@ -69,13 +69,13 @@ class Progress:
     _since_s: float | None = None
 
     def see(self, at_s: float, handed: int, delivered: int | None) -> None:
-        """Take one look into account.
+        """Record one observation.
 
         Args:
-            at_s: When, in seconds from the beginning.
+            at_s: When, in seconds from the start.
             handed: How many records have been handed to the producer. What a broker that is away has not
                 taken is waiting, too.
-            delivered: How many the stream has committed; None when it does not say.
+            delivered: How many the stream has committed; None if unknown.
         """
         moved = delivered is not None and delivered > self.delivered
         if moved and delivered is not None:
@@ -96,15 +96,15 @@ class Progress:
 
 @dataclass(frozen=True)
 class Standstill:
-    """What one kind of fault has cost a stream.
+    """The effect of one kind of fault on a stream.
 
     Attributes:
         stream: The stream.
-        cause: The kind of the first fault in the gap, else of the last one before it.
-        gaps: How many gaps are put down to it; one for each fault, the longest.
-        median_s: Of these, seconds.
-        longest_s: Of these, seconds.
-        longest_alone_s: Of these, those during which nothing else happened; None when there are none.
+        cause: The kind of the first fault in the gap, or else of the last one before it.
+        gaps: Number of gaps attributed to it: for each fault the longest.
+        median_s: Their median, seconds.
+        longest_s: The longest, seconds.
+        longest_alone_s: The longest with no other fault in it; None if there is none.
     """
 
     stream: str
@@ -133,7 +133,7 @@ def standstills(gaps: Iterable[Gap], hits: Sequence[Hit]) -> tuple[Standstill, .
 
 
 def cause_of(gap: Gap, hits: Sequence[Hit]) -> tuple[Hit | None, bool]:
-    """The fault that a gap is put down to, and whether it was the only one in it."""
+    """The fault to which a gap is attributed, and whether it was the only one in it."""
     mine = [hit for hit in hits if hit.stream in (None, gap.stream)]
     inside = [hit for hit in mine if gap.since_s - _LOOK_S <= hit.at_s < gap.until_s]
     if inside:

@@ -1,4 +1,4 @@
-"""What a run has shown, as tables for a person and as a line for a program."""
+"""The outcome of a run as tables and as a line of JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from proof.chaos.run import Options, Outcome
 
 
 def faults_table(outcome: Outcome) -> Table:
-    """By kind how many faults have found a victim, and how many have not."""
+    """The number of injected and of missed faults, by kind."""
     hits, misses = Counter(hit.kind for hit in outcome.hits), Counter(miss.kind for miss in outcome.misses)
     table = Table("fault", "hit", "missed", title="What was done", title_justify="left")
     for name in FAULTS:
@@ -29,7 +29,7 @@ def faults_table(outcome: Outcome) -> Table:
 
 
 def standstill_table(outcome: Outcome) -> Table:
-    """By stream and cause the longest time without progress while records were waiting."""
+    """The longest time without progress while records were waiting, by stream and cause."""
     columns = ("stream", "after", "times", "median, s", "longest, s", "alone, s")
     table = Table(*columns, title="Without a commit while records were waiting", title_justify="left")
     table.columns[0].no_wrap = True
@@ -42,7 +42,7 @@ def standstill_table(outcome: Outcome) -> Table:
 
 
 def verdict_line(outcome: Outcome) -> str:
-    """The outcome in a sentence, with what a terminal shows in colour."""
+    """The outcome in a sentence, with markup for the terminal."""
     rows = ", ".join(f"{stream} {count:,} rows" for stream, count in outcome.rows.items())
     numbers = f"{outcome.records:,} records, {len(outcome.hits)} faults, {rows}"
     failures = ", ".join(f"{stream} {count}" for stream, count in outcome.failures.items())
@@ -58,7 +58,7 @@ def write_line(file: Path, options: Options, outcome: Outcome, at: datetime) -> 
 
 
 def as_document(options: Options, outcome: Outcome, at: datetime) -> Mapping[str, Any]:
-    """The run as a JSON object; without every single gap, of which there are thousands."""
+    """The run as a JSON object, without the single gaps, of which there are thousands."""
     found = asdict(outcome)
     del found["gaps"]
     return {

@@ -1,4 +1,4 @@
-"""One run: traffic on the streams while one thing after another dies, then everything is compared."""
+"""One run: traffic and faults on running streams, then a comparison of everything."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _POLL_S = 0.5
 
 @dataclass(frozen=True)
 class Options:
-    """How a run is to be.
+    """Options of a run.
 
     Attributes:
-        streams: Those that run.
-        minutes: How long things die, while traffic is sent.
-        seed: Decides the traffic, what dies, and when.
-        mean_gap_s: Between two faults, seconds.
-        rate: Records a second to each topic.
-        profile: Of the traffic.
-        faults: Which kinds there are.
+        streams: The streams that run.
+        minutes: Duration of traffic and faults.
+        seed: Seed of the traffic and of the faults.
+        mean_gap_s: Mean time between two faults, seconds.
+        rate: Records/s to each topic.
+        profile: Profile of the traffic.
+        faults: The kinds of faults.
     """
 
     streams: tuple[str, ...]
@@ -57,17 +57,17 @@ class Options:
 
 @dataclass
 class Outcome:
-    """What came of it.
+    """The outcome of a run.
 
     Attributes:
-        hits: Faults that have hit somebody.
-        misses: Faults that have not.
-        gaps: When a stream stood still while records were waiting.
-        records: How many were sent, ticks aside.
-        rows: By stream how many rows its tables have to have.
-        failures: By stream how often its driver was started again after a failure.
-        seconds: How long it took, by what was done.
-        wrong: What was not as it has to be; empty if nothing was.
+        hits: Injected faults.
+        misses: Faults without a target.
+        gaps: Times in which a stream made no progress while records were waiting.
+        records: Number of records sent, without ticks.
+        rows: Expected number of rows by stream.
+        failures: Number of restarts after a failure, by stream.
+        seconds: Duration of each step.
+        wrong: The problems found; empty if there are none.
     """
 
     hits: list[Hit] = field(default_factory=list)
@@ -81,16 +81,16 @@ class Outcome:
 
 
 def run_chaos(folder: Path, options: Options, say: Say, keep: bool = False) -> Outcome:
-    """Put an installation in a new folder through it.
+    """Run with a new installation.
 
     Args:
-        folder: Empty; what is left in it is for who wants to know why.
-        options: How.
-        say: Told what happens, line by line.
-        keep: Whether the tables stay although nothing is wrong.
+        folder: An empty folder; it keeps the data of a failed run.
+        options: Options of the run.
+        say: Called with each event, a line of text.
+        keep: Whether the tables are kept after a successful run.
 
     Raises:
-        AssertionError: It did not start, or did not come to its end in time; the message says what was found.
+        AssertionError: It did not start, or did not finish in time.
     """
     outcome = Outcome()
     with _Stopwatch(outcome, "in all"), house_in(folder, options.streams) as house:
@@ -129,14 +129,14 @@ class _Run:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Begin to count the time, and look on."""
+        """Start the time and the observers."""
         self._began = time.monotonic()
         with self._watch.looking(), self._nurse.looking():
             yield
         self._outcome.gaps = self._watch.gaps()
 
     def chaos(self) -> None:
-        """Send the first phase while one thing after another dies."""
+        """Send the first phase while faults are injected."""
         options = self._options
         weights = {name: FAULTS[name].weight for name in options.faults}
         planned = plan_faults(options.seed, options.minutes * 60, options.mean_gap_s, weights)
@@ -148,7 +148,7 @@ class _Run:
         self._sleep_until(options.minutes * 60)
 
     def recover(self) -> None:
-        """Wait until everything is back, and all that was sent has been read."""
+        """Wait until everything runs again and all records are read."""
         for disk in (self._house.disk, self._house.cache):
             disk.free()
         self._house.wait_ready()
@@ -157,7 +157,7 @@ class _Run:
         self._wait(lambda: not any(self._watch.waiting().values()), "every stream has caught up")
 
     def finish(self) -> None:
-        """Let every timeout pass, send what is late, wait until nothing is left to do; then stop all."""
+        """Let every timeout pass, send late events, wait until all is processed; then stop everything."""
         house = self._house
         for feed in self._feeds:
             after = tick_after(feed.topic, house.installation.settings.streams)
@@ -172,7 +172,7 @@ class _Run:
         house.down()
 
     def judge(self) -> None:
-        """Compare everything; of a platform that is down."""
+        """Compare everything, after the platform has stopped."""
         house, outcome = self._house, self._outcome
         outcome.records = sum(len(feed.sent) for feed in self._feeds)
         wrong: dict[str, Any] = {**wrongly_sent(self._feeds, self._kafka)}
@@ -200,8 +200,8 @@ class _Run:
         at_s = self._now()
         try:
             struck = fault.strike(self._house, planned.dice)
-        except (NoVictimError, psutil.Error, KafkaException) as nobody:
-            self._missed(planned, str(nobody))
+        except (NoVictimError, psutil.Error, KafkaException) as error:
+            self._missed(planned, str(error))
             return
         outcome.hits.append(Hit(round(at_s, 1), fault.name, struck.what, struck.stream))
         self._say(f"{at_s:6.1f} s  {fault.name}: {struck.what}")
@@ -211,7 +211,7 @@ class _Run:
         self._say(f"{planned.at_s:6.1f} s  {planned.kind}: missed, {why}")
 
     def _all_passed(self) -> bool:
-        """Whether every stream that has a watermark is beyond the last event of its topic."""
+        """Whether the watermark of every stream that has one is past the last event of its topic."""
         last = {feed.topic: feed.last_event for feed in self._feeds}
         return all(
             _is_beyond(self._house.status(stream).get("watermark"), last[spec.source.names[0]])
@@ -230,7 +230,7 @@ class _Run:
         mine = [feed for feed in self._feeds if feed.topic in topics]
         sent = sum(len(feed.sent) for feed in mine)
         if stream == LANDING:
-            # It takes ticks for records, and has no state.
+            # It counts ticks as records, and has no state.
             return bool(status.get("delivered") == sent + sum(len(feed.ticks) for feed in mine))
         return status.get("delivered") == sent and status.get("state_rows") == 0
 
@@ -252,7 +252,7 @@ class _Run:
 
 
 class _Stopwatch:
-    """Notes in an outcome how long something took. Use as a context manager."""
+    """Records the duration of a step in an outcome. Use as a context manager."""
 
     def __init__(self, outcome: Outcome, name: str) -> None:
         self._outcome, self._name = outcome, name

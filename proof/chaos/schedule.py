@@ -1,4 +1,4 @@
-"""When something dies, and what: decided by a seed before anything runs. Pure."""
+"""The schedule of faults, drawn from a seed before the run. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Planned:
-    """One fault that is to come.
+    """One planned fault.
 
     Attributes:
-        at_s: When, in seconds from the beginning.
-        kind: Which; a name in `faults.FAULTS`.
-        dice: From 0 to below 1: which of the victims that are there then; see `pick`.
+        at_s: When, in seconds from the start.
+        kind: A name in `faults.FAULTS`.
+        dice: From 0 to below 1; selects one of the targets, see `pick`.
     """
 
     at_s: float
@@ -28,19 +28,19 @@ class Planned:
 def plan_faults(
     seed: int, duration_s: float, mean_gap_s: float, weights: Mapping[str, float]
 ) -> tuple[Planned, ...]:
-    """Draw faults that come independently of each other, one every `mean_gap_s` on average.
+    """Draw independent faults, one every `mean_gap_s` on average.
 
     Args:
-        seed: The same seed gives the same faults; a longer duration goes on where a shorter one ends.
-        duration_s: How long faults come, in seconds.
+        seed: The same seed gives the same faults; a longer duration continues a shorter one.
+        duration_s: Duration of the faults, seconds.
         mean_gap_s: The mean time between two of them, in seconds.
-        weights: By kind how often it comes, in relation to the others.
+        weights: Relative frequency of each kind.
 
     Returns:
         The faults, the earliest first.
 
     Raises:
-        ValueError: There is nothing to draw from, or the mean is not above zero.
+        ValueError: There are no kinds, or the mean is not above zero.
     """
     kinds = [kind for kind, weight in weights.items() if weight > 0]
     if not kinds or mean_gap_s <= 0:

@@ -1,4 +1,4 @@
-"""What each stream's tables and counts have to be, from what was sent and where Kafka has put it."""
+"""The expected tables and counts of each stream, from the records sent and their place in Kafka."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.support.streams.traffic_truths import STREAMS
 
 LANDING = "raw_events"
 TOPICS: Mapping[str, str | None] = {**STREAMS, LANDING: None}
-"""By stream the topic that it needs; one that lands every topic needs none of its own."""
+"""The topic that each stream needs; a stream that lands every topic needs none."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _POLL_S = 30.0
 
 
 class Found(NamedTuple):
-    """One record as it is in Kafka."""
+    """One record in Kafka."""
 
     topic: str
     partition: int
@@ -39,21 +39,21 @@ class Found(NamedTuple):
 
 
 def topics_of(streams: Sequence[str]) -> tuple[str, ...]:
-    """The topics that traffic is made for; one if all streams take what comes."""
+    """The topics to generate traffic for; one if no stream needs a particular one."""
     return tuple(dict.fromkeys(topic for name in streams if (topic := TOPICS[name]))) or ("user_events",)
 
 
 def expected_of(
     spec: StreamSpec, settings: Settings, feeds: Sequence[Feed], kafka: Sequence[Found], began_ms: int
 ) -> Expected:
-    """What a stream has to have written; `counts` has `tick_records`, too.
+    """The expected output of a stream; `counts` includes `tick_records`.
 
     Args:
         spec: The stream.
         settings: Its installation.
-        feeds: What was sent.
-        kafka: What is in the topics.
-        began_ms: When the run began: whatever was too far ahead when it was sent is so by that time.
+        feeds: The traffic.
+        kafka: The records in the topics.
+        began_ms: When the run started; records too far ahead then were too far ahead when sent.
     """
     if spec.stream == LANDING:
         counts = {**dict.fromkeys(COUNTS, 0), "accepted": len(kafka)}
@@ -69,7 +69,7 @@ def expected_of(
 
 
 def in_kafka(bootstrap: str, feeds: Iterable[Feed]) -> list[Found]:
-    """Read all topics from their beginnings to their present ends."""
+    """Read all topics from their start to their current end."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "chaos", "fetch.message.max.bytes": 16 << 20}
     )
@@ -85,7 +85,7 @@ def in_kafka(bootstrap: str, feeds: Iterable[Feed]) -> list[Found]:
 
 
 def wrongly_sent(feeds: Sequence[Feed], kafka: Sequence[Found]) -> dict[str, Any]:
-    """Whether the proof itself can be trusted: each record that was sent is in its topic once."""
+    """Check the test itself: each sent record is in its topic exactly once."""
     sent: Counter[tuple[str, bytes | None, bytes | None]] = Counter(
         (feed.topic, key, value)
         for feed in feeds

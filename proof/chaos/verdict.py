@@ -1,4 +1,4 @@
-"""Whether everything is as it has to be: tables, counts, processes, and who was needed."""
+"""Compares tables, counts, processes and interventions with what is expected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.streams.traced import COUNTS, surplus_and_missing
 
 
 def wrong_output(layout: Layout, stream: str, expected: Expected) -> dict[str, Any]:
-    """What of a drained stream's output is not as expected; empty if nothing is."""
+    """The problems of a drained stream's output; empty if there are none."""
     wanted = {table: in_order(rows) for table, rows in expected.tables.items()}
     wrong = difference({table: in_order(rows_of(layout, table)) for table in wanted}, wanted)
     for table, rows in (("dead_letters", expected.dead_letters), ("late_events", expected.late_events)):
@@ -32,7 +32,7 @@ def wrong_output(layout: Layout, stream: str, expected: Expected) -> dict[str, A
 
 
 def rows_of(layout: Layout, table: str, stream: str | None = None) -> list[dict[str, Any]]:
-    """The rows of a table, of one that streams share only those of this one; none while there is no table."""
+    """The stream's rows in a table; empty while there is no table."""
     uri = layout.table_uri(table)
     if not DeltaTable.is_deltatable(uri):
         return []
@@ -42,7 +42,7 @@ def rows_of(layout: Layout, table: str, stream: str | None = None) -> list[dict[
 
 
 def wrong_balance(statuses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Streams whose counters do not add up to what they have read, or which did not end drained."""
+    """Streams whose counters do not add up to the records read, or which are not drained."""
     wrong: dict[str, Any] = {}
     for stream, status in statuses.items():
         counted = sum(status.get(name) or 0 for name in ("accepted", "dead", "late", "duplicates"))
@@ -54,7 +54,7 @@ def wrong_balance(statuses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def told_twice(files: Iterable[Path]) -> dict[str, list[str]]:
-    """By file of JSON lines the messages that are in it more than once, by `message_id`; at most three."""
+    """Messages that occur more than once in a file of JSON lines, by `message_id`; at most three a file."""
     found = {}
     for file in files:
         messages = [json.loads(line) for line in file.read_text("utf-8").splitlines()]

@@ -1,4 +1,4 @@
-"""Two who look on: one at how far each stream has got, one at whether somebody still supervises it."""
+"""Two observers: one of each stream's progress, one of the DAG runs that supervise the streams."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _ROUND_S = 15.0
 
 
 class Background:
-    """Does something again and again until it is stopped. Use as a context manager.
+    """Repeats an action until it is stopped. Use as a context manager.
 
     Args:
-        what: Is done.
-        every_s: Seconds between two times.
+        what: The action.
+        every_s: Interval, seconds.
     """
 
     def __init__(self, what: Callable[[], None], every_s: float) -> None:
@@ -46,12 +46,12 @@ class Background:
 
 
 class Watch:
-    """Sees once a second what each stream has committed.
+    """Observes once a second what each stream has committed.
 
     Args:
         house: The platform.
-        feeds: What is sent to it.
-        clock: Seconds from the beginning.
+        feeds: The traffic.
+        clock: Seconds from the start.
     """
 
     def __init__(self, house: House, feeds: Sequence[Feed], clock: Callable[[], float]) -> None:
@@ -64,17 +64,17 @@ class Watch:
         self._progress = {stream: Progress(stream) for stream in house.streams}
 
     def looking(self) -> Background:
-        """Look for as long as this is entered."""
+        """Observe while this is entered."""
         return Background(self._look, _LOOK_S)
 
     def waiting(self) -> dict[str, int]:
-        """By stream how many records it has yet to commit, as far as was seen."""
+        """The number of records that each stream has yet to commit, as last observed."""
         return {
             stream: self._handed(stream) - progress.delivered for stream, progress in self._progress.items()
         }
 
     def gaps(self) -> list[Gap]:
-        """When each stream stood still; what lasts until now ends now."""
+        """The gaps of each stream; an open gap ends now."""
         for progress in self._progress.values():
             progress.finish(self._clock())
         return [gap for progress in self._progress.values() for gap in progress.gaps]
@@ -90,10 +90,10 @@ class Watch:
 
 @dataclass
 class Nurse:
-    """Sees whether the DAG run that supervises a stream goes on, and does what a person would if it does not.
+    """Observes whether each supervising DAG run continues, and triggers a new one if it does not.
 
     Attributes:
-        needed: Each time a person would have been needed, in words.
+        needed: A text for each time that a person would have been needed.
     """
 
     house: House
@@ -102,11 +102,11 @@ class Nurse:
     needed: list[str] = field(default_factory=list)
 
     def looking(self) -> Background:
-        """Look for as long as this is entered."""
+        """Observe while this is entered."""
         return Background(self.look, _ROUND_S)
 
     def look(self) -> None:
-        """Look once; an API server that does not answer is looked at another time."""
+        """Observe once; an API server that does not answer is skipped."""
         for stream, run in self.house.runs.items():
             live = self.house.live(stream)
             try:

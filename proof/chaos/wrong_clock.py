@@ -1,4 +1,4 @@
-"""One launch of a driver under a clock that is off, by libfaketime; the monotonic clock is left alone.
+"""Launches a driver with a wrong clock, by libfaketime; the monotonic clock stays right.
 
 Whatever submits a driver, `spark-submit` reads ``spark-env.sh`` in the folder of `VARIABLE` first. A file
 there, by the stream, says how far off the next launch is, and is taken away by it.
@@ -22,18 +22,18 @@ _LEFT = re.compile(r"(?:sem\.)?faketime_(?:sem|shm)_(\d+)")
 
 
 def library() -> Path | None:
-    """The library for programs of several threads, where the package is installed."""
+    """The library for multithreaded programs, if the package is installed."""
     found = (file for pattern in _LIBRARIES for file in Path("/").glob(pattern.removeprefix("/")))
     return next(found, None)
 
 
 def script(preload: Path) -> str:
-    """What ``spark-env.sh`` has."""
+    """The content of ``spark-env.sh``."""
     return (
         f'clock="${VARIABLE}/${ENV_DRIVER_STREAM}"\n'
         f'if [ -n "${ENV_DRIVER_STREAM}" ] && [ -f "$clock" ]; then\n'
         '  export FAKETIME="$(cat "$clock")" FAKETIME_DONT_FAKE_MONOTONIC=1\n'
-        # Otherwise a wait for a time by that clock, as nearly all in a JVM, ends at once.
+        # Otherwise waits until a time of that clock, as nearly all in a JVM, end at once.
         "  export FAKETIME_FORCE_MONOTONIC_FIX=0\n"
         '  rm "$clock"\n'
         f'  export LD_PRELOAD="{preload}"\n'
@@ -43,7 +43,7 @@ def script(preload: Path) -> str:
 
 @contextmanager
 def clocks_in(folder: Path) -> Iterator[None]:
-    """Let launches look into a folder, of everything that is started meanwhile."""
+    """Let all launches in this block look in a folder for a wrong clock."""
     folder.mkdir(parents=True)
     before = os.environ.get(VARIABLE)
     if preload := library():
@@ -60,12 +60,12 @@ def clocks_in(folder: Path) -> Iterator[None]:
 
 
 def set_clock(folder: Path, stream: str, seconds: int) -> None:
-    """Let the next launch of a stream be so far off."""
+    """Set the clock offset of a stream's next launch."""
     (folder / stream).write_text(f"{seconds:+d}")
 
 
 def remove_left(folder: Path = Path("/dev/shm")) -> None:
-    """Remove what the library has left of processes that were killed."""
+    """Remove what the library left behind for killed processes."""
     for file in folder.iterdir() if folder.is_dir() else ():
         if (named := _LEFT.fullmatch(file.name)) and not psutil.pid_exists(int(named[1])):
             file.unlink(missing_ok=True)

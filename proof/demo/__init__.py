@@ -1,1 +1,1 @@
-"""The demo: the whole thing on real events, driven the way a user would."""
+"""The demo: the platform on real events, used as a user would."""

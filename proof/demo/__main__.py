@@ -19,7 +19,7 @@ app = typer.Typer(
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave everything running at the end.")] = False,
 ) -> None:
-    """Run the whole thing on 10,000 real events, show what came out, and stop it again."""
+    """Run the platform on 10,000 real events, show the results, and stop it."""
     from proof.demo.play import run
 
     run(keep=keep)

@@ -19,7 +19,7 @@ class AirflowApi:
     def __init__(self, url: str, user: str, password: str) -> None:
         import httpx
 
-        # trust_env: a proxy of the user's is not for a server on this machine.
+        # trust_env: do not use the user's proxy for a local server.
         self._client = httpx.Client(base_url=url, timeout=30, trust_env=False)
         answer = self._client.post("/auth/token", json={"username": user, "password": password})
         token = self._checked(answer)["access_token"]

@@ -1,4 +1,4 @@
-"""The demo from beginning to end: its own installation, its steps, and what they have shown."""
+"""The complete demo: its own installation, its steps, and the results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stateward.project.settings import Settings
 
 
 class DemoResultError(RuntimeError):
-    """The demo ran to its end, and what came out is wrong."""
+    """The demo finished with a wrong result."""
 
 
 def run(*, keep: bool) -> None:
@@ -31,7 +31,7 @@ def run(*, keep: bool) -> None:
     console = Console()
     settings = demo_settings(Settings())
     if settings.home.exists():
-        # A demo that was kept, or killed.
+        # From a demo that was kept or killed.
         down(settings)
         shutil.rmtree(settings.home)
     settings = with_free_ports(settings)
@@ -60,7 +60,7 @@ def run(*, keep: bool) -> None:
 
 def demo_settings(settings: Settings) -> Settings:
     """Return the settings of the demo's own installation, beside the one of `settings`."""
-    # Built anew rather than copied, so that what follows from the home follows from the new one.
+    # Constructed rather than copied, so that all derived settings follow the new home.
     return Settings(
         home=settings.home / "demo",
         data=f"file://{settings.home / 'demo' / 'data'}",
@@ -70,7 +70,7 @@ def demo_settings(settings: Settings) -> Settings:
 
 
 def with_free_ports(settings: Settings) -> Settings:
-    """Return `settings`, on other ports if one is taken: a demo runs beside a real installation."""
+    """Return `settings`, with other ports if one is in use: a demo may run beside an installation."""
     if ports_are_free(settings):
         return settings
     fields = port_fields(settings)

@@ -1,4 +1,4 @@
-"""What came out, read from the Delta tables alone."""
+"""The results, read from the Delta tables alone."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class DemoError(RuntimeError):
-    """A step of the demo did not come to its end."""
+    """A step of the demo did not finish."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Replayed:
 
 
 class BackgroundReplay:
-    """The replay, beside the start of Airflow: Kafka is there long before."""
+    """The replay, in parallel to the start of Airflow: Kafka is ready long before."""
 
     def __init__(self, settings: Settings, topic: str, partitions: int, report: Report) -> None:
         self._settings = settings
@@ -55,11 +55,11 @@ class BackgroundReplay:
         self._report = report
         self._result: Replayed | None = None
         self._error: Exception | None = None
-        # A daemon: an interrupted demo does not wait for it.
+        # A daemon, so that an interrupted demo does not wait for it.
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         self._thread.start()
 
     def result(self) -> Replayed:
@@ -69,7 +69,7 @@ class BackgroundReplay:
             Exception: what stopped the replay.
         """
         while self._thread.is_alive():
-            # In slices, so that a signal gets through.
+            # In slices, so that signals are handled.
             self._thread.join(0.5)
         if self._error is not None:
             raise self._error
@@ -96,7 +96,7 @@ class BackgroundReplay:
 
 
 class Scenario:
-    """The demo on a platform that is up.
+    """The demo on a running platform.
 
     Args:
         settings: the demo's own installation.
@@ -113,13 +113,13 @@ class Scenario:
         )
 
     def on_part(self, part: str, what: str) -> None:
-        """Pass on the platform's progress, and begin the replay as soon as Kafka answers."""
+        """Report the platform's progress, and start the replay as soon as Kafka answers."""
         self._report(part, what)
         if (part, what) == ("kafka", READY):
             self.replay.start()
 
     def play(self) -> QualityVerdict:
-        """Deploy the stream, and return the verdict on what it wrote.
+        """Deploy the stream, and return the verdict on its output.
 
         Raises:
             DemoError: a step failed or took too long.
@@ -150,7 +150,7 @@ class Scenario:
         )
 
     def _wait_for_stream(self, api: AirflowApi, run_id: str, replayed: Replayed) -> None:
-        """Wait until all is read and the tick has passed: then every session is closed and written."""
+        """Wait until all records and the tick are processed, so that every session is closed and written."""
         passed = replayed.tick - self.spec.event_time.allowed_lateness
 
         def done() -> bool:

@@ -1,4 +1,4 @@
-"""How much comes when: a day's rhythm scaled to the span, and bursts."""
+"""The rate over time: a daily rhythm scaled to the span, and bursts."""
 
 from __future__ import annotations
 

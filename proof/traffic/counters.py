@@ -1,4 +1,4 @@
-"""Counts what was made, and fingerprints it."""
+"""Counts and fingerprints of generated records."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Tally:
 
     @property
     def total(self) -> int:
-        """How many records were seen."""
+        """Number of records."""
         return sum(counts.total() for counts in self._counts.values())
 
     def by_topic(self) -> dict[str, dict[str, Any]]:
-        """Return by topic how many records it has of each mark, and the SHA-256 of both phases.
+        """Return the number of records of each mark and the SHA-256 of both phases, by topic.
 
         The hash is that of each record's key and value in the order they are sent, each behind its length in
         four bytes; a record without a value has the length 0xFFFFFFFF.

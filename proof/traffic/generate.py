@@ -39,11 +39,11 @@ _USUAL_DELAY_MS = 2_000
 
 @dataclass(frozen=True)
 class Plan:
-    """What decides every byte.
+    """The parameters that determine every byte.
 
     Attributes:
         profile: What traffic is like.
-        seed: Of the random numbers.
+        seed: Seed of the random numbers.
         rate: Records a second of event time, over all topics.
         minutes: The span of event time in which stories begin.
         start: Where the span begins.
@@ -167,7 +167,7 @@ class _Maker:
             yield self._close(number)
 
     def late(self) -> list[Record]:
-        """Events that nobody has seen, of the first half of the span and before the last event."""
+        """New events in the first half of the span, before the last event."""
         rng = Random(f"{self._seed}/late")
         latest_ms = min(self._plan.span_ms // 2, self.last_ms - self._start_ms)
         count = max(1, round(self._quota * self._profile.late)) if latest_ms > 0 else 0

@@ -1,4 +1,4 @@
-"""Plays traffic: makes it, sends it, and has the truth about it written beside it."""
+"""Plays traffic: generates it, sends it, and writes the expected output."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TooRecentError(ValueError):
 
 @dataclass(frozen=True)
 class Playing:
-    """How a plan is played.
+    """Options of playing a plan.
 
     Attributes:
         plan: What is made.
@@ -86,7 +86,7 @@ def play(playing: Playing, now: datetime, on_slice: OnSlice = lambda count: None
         NoReaderError: Late events were asked for, and no stream runs.
         WatermarkError: A stream did not get beyond the last event in time.
         DeliveryError: The broker did not take everything.
-        TruthProcessError: A record is not what it was meant to be.
+        TruthProcessError: A record contradicts its mark.
     """
     traffic = Traffic(playing.plan)
     after = {topic: tick_after(topic, playing.settings.streams) for topic in traffic.topics}
@@ -123,7 +123,7 @@ def play(playing: Playing, now: datetime, on_slice: OnSlice = lambda count: None
 
 
 class _Stage:
-    """Whoever is told of each slice."""
+    """The receivers of each slice."""
 
     def __init__(self, truth: TruthProcess | None, target: KafkaTarget | None, on_slice: OnSlice) -> None:
         self._truth = truth
@@ -147,7 +147,7 @@ class _Stage:
     def topics(
         self, playing: Playing, last_event: Mapping[str, datetime], ticks: Mapping[str, datetime]
     ) -> dict[str, Any]:
-        """What the manifest says of each topic."""
+        """The topics in the manifest."""
         partitions = self._target.partitions if self._target is not None else {}
         return {
             topic: {
@@ -173,7 +173,7 @@ def _require_the_past(playing: Playing, after: Mapping[str, timedelta], now: dat
 
 
 def _require_readers(playing: Playing, readers: list[StreamSpec], now: datetime) -> list[StreamSpec]:
-    """Before anything is sent: would the streams make of it what is expected? Returns whom to wait for."""
+    """Check that the streams can produce the expected output; returns the streams to wait for."""
     if not playing.send:
         return []
     reports = stream_reports(playing.settings, now)
@@ -197,7 +197,7 @@ def _truth(playing: Playing, readers: list[StreamSpec], now: datetime) -> TruthP
 def _judged(
     readers: list[StreamSpec], topics: Mapping[str, Any], streams: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What the manifest says of each stream: its counts, or why they are not known."""
+    """The streams in the manifest: their counts, or why these are unknown."""
     judged = {}
     for spec in readers:
         counts = dict(streams.get(spec.stream) or {"unknown": problem_of(spec)})

@@ -1,4 +1,4 @@
-"""Profiles: what traffic is like, as data. Another one is another entry."""
+"""Profiles of traffic, as data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Profile:
-    """What traffic is like. Shares are between 0 and 1.
+    """A profile of traffic. Shares are between 0 and 1.
 
     Attributes:
         name: Its name on the command line.

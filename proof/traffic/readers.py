@@ -1,4 +1,4 @@
-"""The streams that read the topics of traffic, and how far they have got."""
+"""The streams that read the topics of traffic, and their progress."""
 
 from __future__ import annotations
 

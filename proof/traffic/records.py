@@ -21,8 +21,8 @@ class Record(NamedTuple):
         mark: One of `MARKS`.
         key: Kafka's key.
         value: Kafka's value; None is a tombstone.
-        reason: Of a dead one: the reason in `dead_letters`.
-        field: Of a dead one: the field that is wrong. A stream that does not declare it sees a valid event.
+        reason: The reason in `dead_letters`, for a dead letter.
+        field: The invalid field, for a dead letter. A stream that does not declare it sees a valid event.
             None when every stream has to reject the record.
     """
 

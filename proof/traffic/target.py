@@ -1,4 +1,4 @@
-"""Where traffic goes: the topics of a broker."""
+"""The target of traffic: the topics of a broker."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class KafkaTarget:
     """Sends slices, and waits for the broker after each.
 
     Attributes:
-        partitions: By topic how many it has.
+        partitions: Number of partitions by topic.
     """
 
     def __init__(self, settings: Settings, topics: tuple[str, ...], partitions: int, pacer: Pacer) -> None:
-        """Make sure that the topics are there.
+        """Create missing topics.
 
         Raises:
             TopicMissingError: one is not, and may not be created.

@@ -1,4 +1,4 @@
-"""The other side of the wall: a process of the data plane finds out what each stream has to write."""
+"""Runs `python -m proof.truth`, which computes the expected output of each stream."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from stateward.project.settings import CHECKOUT
 
 
 class TruthProcessError(RuntimeError):
-    """What the streams have to write could not be found out."""
+    """The expected output could not be computed."""
 
 
 class TruthProcess:
-    """`python -m proof.truth`, which reads what is sent. Use as a context manager.
+    """The process `python -m proof.truth`. Use as a context manager.
 
     Args:
         configurations: Resolved configurations of the streams.
@@ -39,7 +39,7 @@ class TruthProcess:
         self._folder = tempfile.TemporaryDirectory(prefix="stateward-traffic-")
         request = Path(self._folder.name) / "request.json"
         request.write_text(json.dumps(self._request), encoding="utf-8")
-        # To a file: a full pipe that nobody reads would stop it.
+        # To a file, because a full pipe without a reader would block it.
         self._errors = (Path(self._folder.name) / "errors").open("w+b")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "proof.truth", str(request)],
@@ -61,7 +61,7 @@ class TruthProcess:
         self._folder.cleanup()
 
     def see(self, piece: Slice) -> None:
-        """Tell of the records of a slice.
+        """Send the records of a slice.
 
         Raises:
             TruthProcessError: The process has ended.
@@ -77,7 +77,7 @@ class TruthProcess:
         """Return by stream its expected counts, once its rows are written.
 
         Raises:
-            TruthProcessError: A record is not what it was meant to be.
+            TruthProcessError: A record contradicts its mark.
         """
         answer, _ = self._process.communicate()
         if self._process.returncode:

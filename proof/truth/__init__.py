@@ -1,1 +1,1 @@
-"""What each stream has to make of generated traffic, by the oracle: `python -m proof.truth`."""
+"""The expected output of each stream for generated traffic, from the oracle: `python -m proof.truth`."""

@@ -1,4 +1,4 @@
-"""``python -m proof.truth REQUEST``: what each stream has to make of the records on standard input.
+"""``python -m proof.truth REQUEST``: the expected output of each stream for the records on standard input.
 
 The request is a JSON file ``{"recorded_ms": 1, "into": "<folder>", "configs": [...]}`` with resolved
 configurations. The program writes ``<folder>/<stream>/<table>.jsonl`` and then prints one JSON object: by
@@ -21,7 +21,7 @@ from stateward.runtime.api.config import parse_config
 
 
 def run(request: dict[str, Any], source: IO[bytes]) -> dict[str, Any]:
-    """Read all records, and write what is expected.
+    """Read all records, and write the expected output.
 
     Raises:
         TruthError: A record is not what its mark says.

@@ -1,4 +1,4 @@
-"""What is known in advance of a stream's output."""
+"""The expected output of a stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Rows = list[dict[str, Any]]
 
 
 class TruthError(ValueError):
-    """The traffic is not what it says it is, or a stream's output cannot be known."""
+    """The traffic contradicts its marks, or a stream's output cannot be predicted."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Expected:
     """The output of one stream.
 
     Attributes:
-        tables: By table its rows, as Delta returns them, in no particular order.
+        tables: Rows by table, as Delta returns them, in no particular order.
         counts: ``accepted``, ``dead``, ``late`` and ``duplicates``, as in ``batch_counts``.
         dead_letters: ``reason``, ``key`` and ``value`` of each.
         late_events: ``event_id``, ``key``, ``event_time`` and ``value`` of each.
@@ -35,14 +35,14 @@ class Expected:
 
 
 class StreamTruth(Protocol):
-    """Finds out what one stream has to make of its topic's records."""
+    """Computes the expected output of one stream."""
 
     def see(self, record: Record) -> None:
-        """Take one record into account.
+        """Process one record.
 
         Raises:
-            TruthError: It is not what its mark says.
+            TruthError: It contradicts its mark.
         """
 
     def finish(self) -> Expected:
-        """The output once every record was seen, every timeout has passed, and all late ones were late."""
+        """The output after every record and every timeout, with all late events late."""

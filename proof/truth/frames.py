@@ -1,4 +1,4 @@
-"""Records on their way from who makes them: frames of MessagePack, each behind its length in four bytes.
+"""Records from the generator: frames of MessagePack, each after its length in four bytes.
 
 A frame is ``[topic, [[mark, key, value, reason, field], ...]]``.
 """
@@ -20,7 +20,7 @@ def read_frames(source: IO[bytes]) -> Iterator[tuple[str, list[Record]]]:
     """Yield topics and their records until the source ends.
 
     Raises:
-        TruthError: It ends within a frame, or holds something else.
+        TruthError: It ends within a frame, or has other content.
     """
     decode = msgspec.msgpack.Decoder(tuple[str, list[Record]]).decode
     while head := source.read(_LENGTH_BYTES):

@@ -29,8 +29,8 @@ class KeyedTruth:
     """See `expected.StreamTruth`.
 
     Args:
-        job: The stream.
-        config: Its launch.
+        job: The stream's declaration.
+        config: Configuration of its launch.
         recorded_ms: When the records are sent, milliseconds since 1970 UTC.
 
     Raises:
@@ -121,7 +121,7 @@ def event_of(job: StreamJob | NativeJob, parsed: Parsed) -> Any:
 def oracle_rows(
     job: StreamJob | NativeJob, config: Config, events: Mapping[str, Iterable[Any]]
 ) -> Sequence[tuple[Any, ...]]:
-    """All rows of all events, given by key; seen at once, and then no event ever again."""
+    """All rows of all events, given by key, if they arrive at once and none follows."""
     if isinstance(job, NativeJob):
         return job.oracle(chain.from_iterable(events.values()), config)
     logic = job.logic(config)
@@ -129,7 +129,7 @@ def oracle_rows(
 
 
 def rows_of_table(output: Output, rows: Iterable[tuple[Any, ...]]) -> Rows:
-    """The rows of a table, as the table has them; of one with current rows the last of each key."""
+    """The rows of a table; in a table with current rows the last of each key."""
     mine = [row for row in rows if type(row) is output.row]
     found: Rows = decode_rows(encode_rows(output.table, mine)).to_pylist()
     key = output.table.current_by

@@ -1,4 +1,4 @@
-"""How the truth about each stream is found.
+"""Finds the oracle of each stream.
 
 Most streams need no entry: their declaration has a logic of one key, or an oracle. Any other has one here.
 """
@@ -17,18 +17,18 @@ from stateward.runtime.api.stream_job import StreamJob
 Find = Callable[[Config, int], StreamTruth]
 
 OTHERS: Mapping[str, Find] = {}
-"""By stream: from its launch, and the time of sending (ms), to its truth."""
+"""By stream: creates its truth from its launch and the time of sending (ms)."""
 
 
 def truth_about(config: Config, recorded_ms: int) -> StreamTruth:
-    """What finds out the truth about a stream.
+    """Create the truth of a stream.
 
     Args:
         config: Its launch.
         recorded_ms: When the records are sent, milliseconds since 1970 UTC.
 
     Raises:
-        TruthError: Nothing is known about such a stream.
+        TruthError: The stream has no oracle.
     """
     find = OTHERS.get(config.stream)
     if find is not None:

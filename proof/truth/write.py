@@ -1,4 +1,4 @@
-"""Writes what is expected as JSON lines, to be read by people and programs."""
+"""Writes the expected output as JSON lines."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from stateward.runtime.telemetry.status import iso
 
 
 def write_expected(folder: Path, expected: Expected) -> dict[str, Any]:
-    """Write a stream's rows, a file a table, in an order that depends on them alone.
+    """Write a stream's rows, one file per table, in an order that depends only on the rows.
 
     Args:
-        folder: Made if it is not there.
-        expected: What is expected.
+        folder: Created if it does not exist.
+        expected: The expected output.
 
     Returns:
         Its counts, and how many rows each table has.
@@ -43,7 +43,7 @@ def _write_lines(file: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 
 def _plain(value: object) -> object:
-    """A value as JSON has it: a time as ISO 8601, a decimal as its text, bytes as their SHA-256."""
+    """A value for JSON: a time as ISO 8601, a decimal as text, bytes as their SHA-256."""
     if isinstance(value, datetime):
         return iso(value)
     if isinstance(value, Decimal):

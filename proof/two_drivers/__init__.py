@@ -1,1 +1,1 @@
-"""Two drivers started on one checkpoint, over and over."""
+"""Two drivers started on one checkpoint, again and again."""

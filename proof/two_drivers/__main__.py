@@ -1,4 +1,4 @@
-"""Two drivers started on one checkpoint, over and over: never two that commit.
+"""Two drivers started on one checkpoint, again and again: never two that commit.
 
 ``python -m proof.two_drivers --rounds 50 --seed 7``. A round costs about half a minute. Each time one of
 the two takes the lease, and the other is refused and has to name it; then the holder is drained, killed, or
@@ -37,14 +37,14 @@ from tests.support.spark.launches import USER_SESSIONS, Launch
 from tests.support.streams.traced import Traced
 
 _RIGHTS = () if os.geteuid() == 0 else ("--user", "--map-root-user")
-# A name that resolves, as Spark wants it, and is not the machine's.
+# A name that resolves, as Spark requires, and is not the machine's.
 OTHER_HOST = ("unshare", *_RIGHTS, "--uts", "sh", "-c", 'hostname localhost && exec "$@"', "sh")
 
 
 def main(arguments: list[str]) -> int:
-    """Play it once; returns 1 if anything was not as expected."""
+    """Play once; returns 1 on a difference."""
     given = _given(arguments)
-    # As Ctrl-C does: broker and drivers are still stopped.
+    # Like Ctrl-C, so that broker and drivers are stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(highlight=False)
     folder = Path(tempfile.mkdtemp(prefix="stateward-two-drivers-"))
@@ -115,7 +115,7 @@ def _figures(contest: Contest) -> dict[str, Any]:
         "delays_s": [min(one.delay_s for one in rounds), max(one.delay_s for one in rounds)],
         "on_two_hosts": sum(one.hosts == 2 for one in rounds),
         "first_started_won": sum(one.winner.endswith("-a") for one in rounds),
-        "named": Counter(one.named or "nobody" for one in rounds),
+        "named": Counter(one.named or "neither" for one in rounds),
         "ended": Counter(one.ended for one in rounds),
         "thawed_s": [min(thawed), max(thawed)] if thawed else [],
         "epochs": len(contest.holdings()),

@@ -1,4 +1,4 @@
-"""Two drivers of one checkpoint, started a moment apart, again and again; the traffic does not stop."""
+"""Rounds of two drivers started on one checkpoint a moment apart, under continuous traffic."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONGEST_DELAY_S = 8.0
 LEASE_TTL_MS = 10_000
 _PATIENCE_S = 180
 _LONGEST_PAUSE_S = 1.5
-# Of what is sent in a round: later than that the holder may have nothing left to be disturbed in.
+# Share of a round's records after which the holder may have nothing left to process.
 _LATEST_END = 0.6
 
 
@@ -43,17 +43,17 @@ class Driver:
 
 @dataclass(frozen=True)
 class Round:
-    """What a round has shown.
+    """The outcome of a round.
 
     Attributes:
-        delay_s: Between the two starts.
-        hosts: On how many hosts the two were.
+        delay_s: Time between the two starts, seconds.
+        hosts: Number of hosts of the two drivers.
         winner: The run that took the lease.
-        epoch: With which epoch.
+        epoch: Its epoch.
         loser: The run that was refused.
-        named: Whom it has named: `winner`, or `before`, the holder of the round before.
-        ended: How the winner's time ended.
-        thawed_s: How long the one of the round before, which was frozen, went on after it was let go.
+        named: The holder that the loser reported: `winner`, or `before`, the holder of the previous round.
+        ended: How the winner ended.
+        thawed_s: How long the frozen driver of the previous round ran after it was resumed, seconds.
     """
 
     delay_s: float
@@ -71,10 +71,10 @@ class Contest:
     """Plays the rounds.
 
     Attributes:
-        launches: The same stream and folder, as each of two hosts starts it.
-        course: Its traffic, and what has to come of it.
-        rng: Decides delays, hosts, ends and moments.
-        say: Is told of each round.
+        launches: The same stream and folder, as launched on each of two hosts.
+        course: Its traffic and the expected output.
+        rng: Draws delays, hosts, ends and times.
+        say: Called with a line for each round.
     """
 
     launches: tuple[Launch, Launch]
@@ -89,11 +89,11 @@ class Contest:
 
     @property
     def launch(self) -> Launch:
-        """For what is the same on both hosts."""
+        """A launch, for what both hosts share."""
         return self.launches[0]
 
     def play(self, rounds: int) -> None:
-        """Play all rounds, let the last holder finish, and look at everything.
+        """Play all rounds, let the last holder finish, and check everything.
 
         Raises:
             AssertionError: A round came to no end.
@@ -132,7 +132,7 @@ class Contest:
         )
 
     def holdings(self) -> list[Holding]:
-        """Who has held the lease, the oldest first."""
+        """The holders of the lease, oldest first."""
         return holdings(_rows(self.launch.uri("leases-history")))
 
     def _round(self, number: int, before: int, *, is_last: bool) -> Round:
@@ -160,10 +160,10 @@ class Contest:
         hosts = [self.rng.randrange(2), self.rng.randrange(2)]
         if last is not None and last.ended != "drained":
             assert self.holder is not None
-            # A killed one is seen to be gone on its own host; of a frozen one only another host thinks so.
+            # A killed driver is noticed on its own host; a frozen one counts as gone on another host only.
             hosts[0] = self.holder.host if last.ended == "killed" else 1 - self.holder.host
         if self.frozen is not None:
-            wait_until(self._has_expired, _PATIENCE_S, "the lease of the one that is frozen expires")
+            wait_until(self._has_expired, _PATIENCE_S, "the lease of the frozen driver expires")
         self.rng.shuffle(hosts)
         first = self._driver(f"run-{number}-a", hosts[0])
         threading.Event().wait(delay_s)
@@ -172,7 +172,7 @@ class Contest:
     def _driver(self, run_id: str, host: int) -> Driver:
         launch = self.launches[host]
         lease = {"uri": launch.uri("leases"), "ttl_ms": LEASE_TTL_MS, "renew_ms": 1000}
-        # As on two machines, whose caches are their own.
+        # Separate caches, as on two machines.
         cache = str(launch.folder / f"cache-{host}")
         process = launch.start(
             run_id,
@@ -191,7 +191,7 @@ class Contest:
         winner = wait_until(
             holds, _PATIENCE_S, lambda: f"one has the lease: {[self._log(one)[-1500:] for one in pair]}"
         )
-        # Told a moment after the lease is taken.
+        # Reported a moment after the lease is taken.
         wait_until(
             lambda: self.holdings() and self.holdings()[-1].run_id == winner.run_id,
             30,
@@ -235,7 +235,7 @@ class Contest:
             self.wrong[f"drain of {self.holder.run_id}"] = {"exit code": code}
 
     def _thaw(self, driver: Driver) -> float:
-        """Let go of the frozen one, now that another has the lease; returns how many seconds it lasts."""
+        """Resume the frozen driver, now that another one has the lease; returns how many seconds it runs."""
         if self.rng.random() < 0.5:
             wait_until(self._has_committed, _PATIENCE_S, "the next one commits")
         began = time.monotonic()
@@ -265,10 +265,8 @@ def _rows(uri: str) -> list[dict[str, Any]]:
 
 
 def _sentence(played: Round) -> str:
-    frozen = (
-        f"; the one that was frozen left after {played.thawed_s} s" if played.thawed_s is not None else ""
-    )
-    named = played.named or "nobody it should"
+    frozen = f"; the frozen driver left after {played.thawed_s} s" if played.thawed_s is not None else ""
+    named = played.named or "neither of the two"
     return (
         f"{played.delay_s} s apart on {played.hosts} host(s), {played.winner} took epoch {played.epoch},"
         f" {played.loser} was refused and named the {named}{frozen}; then {played.ended}"

@@ -1,4 +1,4 @@
-"""Whether ever two drivers have committed: what `batch_counts` and the lease's history say together."""
+"""Checks from `batch_counts` and the lease's history that never two drivers committed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HELD = re.compile(r"the lease is held by run (\S+) \(process (\d+) on (.+?)\), 
 
 @dataclass(frozen=True)
 class Named:
-    """Whom a driver that was refused has named as the holder."""
+    """The holder that a refused driver reported."""
 
     run_id: str
     pid: int
@@ -23,7 +23,7 @@ class Named:
     epoch: int
 
     def is_(self, holding: Holding) -> bool:
-        """Whether it is this one, in everything."""
+        """Whether it matches a holding in every field."""
         return (self.run_id, self.pid, self.host, self.epoch) == (
             holding.run_id,
             holding.pid,
@@ -33,7 +33,7 @@ class Named:
 
 
 def named_in(log: str) -> Named | None:
-    """Read in a driver's log whom it has named; None if nobody."""
+    """Find the reported holder in a driver's log; None if there is none."""
     if not (found := _HELD.search(log)):
         return None
     run_id, pid, host, epoch = found.groups()
@@ -41,11 +41,11 @@ def named_in(log: str) -> Named | None:
 
 
 def wrong_commits(batches: Iterable[Mapping[str, Any]], holdings: Sequence[Holding]) -> dict[str, Any]:
-    """Commits that a fence would have kept out; empty if there are none.
+    """Commits that a fence would have rejected; empty if there are none.
 
     Args:
         batches: The rows of `batch_counts`.
-        holdings: Who has held the lease, the oldest first.
+        holdings: The holders of the lease, oldest first.
     """
     rows = sorted(batches, key=lambda row: (row["batch_id"], row["committed_at"]))
     twice = [batch for batch, count in Counter(_batch(row) for row in rows).items() if count > 1]

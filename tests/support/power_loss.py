@@ -1,4 +1,4 @@
-"""What a power loss leaves of a folder: the syncs are recorded, and what none of them covered is dropped.
+"""Simulates a power loss: syncs of a folder are recorded, and unsynced changes are dropped.
 
 Python's and deltalake's files are both seen, for it is the folder that is looked at: before each sync takes
 effect, all that is in it is there only in memory, unless an earlier sync has put it on the disk.
@@ -20,11 +20,11 @@ Survives = Callable[[Path], bool]
 
 @dataclass
 class View:
-    """What may be left of the folder at one moment.
+    """A possible content of the folder after a power loss.
 
     Attributes:
-        when: The sync before which the power went.
-        how: What has survived without a sync.
+        when: The sync before which the power failed.
+        how: The unsynced changes that survived.
         files: Content by path; a torn one is empty.
         folders: Their paths.
     """
@@ -44,10 +44,10 @@ class View:
 
 
 class Disk:
-    """A folder on a disk that forgets.
+    """A folder on a disk that loses unsynced changes.
 
     Args:
-        root: The folder; what is in it now is on the disk.
+        root: The folder; its current content is on the disk.
     """
 
     def __init__(self, root: Path) -> None:
@@ -59,7 +59,7 @@ class Disk:
         self._sync_all()
 
     def record(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Look on from now on."""
+        """Record from now on."""
         fsync, sync_disk = os.fsync, durable.sync_disk
 
         def one(handle: int) -> None:
@@ -80,7 +80,7 @@ class Disk:
     def look(self, when: str) -> None:
         """Note what would be left now: all of it in ``last``, and in ``views`` what has not been seen yet."""
         self.last = []
-        # A number of a file that is gone may be given to a new one.
+        # The number of a removed file may be reused.
         there = {path.stat().st_ino for path in self._root.rglob("*")}
         there.update(*(names.values() for names in self._names.values()))
         self._content = {inode: content for inode, content in self._content.items() if inode in there}

@@ -52,7 +52,7 @@ def _failing(rng: Random) -> list[Step]:
 
 
 def _odd(rng: Random) -> list[Step]:
-    """Says what nobody has heard of: alive, in an unknown mode."""
+    """Reports an unknown mode: still alive."""
     return [Step(0, _reading("humming"))]
 
 

@@ -50,7 +50,7 @@ _BREAKS: dict[str, Break] = {
     "not_utf8": lambda draft: (draft.value().replace(b'"event_id":"', b'"event_id":"\xff\xfe', 1), None),
     "malformed_json": lambda draft: (draft.value()[:-1], None),
     "not_an_object": lambda draft: (b"[" + draft.value() + b"]", None),
-    "missing_field": lambda draft: (draft._replace(key_field="nobody").value(), draft.key_field),
+    "missing_field": lambda draft: (draft._replace(key_field="unknown").value(), draft.key_field),
     "wrong_type": lambda draft: (
         draft.value().replace(b'"event_id":"', b'"event_id":7,"was":"', 1),
         "event_id",

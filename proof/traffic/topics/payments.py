@@ -49,7 +49,7 @@ def _by_amount(rng: Random) -> list[Step]:
 
 
 def _confirmed(rng: Random) -> list[Step]:
-    """A review confirms it, and nobody closes the case: flagged, expired."""
+    """A review confirms it, and the case stays open: flagged, expired."""
     return [*_five(rng), _say(_BREACH_MS + 5 * MINUTE_MS, "review_confirmed")]
 
 
@@ -64,7 +64,7 @@ def _again(rng: Random) -> list[Step]:
 
 
 def _authenticated(rng: Random) -> list[Step]:
-    """Authenticated in time: no longer suspicious, and the window begins anew, so four more are no breach."""
+    """Authenticated in time: no longer suspicious; the window starts again, and four more are no breach."""
     more = [_pay(_BREACH_MS + _AUTHENTICATION_MS + number * SECOND_MS, _small(rng)) for number in range(4)]
     return [*_five(rng), _say(_BREACH_MS + _AUTHENTICATION_MS - 1, "authenticated"), *more]
 

@@ -30,7 +30,7 @@ class Story:
     Attributes:
         name: Its name.
         tell: Makes its steps, at least one, in any order.
-        weight: How often it is told, relative to the topic's other stories.
+        weight: Its frequency, relative to the topic's other stories.
     """
 
     name: str

@@ -42,7 +42,7 @@ def _stray(rng: Random) -> list[Step]:
 
 
 def _odd(rng: Random) -> list[Step]:
-    """Does what nobody has heard of: an anomaly."""
+    """Reports an unknown activity: an anomaly."""
     return [Step(0, '"activity":"lunch"')]
 
 

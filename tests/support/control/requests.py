@@ -1,4 +1,4 @@
-"""Wishes of streams, as the form of their DAG makes them."""
+"""Requests to streams, as the form of their DAG creates them."""
 
 from __future__ import annotations
 

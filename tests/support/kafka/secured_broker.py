@@ -1,4 +1,4 @@
-"""Brokers as those of other people: with a password and TLS, and with rights for each user."""
+"""Secured brokers: with a password and TLS, and with rights for each user."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class SecuredBroker(Broker):
 
     @property
     def certificate(self) -> Path:
-        """By which clients know it."""
+        """Addresses for clients."""
         return self.folder / "certificate.pem"
 
     def client(self) -> dict[str, str]:
-        """What a client needs to be let in."""
+        """The client settings to log in."""
         return {
             "security.protocol": "SASL_SSL",
             "sasl.mechanisms": "PLAIN",
@@ -56,13 +56,13 @@ class SecuredBroker(Broker):
         }
 
     def write_client_file(self, file: Path, **changes: str) -> None:
-        """Write that as an operator would; `changes` by names with `_` for a dot."""
+        """Write the client settings to a file; `changes` has names with `_` for a dot."""
         changed = {name.replace("_", "."): value for name, value in changes.items()}
         lines = [f"{name} = {value}" for name, value in (self.client() | changed).items()]
         file.write_text("\n".join(["# who we are", "", *lines, ""]))
 
     def prepare(self) -> None:
-        """Make its key, and the rest."""
+        """Create its key and its files."""
         self.folder.mkdir(parents=True, exist_ok=True)
         key, certificate = _self_signed()
         self.certificate.write_bytes(certificate)
@@ -70,7 +70,7 @@ class SecuredBroker(Broker):
         super().prepare()
 
     def properties(self) -> str:
-        """The broker's, with another listener for its clients."""
+        """The broker's settings, with another listener for its clients."""
         (inner,) = free_ports(1)
         secured = {
             "listeners": f"SASL_SSL://{self.host}:{self.port},INNER://{self.host}:{inner},"
@@ -90,7 +90,7 @@ class SecuredBroker(Broker):
 class AuthorizingBroker(Broker):
     """An embedded broker on which a user may do what it is granted, and nothing else.
 
-    It creates a topic that somebody writes or asks for, as brokers do by default, if the user may create it.
+    It creates a topic on the first write or metadata request, as brokers do by default, if the user may.
     """
 
     @classmethod
@@ -100,7 +100,7 @@ class AuthorizingBroker(Broker):
         return cls(folder, CHECKOUT / "jars" / "kafka", "127.0.0.1", port, controller, heap_mb=384)
 
     def client(self, user: str = USER) -> dict[str, str]:
-        """What a client needs to be let in."""
+        """The client settings to log in."""
         return {
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanisms": "PLAIN",
@@ -109,7 +109,7 @@ class AuthorizingBroker(Broker):
         }
 
     def write_client_file(self, file: Path) -> None:
-        """Write that of the user as an operator would."""
+        """Write the user's client settings to a file."""
         file.write_text("".join(f"{name} = {value}\n" for name, value in self.client().items()))
 
     def grant(self, operation: str, topic: str) -> None:
@@ -120,7 +120,7 @@ class AuthorizingBroker(Broker):
             future.result()
 
     def revoke(self, operation: str, topic: str) -> None:
-        """Take that back."""
+        """Revoke it."""
         admin = self._admin()
         for future in admin.delete_acls([_right(operation, topic, AclBindingFilter)]).values():
             assert future.result(), f"{operation} on {topic} was not granted"
@@ -129,7 +129,7 @@ class AuthorizingBroker(Broker):
         return AdminClient({**self.client(ADMIN), "bootstrap.servers": f"localhost:{self.port}"})
 
     def properties(self) -> str:
-        """The broker's, with another listener for its clients; it trusts that by which it talks to itself."""
+        """The broker's settings, with another listener for its clients; the internal one is trusted."""
         (inner,) = free_ports(1)
         users = " ".join(
             f'user_{name}="{password}"' for name, password in ((USER, PASSWORD), (ADMIN, ADMIN_PASSWORD))

@@ -1,4 +1,4 @@
-"""What is seen of a stream over time, for tests of what is told of it."""
+"""Observations of a stream over time, for tests of incidents and pages."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def _reconciled(written: Written, now: datetime) -> None:
         at = now - days * 24 * HOUR - 5 * HOUR
         written.reconciliation(Name("user_sessions", "sessions"), at, (503_112, 0, 0))
         activity = Name("user_activity", "activity_sessions")
-        note = "raw_events begins at 10:00 of that day: rows of before cannot be told."
+        note = "raw_events starts at 10:00 of that day: earlier rows cannot be compared."
         written.reconciliation(activity, at, (191_020, 3 if days else 0, 0), (note,) if days else ())
         written.reconciliation(
             Name("fraud_watch", "fraud_summaries"), at, (3600, int(days == 0), int(days == 0))

@@ -212,7 +212,7 @@ def _lagging(now: datetime) -> Iterator[Sample]:
 
 
 def _failing(now: datetime) -> Iterator[Sample]:
-    """Killed once for want of memory, and then out of disk: five restarts, and nobody there."""
+    """Killed once for lack of memory, and then out of disk: five restarts, and no intervention."""
     grown = 0
     for sample in _busy(now, seed=2):
         minute = (now - sample.at) // MINUTE

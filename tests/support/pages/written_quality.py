@@ -94,7 +94,7 @@ class Written:
 
         Args:
             name: The table.
-            suite: Of each expectation type, severity and column.
+            suite: Type, severity and column of each expectation.
             at: When.
             versions: The first and the last that it covers.
             counts: Rows that it looked at, and rows of the table.
@@ -198,7 +198,7 @@ class Written:
 
 
 def suite_of(columns: tuple[str, ...], **others: tuple[str, str]) -> dict[str, tuple[str, str, str | None]]:
-    """Of each expectation type, severity and column: rows, no nulls in the columns, and others."""
+    """Type, severity and column of each expectation: rows, no nulls in the columns, and others."""
     return {
         "table_has_rows": (ROW_COUNT, "warn", None),
         **{f"{column}_is_present": (NOT_NULL, "critical", column) for column in columns},

@@ -1,4 +1,4 @@
-"""A driver that is killed now and then, and started again."""
+"""A driver that is killed repeatedly and started again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Driven:
 
     Args:
         launch: What it runs.
-        changes: To the launch's configuration.
+        changes: Changes of the launch's configuration.
     """
 
     def __init__(self, launch: Launch, changes: Mapping[str, Any]) -> None:
@@ -29,11 +29,11 @@ class Driven:
 
     @property
     def run_id(self) -> str:
-        """Of the launch that runs."""
+        """Run id of the current launch."""
         return f"run-{self._number}"
 
     def kill_once(self, delivered: int, pause_s: float) -> bool:
-        """SIGKILL when so many records are delivered, and so many seconds later.
+        """SIGKILL some seconds after a number of records is delivered.
 
         Returns:
             Whether records were waiting then.

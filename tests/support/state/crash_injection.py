@@ -1,4 +1,4 @@
-"""Operations that die: each in a process of its own, which is killed with its JVM at a step."""
+"""Operations that crash: each in its own process, which is killed with its JVM at a step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["MADE_CURRENT", "PLANNED", "killed_at"]
 
 
 def killed_at(step: str, launch: Launch, asked: Request) -> None:
-    """Let a process of its own do what is asked for until there."""
+    """Run an operation in its own process up to a step."""
     request = launch.folder / f"{step}.request"
     request.write_bytes(pickle.dumps(asked))
     log = launch.folder / f"{step}.log"

@@ -1,4 +1,4 @@
-"""Queries that are none of ours, on each kind of state that Spark keeps, driven a batch at a time.
+"""Foreign queries on each kind of state that Spark keeps, driven a batch at a time.
 
 They read files and put out rows that say nothing of partitions or of the wall clock, so that a run whose
 state was moved in between can be compared with one that was left alone.
@@ -61,7 +61,7 @@ class Basket(StatefulProcessor):
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         yield self._said(key, "timer")
-        # So that there are keys with some of their variables only.
+        # So that some keys have only some of the variables.
         if self._total.get()[0] % 2:
             self._items.clear()
         else:
@@ -113,8 +113,8 @@ class Foreign:
     """A query.
 
     Attributes:
-        build: Makes it of the rows that are read.
-        kinds: What has to be in its state: the last words of its variables' names.
+        build: Builds it on the rows read.
+        kinds: The last words of the expected variable names.
     """
 
     build: Build
@@ -179,11 +179,11 @@ class Runner:
 
     @property
     def rows(self) -> list[str]:
-        """What was put out, in no order."""
+        """The rows written, in no order."""
         return sorted(row for rows in self._batches.values() for row in rows)
 
     def run(self, rows: Sequence[dict[str, Any]], checkpoint_uri: str, partitions: int = 2) -> None:
-        """One batch of these rows, to its end."""
+        """Complete one batch of these rows."""
         file = self._input / f"{len(list(self._input.iterdir()))}.json"
         file.write_text("\n".join(map(json.dumps, rows)))
         with configured(self._spark, {**self._conf, "spark.sql.shuffle.partitions": str(partitions)}):
@@ -194,5 +194,5 @@ class Runner:
             assert query.awaitTermination(120), query.status
 
     def _keep(self, frame: DataFrame, batch_id: int) -> None:
-        # A batch that is repeated comes to the same.
+        # A repeated batch gives the same rows.
         self._batches[batch_id] = [json.dumps(row.asDict(), sort_keys=True) for row in frame.collect()]

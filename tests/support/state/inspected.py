@@ -1,4 +1,4 @@
-"""What tests of `inspect` and `explain` share: records at known minutes, and a look at what came of them."""
+"""Shared by tests of `inspect` and `explain`: records at known minutes, and their results."""
 
 from __future__ import annotations
 
@@ -78,6 +78,6 @@ def variable(found: Inspection, name: str, operator_id: int | None = None) -> Va
 
 
 def settled(query: Running, watermark: datetime) -> None:
-    """Take in everything that was sent, then move the watermark."""
+    """Process everything sent, then move the watermark."""
     query.query.processAllAvailable()
     query.tick(watermark)

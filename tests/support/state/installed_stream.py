@@ -1,4 +1,4 @@
-"""A stream that has run, without Spark: its checkpoint and its tables as batches leave them behind."""
+"""The checkpoint and tables of a stream after some batches, written without Spark."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def quiet(step: str, state: str) -> None:
 
 
 class FakeKafka:
-    """A cluster that says what it is told to say."""
+    """A cluster with fixed answers."""
 
     def __init__(self, end: int = 100) -> None:
         self.begins = {"device_readings": {0: 0, 1: 0}, TICKS: {0: 0}}
@@ -63,7 +63,7 @@ class FakeKafka:
 
 
 class Installed:
-    """`device_lifecycle` in a folder; what is there already is left.
+    """`device_lifecycle` in a folder; existing files are kept.
 
     Args:
         folder: Everything is in it.
@@ -134,7 +134,7 @@ class Installed:
         self.put(self.path / "offsets" / f".{batch}.crc", "crc")
 
     def run(self, batch: int, stream: str = STREAM, epoch: int = 1) -> None:
-        """One batch to its end: a row for every table, and a new state."""
+        """Complete one batch: a row for every table, and a new state."""
         self.plan(batch)
         query_id = str(self.checkpoint.query_id())
         self.append(ALERTS, {"device_id": f"d{batch}"})
@@ -167,7 +167,7 @@ class Installed:
         write_deltalake(self.uri(table), self.rows_of(table, row), mode="append")
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        """Everything in the tables, but for when it was written."""
+        """All rows of the tables, without the time of their write."""
         found = {}
         for name, uri in self.config.tables.items():
             rows = DeltaTable(uri).to_pyarrow_table().to_pylist()

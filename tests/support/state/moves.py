@@ -1,4 +1,4 @@
-"""Streams whose state is moved between runs: what goes in, and what has to come out in the end."""
+"""Streams whose state is moved between runs: their input and the expected output."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _ACTIONS = ("view", "search", "buy")
 
 @dataclass(frozen=True)
 class Story:
-    """One stream's input and the rows it comes to.
+    """One stream's input and its expected rows.
 
     Attributes:
-        records: As they are sent.
-        end: Of a tick that ends everything.
-        expected: Makes the rows by table.
-        columns: Those of a table that do not depend on when it ran; all of them if none is named.
+        records: The records to send.
+        end: Time of a tick after which every state has ended.
+        expected: Returns the expected rows by table.
+        columns: Columns of a table that do not depend on the time of the run; all if empty.
         counts: accepted, dead, late, duplicates.
     """
 

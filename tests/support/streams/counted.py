@@ -32,7 +32,7 @@ from tests.support.streams.oracle import difference, found_rows, of_tables
 from tests.support.streams.traced import in_parts, surplus_and_missing, wrong_counts
 
 _TABLE = "action_counts"
-# Short, so that counts end and begin anew between two kills.
+# Short, so that counts end and start again between two kills.
 _IDLE_MS = 20_000
 # Long, so that it is known which records are repetitions: no id is forgotten while traffic is sent.
 _REMEMBERED_MS = 30 * 60_000

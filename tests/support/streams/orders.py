@@ -167,7 +167,7 @@ PREFIX = "customer-"
 
 @dataclass(frozen=True)
 class NamedLogic(OrderLogic):
-    """Of the release whose keys say what they are; its rows name customers as ever."""
+    """The logic of the release with prefixed keys; its rows have the customers unchanged."""
 
     def expire(self, key: str, state: Any, at_ms: int) -> tuple[None, Rows]:
         return super().expire(key.removeprefix(PREFIX), state, at_ms)

@@ -143,7 +143,7 @@ def arriving(draw: st.DrawFn, short: Short) -> list[Record]:
     for number, said in enumerate(draw(events)):
         key, at_ms, values, delays, kafka_key = said
         value = _value({"event_id": f"e{number}", key_name: key, **values}, at_ms)
-        # Of an event that comes twice either record is the duplicate.
+        # If an event is sent twice, either record may be the duplicate.
         for mark, delay_ms in zip((EVENT, DUPLICATE), delays, strict=False):
             found.append((at_ms + delay_ms, Record(mark, kafka_key, value)))
     for at_ms in draw(st.lists(st.integers(0, SPAN_MS), max_size=2)):

@@ -49,7 +49,7 @@ class Course(Protocol):
         """Send what is left, and wait until all of it is done."""
 
     def wrong(self) -> dict[str, Any]:
-        """What of the output is not as expected; empty if nothing is. Of a drained stream."""
+        """The problems of a drained stream's output; empty if there are none."""
 
     def row_counts(self) -> dict[str, int]:
         """How many rows each table has to have; after `wrong`."""
