@@ -1,4 +1,4 @@
-"""Drivers on a checkpoint of another code: what they note of its state, and when they refuse it."""
+"""Drivers on a checkpoint of different code: the descriptor they write, and when they refuse it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def checksums(folder: Path) -> dict[str, str]:
 
 
 @ci_full
-def test_a_driver_with_other_buckets_refuses_and_the_right_one_goes_on(launch: Launch) -> None:
+def test_a_driver_with_other_buckets_refuses_and_the_right_one_continues(launch: Launch) -> None:
     launch.broker.create_topic(launch.topic, 3)
     launch.send(real_events()[:300])
     first = launch.start("run-1")

@@ -1,4 +1,4 @@
-"""One drained checkpoint: compared, damaged, and proofs that must not hold."""
+"""One drained checkpoint: comparisons, damage, and proofs that must fail."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def newest(folder: Path, suffix: str) -> Path:
 
 
 def remove_snapshots(folder: Path) -> None:
-    """And the changes before them, as maintenance does: nothing is left to begin from."""
+    """And the changes before them, as maintenance does, so that no start is left."""
     for path in (*folder.glob("state/0/1/*.zip"), folder / "state/0/1/1.changelog"):
         path.unlink()
 
@@ -145,7 +145,7 @@ def remove_snapshots(folder: Path) -> None:
         ),
     ],
 )
-def test_damage_is_named_before_anything_is_written(
+def test_damage_is_reported_before_anything_is_written(
     damage: Damage, kind: type[Exception], message: str, *, copy: Path, tmp_path: Path, spark: SparkSession
 ) -> None:
     damage(copy)
@@ -173,9 +173,7 @@ def pages(folder: Path) -> int:
     return sum(-(-path.stat().st_size // 4096) for path in folder.rglob("*") if path.is_file()) * 4096
 
 
-def test_a_disk_that_is_full_in_the_middle_of_the_copy(
-    drained: Path, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_a_disk_that_fills_up_during_the_copy(drained: Path, tmp_path: Path, spark: SparkSession) -> None:
     files = checksums_of(f"file://{drained}")
     with small_disk(tmp_path / "disk", pages(drained) // 2) as disk:
         with pytest.raises(CopyError, match=r"No space left on device.* The original is unchanged"):
@@ -185,7 +183,7 @@ def test_a_disk_that_is_full_in_the_middle_of_the_copy(
 
 
 @ci_full
-def test_a_disk_that_is_full_in_the_middle_of_sparks_repartition(
+def test_a_disk_that_fills_up_during_sparks_repartition(
     drained: Path, tmp_path: Path, spark: SparkSession
 ) -> None:
     source, target = f"file://{drained}", f"file://{tmp_path}/disk/target"
@@ -218,7 +216,7 @@ def test_a_key_in_another_partition_fails_the_proof(
     assert (tmp_path / "target" / UNFINISHED).exists()
 
 
-def test_a_state_that_is_not_the_same_fails_the_proof(
+def test_a_changed_state_fails_the_proof(
     drained: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = verb.spark_repartition

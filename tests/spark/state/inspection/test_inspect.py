@@ -1,4 +1,4 @@
-"""`inspect` and `explain` on the bucket log of a real checkpoint, of which everything is known beforehand."""
+"""`inspect` and `explain` on the bucket log of a real checkpoint with known content."""
 
 from __future__ import annotations
 
@@ -137,13 +137,11 @@ def test_without_the_declaration_states_are_counted_but_have_no_timers(
     assert any("declaration" in note for note in found.notes)
 
 
-def test_states_of_an_older_version_are_read_as_the_next_look_will(
-    sessions: Launch, spark: SparkSession
-) -> None:
+def test_states_of_an_older_version_are_read_as_upgraded(sessions: Launch, spark: SparkSession) -> None:
     job = later_release(USER_SESSIONS.job, whole=True)
     keys = variable(looked_at(spark, sessions, job=job, samples=0), KEYS)
     assert keys.timers is not None
-    # Only this one has more than events that are held, which know no gap.
+    # Only this one has more than held events, which have no gap.
     assert (keys.timers.count, keys.timers.latest_ms) == (29, ms(5) + 2 * GAP_MS)
     found = explained(spark, sessions, BUSY, job=job)
     (entry,) = found.entries
@@ -154,12 +152,12 @@ def test_states_of_an_older_version_are_read_as_the_next_look_will(
     assert any("STATE_STEPS" in note for note in unread.notes)
 
 
-def test_a_key_that_lives_is_explained_to_its_end(sessions: Launch, spark: SparkSession) -> None:
+def test_a_live_key_is_explained_to_its_end(sessions: Launch, spark: SparkSession) -> None:
     found = explained(spark, sessions, BUSY)
 
     (entry,) = found.entries
     assert (entry.bucket, entry.value["state"]["event_count"]) == (bucket_of(BUSY, BUCKETS), 1)
-    # Nothing has been done for the second event, which the watermark has passed.
+    # The second event is still held, although the watermark has passed it.
     assert [held[0] for held in entry.value["held"]] == ["e2"]
     assert entry.settled["state"]["event_count"] == 2
     assert (entry.ends_ms, entry.why.partition(":")[0]) == (
@@ -181,19 +179,19 @@ def test_a_key_is_followed_batch_by_batch(sessions: Launch, spark: SparkSession)
     assert came.what == "the key starts; 1 event held until the watermark has passed"
     assert came.value == {"held": [["e1", ms(1), "view", False, None]]}
     assert busy.what == ("1 event held until the watermark has passed; 1 held event folded; its state starts")
-    # Or that of minute 5, if others of it had come in a batch before.
+    # Or that of minute 5, if other events of it were in an earlier batch.
     assert busy.watermark_ms in (ms(2), ms(3))
     assert {change.field for change in busy.changes} >= {"held", "recent", "state.last_ms"}
     assert came.batch_id < busy.batch_id
     assert came.planned_ms is not None and busy.planned_ms is not None
     assert came.planned_ms < busy.planned_ms
-    # Of a batch in between, what came later is not told.
+    # The explanation of an earlier batch has no later changes.
     until = explained(spark, sessions, BUSY, batch_id=busy.batch_id - 1)
     assert until.history == (came,)
     assert until.entries[0].value == came.value
 
 
-def test_a_key_that_has_ended_says_when_and_how(sessions: Launch, spark: SparkSession) -> None:
+def test_an_ended_key_shows_when_and_how_it_ended(sessions: Launch, spark: SparkSession) -> None:
     found = explained(spark, sessions, ENDED)
     assert (found.entries, found.coming) == ((), ())
     assert any("Nothing is kept" in note for note in found.notes)
@@ -203,12 +201,12 @@ def test_a_key_that_has_ended_says_when_and_how(sessions: Launch, spark: SparkSe
     assert [happening.batch_id for happening in found.history] == sorted({h.batch_id for h in found.history})
 
 
-def test_a_key_that_never_came_has_no_history(sessions: Launch, spark: SparkSession) -> None:
-    found = explained(spark, sessions, "nobody")
+def test_an_unknown_key_has_no_history(sessions: Launch, spark: SparkSession) -> None:
+    found = explained(spark, sessions, "unknown")
     assert (found.entries, found.history) == ((), ())
 
 
-def test_a_batch_that_is_not_retained_is_refused_by_name(sessions: Launch, spark: SparkSession) -> None:
+def test_a_batch_that_is_not_retained_is_refused(sessions: Launch, spark: SparkSession) -> None:
     with pytest.raises(
         StateError, match=r"stream user_sessions: batch 999 .*retained are the batches 0 to \d+"
     ):

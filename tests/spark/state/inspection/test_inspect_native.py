@@ -77,13 +77,13 @@ def test_both_sides_of_a_join_are_read(tmp_path: Path, broker: RunningBroker, sp
         "right-keyWithIndexToValue": 2,
     }
     (groups,) = (v for v in found.variables if v.operator == "stateStoreSave")
-    assert groups.rows == 2  # those that were matched; the others wait in the join
+    assert groups.rows == 2  # the matched ones; the others wait in the join
     told = explained(spark, launch, USERS[0])
     by_store = {(entry.operator, entry.store): entry for entry in told.entries}
     left = by_store["symmetricHashJoin", "left-keyWithIndexToValue"]
     assert (left.value["event_id"], left.ends_ms) == ("t1", None)
     assert "the join's range" in left.why
     (group,) = (entry for entry in told.entries if entry.operator == "stateStoreSave")
-    assert group.ends_ms == ms(7) + 1  # of events of one millisecond each has a microsecond of its own
+    assert group.ends_ms == ms(7) + 1  # events of the same millisecond have distinct microseconds
     assert {h.what for h in told.history} <= {"the row was added", "the row changed", "the row was removed"}
-    assert explained(spark, launch, "nobody").entries == ()
+    assert explained(spark, launch, "unknown").entries == ()

@@ -1,4 +1,4 @@
-"""Three migrations on live traffic: the rows are those of a run that had the last release always."""
+"""Three migrations under live traffic: the rows are those of a run with only the last release."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def another(key: str) -> str:
 
 @pytest.fixture
 def release(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Installs a release of the stream, as the operations find it."""
+    """Installs a release of the stream for the operations."""
     return lambda job: monkeypatch.setattr(Context, "job", property(lambda context: job))
 
 
@@ -85,7 +85,7 @@ def test_a_stream_lives_through_three_migrations(
                 counted = query.counted()
             query.drain()
 
-    assert all(keys.values()), "every release has found a state and left one"
+    assert all(keys.values()), "every release has found and written a state"
     orders = [order for part in parts for order in part]
     events = [
         (one.customer, order_of(3, one.event_id, one.event_ms, one.price, one.coupon)) for one in orders
@@ -106,7 +106,7 @@ def refused_while_it_runs(launch: Launch, release: Any) -> None:
 
 
 def refused_and_left_alone(launch: Launch, release: Any) -> None:
-    """What cannot be migrated is refused before anything is written, each by name."""
+    """What cannot be migrated is refused, with its cause, before anything is written."""
     release(_WITHOUT_STEP)
     with pytest.raises(StateError, match="declare KeyStep"):
         operate(launch, "migrate", dry_run=True)
@@ -125,7 +125,7 @@ def refused_and_left_alone(launch: Launch, release: Any) -> None:
 
 
 def migrated(launch: Launch) -> None:
-    """From the old keys to the new ones: refused until it is done, looked at, done, and done once."""
+    """Migrate to the new keys; the start before is refused, a dry run and a second run change nothing."""
     config = running_config(launch)
     with pytest.raises(StateRefusedError, match="run `stateward state migrate`"):
         require_start(_LAST, config)
@@ -144,7 +144,7 @@ def migrated(launch: Launch) -> None:
 
 
 def looked_at_while_it_runs(launch: Launch, config: Config) -> Answer:
-    """What would be, asked while somebody holds the lease and a batch of his is under way."""
+    """A dry run while a driver holds the lease and runs a batch."""
     offsets = Path(launch.checkpoint.removeprefix("file://"), "offsets")
     last = max(int(path.name) for path in offsets.iterdir() if path.name.isdigit())
     under_way = offsets / str(last + 1)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-# Each takes a Spark of its own.
+# Each needs its own Spark.
 EACH = ["check", "transform", "copy", "write", PLANNED, "prove", "generation", MADE_CURRENT]
 FEW = [PLANNED, MADE_CURRENT]
 
@@ -65,7 +65,7 @@ def test_killed_at_each_step_the_state_is_the_old_or_the_new(
     assert generations.current(root).number == 2
     assert kept(spark, launch) == states
 
-    # The next try of the same task says what the one before has done, and another run that there is nothing.
+    # A retry of the same task reports what the last one did; another run reports that nothing is left to do.
     assert perform(asked).data == {"changed": True, "generation": 2}
     assert operate(launch, "migrate").data == {"changed": False}
     launch.send(sent.records[half:])
@@ -78,19 +78,19 @@ def test_killed_at_each_step_the_state_is_the_old_or_the_new(
 
 
 def kept(spark: SparkSession, launch: Launch) -> dict[str, bytes]:
-    """By key what the current generation keeps."""
+    """The states of the current generation by key."""
     rows = kept_states(spark, launch.stream.name, launch.checkpoint).collect()
     return {row["key"]: bytes(row["state"]) for row in rows}
 
 
 def refused_as_it_is(launch: Launch) -> None:
-    """A death leaves a state that has still to be migrated, and not one that would be read wrongly."""
+    """A crash leaves a state that still needs the migration, and never one that would be misread."""
     told = operate(launch, "verdict")
     assert (told.data["level"], told.is_good) == ("needs migration", False)
 
 
 def check_left(step: str, old: Generation) -> None:
-    """What a death has left beside the state that counts: a folder that says that it is not finished."""
+    """What a crash leaves beside the current state: a folder that is marked as unfinished."""
     target = old.following().uri
     batch = Checkpoint(old.uri).last_committed() + 1
     unfinished = ("transform", "copy", "write", PLANNED, "prove")

@@ -1,4 +1,4 @@
-"""A new stream begins with states from a table, and goes on with them as with its own."""
+"""A new stream starts with states from a table, and continues them as its own."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def launch(tmp_path: Path, broker: RunningBroker, monkeypatch: pytest.MonkeyPatc
     return made
 
 
-def test_a_stream_begins_with_a_table(launch: Launch, spark: SparkSession) -> None:
+def test_a_stream_starts_with_a_table(launch: Launch, spark: SparkSession) -> None:
     (orders,) = sent_orders(seed=5, parts=1, each=120)
     launch.send(order.record for order in orders)
     uri = launch.uri("open_totals")
     refused(launch, uri)
-    # Forty customers have orders to come, ten have not.
+    # Forty customers have further orders, ten have none.
     rows = [opened(customer) for customer in range(50)]
     write_deltalake(uri, table(rows), mode="overwrite")
     would = operate(launch, "seed", dry_run=True, table=uri, key="customer")
@@ -90,8 +90,8 @@ def test_a_stream_begins_with_a_table(launch: Launch, spark: SparkSession) -> No
 @pytest.mark.parametrize(
     "kind", [pytest.param("csv", marks=ci_full), pytest.param("parquet", marks=ci_full), "delta"]
 )
-@pytest.mark.usefixtures("spark")  # the operation goes on with the session that is there
-def test_nothing_of_another_folder_is_read_or_said(
+@pytest.mark.usefixtures("spark")  # the operation uses the existing session
+def test_nothing_of_another_folder_is_read_or_reported(
     launch: Launch, tmp_path_factory: pytest.TempPathFactory, kind: str
 ) -> None:
     """A link in a table's folder, and a file that only a table's log refers to."""
@@ -120,7 +120,7 @@ def test_nothing_of_another_folder_is_read_or_said(
 
 
 def refused(launch: Launch, uri: str) -> None:
-    """What is no state of the stream is named, and nothing is written."""
+    """Rows that are no state of the stream are reported, and nothing is written."""
     wrong = {
         r"3 rows have no state \(3 rows: no key in customer": [
             opened(1),

@@ -1,4 +1,4 @@
-"""Kafka loses records that a stream has not read: it refuses to go on, and then goes on as it is asked to."""
+"""Kafka loses unread records: the stream refuses to continue, and continues after `skip`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def end_of(launch: Launch) -> int:
 
 
 def lose(launch: Launch, begin: int, end: int) -> list[Record]:
-    """Let Kafka forget a partition's records, as its retention does; returns those that nobody has read."""
+    """Delete a partition's records, as Kafka's retention does; returns those that were not read."""
     wanted = [Range(launch.topic, PARTITION, begin, end)]
     lost = [
         (message.key(), message.value())
@@ -58,7 +58,7 @@ def event_ids(records: list[Record]) -> set[str]:
     return found
 
 
-def test_a_stream_goes_on_after_lost_records_with_its_state_and_counts_what_it_read(
+def test_a_stream_continues_after_lost_records_with_its_state_and_counts(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:
     from pyspark.errors import StreamingQueryException
@@ -79,7 +79,7 @@ def test_a_stream_goes_on_after_lost_records_with_its_state_and_counts_what_it_r
     with running(launch, spark, "run-2", checkpoint_uri=launch.checkpoint) as query:
         with pytest.raises(StreamingQueryException, match=r"no longer in Kafka.*stateward state skip"):
             query.settle()
-        assert not query.checkpoint.is_clean(), "a batch is planned that can never run"
+        assert not query.checkpoint.is_clean(), "the planned batch can never run"
 
     would = operate(launch, "skip", dry_run=True)
     done = operate(launch, "skip")

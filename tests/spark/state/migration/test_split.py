@@ -1,4 +1,4 @@
-"""One stream becomes two in the middle of its traffic: together they give the rows of one left whole."""
+"""One stream is split under traffic: both together give the rows of the one without a split."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class OddLaunch(LateLaunch):
 
 
 @ci_full
-def test_two_streams_go_on_where_one_was(
+def test_two_streams_continue_where_one_was(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, after = sent_orders(seed=23, parts=2, each=200)
@@ -89,7 +89,7 @@ def test_two_streams_go_on_where_one_was(
     assert any('"held"' in state for state in old.values())
     check_logs(whole, odd)
 
-    # What is sent again the streams have to know, though it was read before they were two.
+    # Repeated events are duplicates in both streams, although they were read before the split.
     whole.send(order.record for order in [*before[-_AGAIN:], *after])
     totals = {launch.stream.name: ended(launch, spark) for launch in (odd, whole)}
     rows = [*whole.rows("orders"), *odd.rows(ODD_ORDERS)]
@@ -113,7 +113,7 @@ def test_two_streams_go_on_where_one_was(
 
 
 def states(spark: SparkSession, checkpoint_uri: str) -> dict[str, str]:
-    """What a checkpoint keeps by key, read by itself and not by what the split has computed."""
+    """The states of a checkpoint by key, read independently of the split."""
     rows = kept_states(spark, "orders", checkpoint_uri).collect()
     assert len({row["key"] for row in rows}) == len(rows)
     return {row["key"]: bytes(row["state"]).decode() for row in rows}
@@ -133,7 +133,7 @@ def refused_as_it_is(whole: Launch, odd: Launch) -> None:
 def split_that_loses_a_key(
     whole: Launch, odd: Launch, old: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What each of the two proofs cannot see, for it is not in what was computed, that of the whole does."""
+    """The proof of both states together detects what the proof of each one misses."""
     write, lost = FirstStates.write, min(key for key in old if int(key) % 2)
 
     def loses(first: FirstStates, states: Any, *arguments: Any, **options: Any) -> Any:
@@ -148,7 +148,7 @@ def split_that_loses_a_key(
 
 
 def split_that_dies(whole: Launch, odd: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the one stream's state counts and the other's does not: nothing but the rest of it can be done."""
+    """After a crash between the two streams' changes only the rest of the split can be done."""
     make_current = generations.make_current
 
     def dies(generation: Any, *arguments: Any) -> None:
@@ -174,7 +174,7 @@ def split_that_dies(whole: Launch, odd: Launch, monkeypatch: pytest.MonkeyPatch)
 
 
 def check_logs(whole: Launch, odd: Launch) -> None:
-    """Both go on where the one was, each with a query of its own."""
+    """Both continue where the one was, each with its own query."""
     old = Checkpoint(whole.uri("checkpoint", "g0001"))
     stays, goes = Checkpoint(whole.checkpoint), Checkpoint(odd.checkpoint)
     assert (stays.query_id() == old.query_id()) and goes.query_id() != old.query_id()
@@ -188,7 +188,7 @@ def check_logs(whole: Launch, odd: Launch) -> None:
 
 
 def ended(launch: Launch, spark: SparkSession) -> dict[str, Any]:
-    """Let a stream read to the end, and all states end; what it has counted."""
+    """Let a stream read to the end and all states end; returns its counts."""
     with running(launch, spark, "run-2", checkpoint_uri=launch.checkpoint) as query:
         require_start(launch.stream.job, query.config)
         query.settle()

@@ -40,9 +40,9 @@ class Case:
     Attributes:
         query: Name of the query.
         move: Partitions before and after.
-        changelog: Whether Spark writes what a batch has changed, and not the whole state.
-        format_version: Of the checkpoint.
-        encoding: Of the state.
+        changelog: Whether Spark writes changelogs instead of snapshots.
+        format_version: Version of the checkpoint format.
+        encoding: Encoding of the state.
     """
 
     query: str
@@ -66,7 +66,7 @@ class Case:
 
 
 def encodings(query: str) -> tuple[str, ...]:
-    """Only transformWithState can have its state in Avro; Spark refuses it for its own operators."""
+    """Only transformWithState can have its state in Avro; Spark rejects it for its built-in operators."""
     return (AVRO, UNSAFE) if query.startswith("baskets") else (UNSAFE,)
 
 
@@ -95,7 +95,7 @@ Undisturbed = Callable[[str], list[str]]
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Undisturbed:
-    """What a query puts out whose state is left where it is."""
+    """The rows of a query whose state is not moved."""
 
     @cache
     def rows(query: str) -> list[str]:
@@ -110,7 +110,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_moved_the_state_is_the_same_and_the_query_goes_on(
+def test_the_repartitioned_state_is_equal_and_the_query_continues(
     case: Case, undisturbed: Undisturbed, tmp_path: Path, spark: SparkSession
 ) -> None:
     query = QUERIES[case.query]
@@ -121,7 +121,7 @@ def test_moved_the_state_is_the_same_and_the_query_goes_on(
         runner.run(part, first, before)
     put_out, files = list(runner.rows), checksums_of(first)
 
-    # The session knows nothing of how the query keeps its state. What is moved is proved by the verb.
+    # The session has none of the query's state settings. The verb verifies the state.
     done = repartition(spark, first, second, after, lambda step, state: None)
 
     assert checksums_of(first) == files, "the source has changed"
@@ -133,16 +133,16 @@ def test_moved_the_state_is_the_same_and_the_query_goes_on(
     assert all(len(places) > 1 for places in done.per_partition.values()), done.per_partition
 
     for part in parts()[2:]:
-        # The partitions of the checkpoint count, and not those that are set.
+        # The checkpoint's number of partitions applies, not the session's.
         runner.run(part, second, before)
     assert examine(second).partitions == after
     assert runner.rows == undisturbed(case.query)
-    assert runner.rows != put_out, "nothing came of the state that was moved"
+    assert runner.rows != put_out, "the moved state produced no rows"
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A query whose state is not moved, and the operator that is why."""
+    """A query whose state cannot be moved, and the operator that prevents it."""
 
     build: Build
     operator: str
@@ -177,7 +177,7 @@ def test_what_cannot_be_proved_is_refused_before_anything_is_written(
     assert checksums_of(source) == files
 
 
-def test_each_two_values_meet_in_a_case() -> None:
+def test_each_pair_of_values_occurs_in_a_case() -> None:
     def met(cases: list[Case]) -> set[tuple[tuple[str, object], ...]]:
         names = ("query", "move", "changelog", "format_version", "encoding")
         return {

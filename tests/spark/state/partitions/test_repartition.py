@@ -36,7 +36,7 @@ Copies = dict[tuple[int, int], str]  # by partition and bucket
 
 
 class Input(NamedTuple):
-    """Records as they are sent, what they are, and what comes of them."""
+    """The records, their events, and the expected rows."""
 
     records: list[Any]
     counts: dict[str, int]
@@ -67,7 +67,7 @@ def test_repartitioned_twice_the_answer_is_exact(
     launch = Launch(tmp_path, broker, "repartition", partitions=2, stream=USER_SESSIONS)
     broker.create_topic(launch.topic, launch.partitions)
     copies = [stamps(launch) for _ in runs(launch, spark, page_views())]
-    assert came_back(*copies), "no copy was out of date, so that none had to be noticed"
+    assert came_back(*copies), "no copy was outdated, so the test shows nothing"
 
 
 def runs(launch: Launch, spark: SparkSession, sent: Input, **changes: Any) -> Iterator[int]:
@@ -86,7 +86,7 @@ def runs(launch: Launch, spark: SparkSession, sent: Input, **changes: Any) -> It
                     lambda: query.state_rows() == 0, PATIENCE_S, lambda: f"left: {query.query.lastProgress}"
                 )
             else:
-                assert query.state_rows() > 0, "nothing is in the state, so that moving it shows nothing"
+                assert query.state_rows() > 0, "the state is empty, so the test shows nothing"
             query.drain()
             counted = query.counted()
         assert sum(counted[name] for name in COUNTS) == counted["delivered"]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-# Each takes a Spark of its own.
+# Each needs its own Spark.
 EACH = ["check", "digest", "copy", PLANNED, "prove", "generation", MADE_CURRENT]
 FEW = [PLANNED, MADE_CURRENT]
 
@@ -60,7 +60,7 @@ def test_killed_at_each_step_the_state_is_the_old_or_the_new(
     new = generations.current(root)
     assert (new.number, examine(new.uri).partitions) == (2, 5)
 
-    # Whoever asks once more is told that it is done.
+    # A retry reports that it is done.
     assert operate(launch, "repartition", partitions=5).data == {"changed": False, "partitions": 5}
     assert compare(spark, State(old.uri), State(new.uri), lambda *step: None).equal
     launch.send(sent.records[half:])
@@ -72,7 +72,7 @@ def test_killed_at_each_step_the_state_is_the_old_or_the_new(
 
 
 def check_left(step: str, old: Generation) -> None:
-    """What a death has left beside the state that counts: a folder that says that it is not finished."""
+    """What a crash leaves beside the current state: a folder that is marked as unfinished."""
     target = Path(old.following().uri.removeprefix("file://"))
     batch = examine(old.uri).batch_id + 1
     assert (target / UNFINISHED).exists() == (step in ("copy", PLANNED, "prove"))

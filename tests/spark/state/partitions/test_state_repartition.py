@@ -1,4 +1,4 @@
-"""The verb ``repartition`` on real checkpoints: the answer of a stream is that of one never moved."""
+"""The verb ``repartition`` on real checkpoints: a stream's rows are those without a repartition."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def test_moved_up_and_down_the_answer_is_exact(
         for number, part in enumerate(parts):
             uri = launch.uri(f"g{number}")
             if number:
-                # As in the job of an operation: the session knows nothing of how the stream keeps its state.
+                # As in an operation's job, the session has none of the stream's state settings.
                 with configured(spark, {"spark.sql.streaming.stateStore.checkpointFormatVersion": "1"}):
                     moved(spark, launch.uri(f"g{number - 1}"), uri, *PARTITIONS[number - 1 : number + 1])
             launch.send(part)
             changes = {**move.settings, "checkpoint_uri": uri, "state_partitions": PARTITIONS[0]}
             with running(launch, spark, f"run-{number}", **changes) as query:
                 query.settle()
-                assert number == 2 or query.state_rows() > 0, "moving nothing shows nothing"
+                assert number == 2 or query.state_rows() > 0, "the state is empty, so the test shows nothing"
                 if number == 2:
                     query.tick(story.end())
                 query.drain()
@@ -69,7 +69,7 @@ def test_moved_up_and_down_the_answer_is_exact(
 
 
 def moved(spark: SparkSession, source: str, target: str, before: int, after: int) -> None:
-    """Repartition, and look at what came of it with other eyes than the proof's."""
+    """Repartition, and check the result independently of the proof."""
     files = checksums_of(source)
     steps: list[str] = []
 
@@ -90,7 +90,7 @@ def moved(spark: SparkSession, source: str, target: str, before: int, after: int
 
 
 def check_spread(done: Repartitioned) -> None:
-    """Nothing is counted twice, and what can be is in more than one partition."""
+    """No key is counted twice, and the entries are spread over partitions."""
     for name, places in done.per_partition.items():
         assert sum(places.values()) == done.digests[name].entries
         assert places.keys() <= set(range(done.partitions_after))

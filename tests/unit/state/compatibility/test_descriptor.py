@@ -1,4 +1,4 @@
-"""What is written beside a checkpoint of its state, and what Spark's own files say of it."""
+"""The descriptor of a checkpoint, and what Spark's own files add to it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def job_of(stream: str) -> Any:
 
 
 def planned(config: Config, folder: Path, *, partitions: int = 2, operators: int = 1) -> Path:
-    """A checkpoint as Spark leaves it, with the files that say what its state is."""
+    """A checkpoint as written by Spark, with the files that describe its state."""
     checkpoint = folder / "checkpoint"
     store = "spark.sql.streaming.stateStore"
     conf = {
@@ -138,7 +138,7 @@ def test_without_a_planned_batch_there_is_no_state(tmp_path: Path) -> None:
     assert judge_start(DEVICES, config).level == Level.COMPATIBLE
 
 
-def test_an_older_checkpoint_is_judged_by_what_spark_says(tmp_path: Path) -> None:
+def test_an_older_checkpoint_is_judged_by_sparks_files(tmp_path: Path) -> None:
     config = config_of("device_lifecycle", tmp_path)
     planned(config, tmp_path)
     found = found_descriptor(config.checkpoint_uri)
@@ -158,7 +158,7 @@ def test_an_older_checkpoint_is_judged_by_what_spark_says(tmp_path: Path) -> Non
     assert [finding.what for finding in landing.findings] == ["the kind of the stream"]
 
 
-def test_the_verdict_leaves_the_checkpoint_as_it_is(tmp_path: Path) -> None:
+def test_the_verdict_does_not_change_the_checkpoint(tmp_path: Path) -> None:
     config = config_of("device_lifecycle", tmp_path)
     checkpoint = planned(config, tmp_path)
     note_start(DEVICES, config)
@@ -170,7 +170,7 @@ def test_the_verdict_leaves_the_checkpoint_as_it_is(tmp_path: Path) -> None:
     assert checksums(checkpoint) == before
 
     note_start(DEVICES, config)
-    assert checksums(checkpoint) == before, "what is there already is not written again"
+    assert checksums(checkpoint) == before, "an unchanged descriptor is not written again"
 
 
 def test_partitions_are_those_that_spark_has(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_partitions_are_those_that_spark_has(tmp_path: Path) -> None:
     assert judge_start(DEVICES, structs.replace(config, state_partitions=5)).findings == ()
 
 
-def test_a_refusal_says_what_and_why_and_the_ways_out(tmp_path: Path) -> None:
+def test_a_refusal_has_causes_and_ways_out(tmp_path: Path) -> None:
     config = config_of("device_lifecycle", tmp_path)
     planned(config, tmp_path)
     note_start(DEVICES, config)
@@ -208,7 +208,7 @@ class Longer(NamedTuple):
 
 
 def test_a_checkpoint_remembers_the_versions_it_may_hold(tmp_path: Path) -> None:
-    """A bucket that is not looked at keeps its version, so a step that was removed is missed later too."""
+    """A bucket that is not processed keeps its version, so a removed step is still required later."""
     config = config_of("device_lifecycle", tmp_path)
     planned(config, tmp_path)
     second = replace(DEVICES, event_type=Longer, state_version=2, state_steps=(StateStep(1, "first"),))
@@ -230,7 +230,7 @@ def test_a_checkpoint_remembers_the_versions_it_may_hold(tmp_path: Path) -> None
     )
 
 
-def test_a_field_that_came_within_a_version_is_remembered_as_such(tmp_path: Path) -> None:
+def test_a_field_added_within_a_version_is_marked_absent(tmp_path: Path) -> None:
     config = config_of("device_lifecycle", tmp_path)
     before, now = describe(DEVICES, config), describe(replace(DEVICES, event_type=Longer), config)
     both = joined(before, now)

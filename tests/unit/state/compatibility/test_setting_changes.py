@@ -14,5 +14,5 @@ def test_each_setting_that_differs_is_named_with_both_values() -> None:
     ]
 
 
-def test_of_a_stream_that_was_never_launched_nothing_changes() -> None:
+def test_a_stream_without_a_launch_has_no_changes() -> None:
     assert changed_settings({}, {"topic": "a"}) == []

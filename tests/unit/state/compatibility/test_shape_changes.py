@@ -1,4 +1,4 @@
-"""What is said of a change of types is what the real codec does with texts of the old ones."""
+"""The reported consequence of a type change is what the codec does with old texts."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_what_is_said_of_a_change_is_what_decoding_does(case: Case) -> None:
+def test_the_reported_consequence_is_what_decoding_does(case: Case) -> None:
     check(case)
 
 
@@ -186,7 +186,7 @@ def test_a_changed_default_is_harmless_where_every_state_has_the_field() -> None
     assert change.level == EVOLVES
 
 
-def test_a_changed_default_changes_states_that_were_written_before_the_field_came() -> None:
+def test_a_changed_default_changes_states_that_lack_the_field() -> None:
     first, second, third = state(n=int), state(n=int, count=(int, 0)), state(n=int, count=(int, 9))
     assert read(first, second, (1,)) == (1, 0)
     assert read(first, third, (1,)) == (1, 9)

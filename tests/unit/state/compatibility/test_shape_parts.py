@@ -1,4 +1,4 @@
-"""What is said of a change of the parts of a state and of held events, mostly read by their position."""
+"""Reported consequences of changes in parts of a state and in held events, mostly stored by position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.state.shapes import EVOLVES, FAILS, MIGRATE, Case, Event, che
 
 
 class Item(NamedTuple):
-    """Part of a state: kept as an array."""
+    """Part of a state: stored as an array."""
 
     at_ms: int
     name: str
@@ -46,7 +46,7 @@ class ShortItem(NamedTuple):
 
 @dataclass
 class Note:
-    """Part of a state: kept as an object."""
+    """Part of a state: stored as an object."""
 
     text: str
     count: int = 0
@@ -118,7 +118,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_what_is_said_of_a_change_is_what_decoding_does(case: Case) -> None:
+def test_the_reported_consequence_is_what_decoding_does(case: Case) -> None:
     check(case)
 
 
@@ -136,7 +136,7 @@ class Swapped(NamedTuple):
     hits: int
 
 
-def test_fields_of_a_nested_tuple_in_another_order_are_read_as_one_another_in_silence() -> None:
+def test_reordered_fields_of_a_nested_tuple_are_silently_swapped() -> None:
     old, new = state(n=Counted), state(n=Swapped)
     assert read(old, new, (Counted(1, 9),)) == (Swapped(misses=1, hits=9),)
     found = judged(old, new)
@@ -190,13 +190,13 @@ def test_held_events_are_read_by_position(kind: Any, held: Any, level: Level, fa
     assert (change.level, change.fails) == (level, fails)
 
 
-def test_what_came_later_is_remembered_within_parts() -> None:
+def test_absent_fields_are_marked_within_parts() -> None:
     old = {"any_of": [event_shape(Item), "null"]}
     known: Any = merged(
         {"map": ["str", old]}, {"map": ["str", {"any_of": [event_shape(LongerItem), "null"]}]}
     )
     assert [field.get("absent") for field in known["map"][1]["any_of"][0]["fields"]] == [None, None, True]
-    assert merged(known, known) == known, "and stays remembered"
+    assert merged(known, known) == known, "the mark stays"
 
 
 def test_a_type_that_is_part_of_itself_has_a_shape() -> None:

@@ -44,9 +44,9 @@ def test_the_verdict_on_a_pair(pair: Pair, tmp_path: Path) -> None:
     for finding in verdict.findings:
         assert finding.before != finding.now
         assert finding.consequence
-        assert finding.ways_out or finding.level == EVOLVES, "what stops a start has a way out"
+        assert finding.ways_out or finding.level == EVOLVES, "a finding that stops a start has a way out"
     assert json.loads(json.dumps(verdict.as_json()))["level"] == pair.level
-    assert [json.dumps(one) for one in (before, now)] == texts, "a judge changes nothing"
+    assert [json.dumps(one) for one in (before, now)] == texts, "a verdict changes nothing"
 
 
 def test_a_new_checkpoint_takes_any_code(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_the_worst_finding_is_the_verdict_and_comes_first(tmp_path: Path) -> Non
     assert verdict.level == NEVER
 
 
-def test_a_step_that_leaves_a_part_to_decoding_answers_for_what_is_lost_and_not_for_what_fails(
+def test_a_step_without_a_function_accepts_loss_and_not_failure(
     tmp_path: Path,
 ) -> None:
     job, config = job_of("device_lifecycle"), config_of("device_lifecycle", tmp_path)
@@ -77,7 +77,7 @@ def test_a_step_that_leaves_a_part_to_decoding_answers_for_what_is_lost_and_not_
     assert "give a step from 1 to 2 a function for states" in verdict.findings[0].ways_out
 
 
-def test_with_other_buckets_most_keys_are_looked_for_elsewhere() -> None:
+def test_with_other_buckets_most_keys_are_looked_up_elsewhere() -> None:
     keys = [f"device-{number}" for number in range(1000)]
     moved = sum(bucket_of(key, 64) != bucket_of(key, 48) for key in keys)
     assert moved > 500

@@ -1,4 +1,4 @@
-"""Which checkpoints may be moved, by their logs alone."""
+"""Which checkpoints can be moved, from their logs alone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def checkpoint(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_drained_checkpoint_is_sound(checkpoint: Path) -> None:
+def test_a_drained_checkpoint_passes(checkpoint: Path) -> None:
     assert examine(f"file://{checkpoint}") == Sound(
         "q", 5, 2, "RocksDBStateStoreProvider", ('{"t": {"0": 1}}',), 0
     )
@@ -83,14 +83,14 @@ Damage = Callable[[Path], object]
         ),
     ],
 )
-def test_what_is_wrong_is_named(damage: Damage, message: str, checkpoint: Path) -> None:
+def test_a_problem_of_the_logs_is_reported(damage: Damage, message: str, checkpoint: Path) -> None:
     damage(checkpoint)
     with pytest.raises(UnsoundCheckpointError, match=message):
         examine(f"file://{checkpoint}")
 
 
 def refused(checkpoint: Path, target: Path, partitions: int) -> str:
-    """What a repartition says against it, before it has used Spark or written anything."""
+    """The error of a repartition, which neither uses Spark nor writes."""
     before = sorted(checkpoint.parent.rglob("*"))
     spark: object = None
     with pytest.raises(RepartitionRefusedError) as error:
@@ -105,7 +105,7 @@ def test_a_repartition_is_refused_before_anything_is_written(checkpoint: Path, t
     assert "found one that holds the other" in refused(checkpoint, checkpoint / "inside", 3)
     assert "found one that holds the other" in refused(checkpoint, tmp_path, 3)
     target.mkdir()
-    (target / "somebody's").write_text("")
+    (target / "other").write_text("")
     assert "expected an empty target" in refused(checkpoint, target, 3)
 
 
@@ -115,7 +115,7 @@ def test_a_store_that_spark_does_not_repartition_is_refused(checkpoint: Path, tm
     assert "expected state kept by RocksDBStateStoreProvider, found HDFSBackedStateStoreProvider" in message
 
 
-def test_the_number_that_is_there_already_is_a_success_that_does_nothing(
+def test_a_repartition_to_the_current_number_succeeds_without_a_target(
     checkpoint: Path, tmp_path: Path
 ) -> None:
     target = tmp_path / "target"

@@ -1,4 +1,4 @@
-"""Damage that is found without Spark: each is named, and the checkpoint is as it was."""
+"""Damage that is detected without Spark: it is reported, and the checkpoint stays unchanged."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def hadoop_checksum(content: bytes) -> bytes:
 
 
 def three_batches(made: Installed) -> None:
-    """With a savepoint after the first; the state of the second is some kilobytes with their checksum."""
+    """A savepoint after the first batch; the second has some kilobytes of state with a checksum."""
     made.run(0)
     made.savepoint()
     made.run(1)
@@ -73,7 +73,7 @@ def flip(file: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [truncate, flip, lambda file: file.write_bytes(b"")])
-def test_a_damaged_file_of_the_state_is_named_and_no_savepoint_is_good(
+def test_a_damaged_state_file_is_reported_and_the_savepoint_is_broken(
     damage: Callable[[Path], None], installed: Installed
 ) -> None:
     installed.savepoint(LATER)
@@ -91,7 +91,7 @@ def test_a_damaged_file_of_the_state_is_named_and_no_savepoint_is_good(
 
 
 @pytest.mark.parametrize("missing", ["state/0/1/2.changelog", "state/0/0/3.changelog"])
-def test_a_state_with_a_file_missing_is_no_savepoint(missing: str, installed: Installed) -> None:
+def test_a_state_with_a_missing_file_is_not_saved(missing: str, installed: Installed) -> None:
     (installed.path / missing).unlink()
     before = files(installed)
     with pytest.raises(StateError, match=rf"{STREAM}: expected the whole state .* no {missing} or"):
@@ -112,7 +112,7 @@ def test_an_operators_metadata_is_checked_before_it_is_relocated(installed: Inst
             installed.savepoint(LATER + timedelta(seconds=seconds))
 
 
-def test_a_checksum_is_that_of_the_whole_whatever_the_chunks() -> None:
+def test_a_checksum_does_not_depend_on_the_chunks() -> None:
     content = bytes(range(256)) * 9
     for size in (1, 511, 512, 513, 4000):
         checksum = HadoopChecksum(hadoop_checksum(content))
@@ -131,7 +131,7 @@ def test_a_checksum_is_that_of_the_whole_whatever_the_chunks() -> None:
         ("commits/2", "found batch 2 planned and not committed"),
     ],
 )
-def test_a_log_with_a_gap_is_no_savepoint(missing: str, message: str, installed: Installed) -> None:
+def test_a_log_with_a_gap_is_not_saved(missing: str, message: str, installed: Installed) -> None:
     (installed.path / missing).unlink()
     before = files(installed)
     with pytest.raises(StateError, match=message):
@@ -140,9 +140,7 @@ def test_a_log_with_a_gap_is_no_savepoint(missing: str, message: str, installed:
     assert installed.shelf.ids() == [stamp(NOW)]
 
 
-def test_a_disk_without_room_is_named_and_what_was_copied_is_removed(
-    installed: Installed, tmp_path: Path
-) -> None:
+def test_a_full_disk_is_reported_and_the_partial_copy_removed(installed: Installed, tmp_path: Path) -> None:
     before = files(installed)
     full = tmp_path / "copy" / CHANGES
     full.parent.mkdir(parents=True)
@@ -154,7 +152,7 @@ def test_a_disk_without_room_is_named_and_what_was_copied_is_removed(
 
 
 def run(installed: Installed, verb: str) -> tuple[int, dict[str, str]]:
-    """A verb as its job does it."""
+    """Run a verb as its job does."""
     document = {**installed.document, "bootstrap_servers": "none:1"}
     folder = f"file://{installed.folder}/data/operations/{STREAM}/{stamp(LATER)}-{verb}"
     request = {
@@ -178,7 +176,7 @@ def run(installed: Installed, verb: str) -> tuple[int, dict[str, str]]:
     return code, storage.read_json(f"{folder}/result.json") or {}
 
 
-def test_a_disk_that_is_full_in_the_middle_of_a_savepoint(
+def test_a_disk_that_fills_up_during_a_savepoint(
     installed: Installed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = files(installed)
@@ -195,7 +193,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_savepoint(
     assert installed.shelf.require_good(stamp(LATER))
 
 
-def test_a_disk_that_has_no_room_for_the_result_either(
+def test_a_disk_without_space_for_the_result(
     installed: Installed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write = storage.write_text
@@ -217,7 +215,7 @@ def test_a_disk_that_has_no_room_for_the_result_either(
     assert broken == stamp(LATER)
 
 
-def test_a_restore_without_room_changes_nothing(
+def test_a_restore_without_space_changes_nothing(
     installed: Installed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows, before = installed.rows(), files(installed)
@@ -238,7 +236,7 @@ def test_a_restore_without_room_changes_nothing(
     assert installed.restore().generation == 2
 
 
-def test_a_manifest_that_was_cut_off_is_no_savepoint(installed: Installed) -> None:
+def test_a_truncated_manifest_is_reported(installed: Installed) -> None:
     manifest = installed.folder / "data/savepoints" / STREAM / stamp(NOW) / "manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()))[:-40])
     [problem] = installed.shelf.look(stamp(NOW)).problems

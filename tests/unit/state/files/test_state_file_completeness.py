@@ -1,4 +1,4 @@
-"""Files that are missing of a state, as Spark keeps it in each of its ways."""
+"""Missing files of a state, for each way in which Spark stores it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from stateward.state.operation.errors import StateError
 
 
 class State:
-    """A checkpoint's state in a folder, of one operator.
+    """The state of one operator in a checkpoint.
 
     Args:
         folder: The checkpoint.
-        operator: Spark's name of it.
-        stores: Its stores.
-        partitions: How many its metadata says.
+        operator: Spark's name of the operator.
+        stores: Names of its stores.
+        partitions: Number of partitions in its metadata.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class State:
             archive.writestr("metadata", f"v1\n{json.dumps(metadata)}")
 
     def missing(self, *removed: str) -> list[str]:
-        """What is missed without some files, which are put back afterwards."""
+        """The files reported missing without some files, which are put back afterwards."""
         for path in removed:
             (self.folder / path).rename(self.folder / "aside")
         found = missing_files(f"file://{self.folder}")
@@ -68,7 +68,7 @@ class State:
 
 @pytest.fixture
 def rocksdb(tmp_path: Path) -> State:
-    """Batch 3 is the last; the state was whole after batch 1 in one partition, and never in the other."""
+    """Batch 3 is the last; one partition has a snapshot after batch 1, the other none."""
     made = State(tmp_path)
     made.commit(0, 1, 2, 3)
     for version in (1, 2, 3, 4):
@@ -84,13 +84,13 @@ def rocksdb(tmp_path: Path) -> State:
     return made
 
 
-def test_a_state_with_all_its_files_is_whole(rocksdb: State) -> None:
+def test_a_complete_state_has_no_missing_files(rocksdb: State) -> None:
     assert rocksdb.missing() == []
     require_whole_state("s", f"file://{rocksdb.folder}")
 
 
 @pytest.mark.parametrize("path", ["0/1.changelog", "0/2.changelog"])
-def test_what_lies_before_the_last_whole_state_may_be_cleaned_away(path: str, rocksdb: State) -> None:
+def test_changelogs_before_the_last_snapshot_may_be_removed(path: str, rocksdb: State) -> None:
     assert rocksdb.missing(f"state/0/{path}") == []
 
 
@@ -105,27 +105,27 @@ def test_what_lies_before_the_last_whole_state_may_be_cleaned_away(path: str, ro
         ("0/logs/000004-b3.log", "state/0/0/logs/000004-b3.log"),
     ],
 )
-def test_each_file_that_is_needed_is_missed_by_its_name(path: str, named: str, rocksdb: State) -> None:
+def test_each_missing_file_is_reported_by_name(path: str, named: str, rocksdb: State) -> None:
     assert rocksdb.missing(f"state/0/{path}") == [named]
 
 
-def test_a_whole_state_that_is_gone_is_missed_unless_all_before_it_is_there(rocksdb: State) -> None:
+def test_a_missing_snapshot_is_reported_unless_all_changelogs_exist(rocksdb: State) -> None:
     assert rocksdb.missing("state/0/0/2.zip") == []
     (rocksdb.folder / "state/0/0/1.changelog").unlink()
     assert rocksdb.missing("state/0/0/2.zip") == ["state/0/0/1.changelog or state/0/0/1.zip"]
 
 
-def test_a_whole_state_that_was_cut_off_is_named(rocksdb: State) -> None:
+def test_a_truncated_snapshot_is_reported(rocksdb: State) -> None:
     file = rocksdb.folder / "state/0/0/2.zip"
     file.write_bytes(file.read_bytes()[:-30])
     assert rocksdb.missing() == ["state/0/0/2.zip that can be read"]
 
 
-def test_a_folder_of_a_partition_that_is_gone_is_missed(rocksdb: State) -> None:
+def test_a_missing_partition_folder_is_reported(rocksdb: State) -> None:
     assert rocksdb.missing("state/0/1") == ["state/0/1/4.changelog or state/0/1/4.zip"]
 
 
-def test_what_is_missing_is_said_with_the_way_out(rocksdb: State) -> None:
+def test_the_error_names_the_missing_file_and_the_remedy(rocksdb: State) -> None:
     (rocksdb.folder / "state/0/1/4.changelog").unlink()
     with pytest.raises(StateError) as error:
         require_whole_state("s", f"file://{rocksdb.folder}")
@@ -136,22 +136,22 @@ def test_what_is_missing_is_said_with_the_way_out(rocksdb: State) -> None:
     )
 
 
-def test_every_version_whole_without_a_changelog(tmp_path: Path) -> None:
+def test_snapshots_of_every_version_need_no_changelog(tmp_path: Path) -> None:
     made = State(tmp_path, partitions=1)
     made.commit(0, 1)
     for version in (1, 2):
         made.zipped(f"state/0/0/{version}.zip", {"sstFiles": []})
     assert made.missing("state/0/0/1.zip") == []
-    # The first version is another state, and no changelog leads from it to the second.
+    # No changelog leads from the first version to the second.
     assert made.missing("state/0/0/2.zip") == ["state/0/0/2.changelog or state/0/0/2.zip"]
 
 
-def test_of_tasks_that_wrote_the_same_version_the_commit_names_the_one_that_counts(tmp_path: Path) -> None:
+def test_the_commit_selects_among_tasks_that_wrote_the_same_version(tmp_path: Path) -> None:
     made = State(tmp_path)
     for batch in (1, 2):
         made.commit_named(batch, [[f"a{batch}"], [f"b{batch}"]])
     for partition, one in enumerate("ab"):
-        # The commit of batch 0 is no longer on record.
+        # The commit of batch 0 no longer exists.
         made.zipped(f"state/0/{partition}/1_{one}0.zip", {})
         for version in (2, 3):
             made.put(f"state/0/{partition}/{version}_{one}{version - 1}.changelog")
@@ -172,14 +172,14 @@ def test_deltas_and_snapshots_of_a_store_in_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("operator", ["symmetricHashJoin", "stateStoreSave"])
-def test_of_sparks_own_operators_nothing_is_said(operator: str, tmp_path: Path) -> None:
+def test_built_in_operators_are_not_checked(operator: str, tmp_path: Path) -> None:
     made = State(tmp_path, operator, partitions=5)
     made.commit(0)
     made.put("state/0/0/1.changelog")
     assert made.missing() == []
 
 
-def test_a_stream_without_a_state_misses_nothing(tmp_path: Path) -> None:
+def test_a_stream_without_state_has_no_missing_files(tmp_path: Path) -> None:
     assert missing_files(f"file://{tmp_path}") == []
     (tmp_path / "commits").mkdir()
     (tmp_path / "commits" / "0").write_text("v1\n{}")

@@ -39,7 +39,7 @@ from stateward.state.verbs.inspect import spread
 SIZE = Size(keys=100, key_bytes=1000, value_bytes=9000, store_bytes=20_000, disk_bytes=50_000)
 
 
-def test_the_size_formula_comes_to_what_is_on_disk() -> None:
+def test_the_size_formula_gives_the_size_on_disk() -> None:
     assert SIZE.versioning == 5.0 == SIZE.store_factor * SIZE.file_factor  # type: ignore[operator]
     total = SIZE.keys * (SIZE.mean_key_bytes + SIZE.mean_value_bytes) * SIZE.versioning
     assert total == SIZE.disk_bytes
@@ -73,7 +73,7 @@ def test_growth_follows_the_line_to_the_limits() -> None:
 
 
 @pytest.mark.parametrize("keys", [[100, 100, 100], [100, 80, 60]])
-def test_what_does_not_grow_crosses_no_limit(keys: list[int]) -> None:
+def test_a_state_that_does_not_grow_crosses_no_limit(keys: list[int]) -> None:
     samples = [Sample(n, n * HOUR_MS, count) for n, count in enumerate(keys)]
     found = growth(samples, SIZE, SizeLimits(60_000, 100_000))
     assert (found.warn_at_ms, found.critical_at_ms) == (None, None)
@@ -88,7 +88,7 @@ def test_one_batch_shows_no_growth() -> None:
 def test_levels_and_crossings_at_the_limits() -> None:
     limits = SizeLimits(100, 200)
     assert [level(size, limits) for size in (99, 100, 199, 200)] == [OK, WARN, WARN, CRITICAL]
-    assert crossing(100, 10.0, 100, 0) is None  # it is there already
+    assert crossing(100, 10.0, 100, 0) is None  # already reached
     assert crossing(99, None, 100, 0) is None
     assert SizeLimits() == SizeLimits(10**9, 5 * 10**9)
 
@@ -163,23 +163,23 @@ def test_loads_add_up_and_have_an_entry_for_what_is_empty() -> None:
     ]
 
 
-def test_the_largest_keys_come_in_an_order_of_their_own() -> None:
+def test_the_largest_keys_are_ordered_by_size_and_key() -> None:
     keys = [LargeKey(key, 0, 0, 1, size) for key, size in (("b", 5), ("a", 5), ("c", 9), ("d", 1))]
     assert [key.key for key in largest(keys, 3)] == ["c", "a", "b"]
 
 
-def test_a_masked_key_says_little() -> None:
+def test_a_masked_key_shows_its_start_and_length() -> None:
     assert masked_key("alice@example.org") == "al***(17)"
     assert masked_key("u07") == "***(3)"
 
 
-def test_samples_are_spread_and_begin_with_the_first() -> None:
+def test_samples_are_spread_and_start_with_the_first() -> None:
     assert spread(list(range(100)), 4) == [0, 25, 50, 75]
     assert spread([3, 4], 4) == [3, 4]
     assert spread([], 4) == [] == spread([1], 0)
 
 
-def test_the_mean_time_between_failures_is_what_is_on_record() -> None:
+def test_the_mean_time_between_failures_comes_from_the_record() -> None:
     since_ms = 1_700_000_000_123
     assert mean_time_between(4, since_ms, since_ms + 8 * HOUR_MS) == (
         2 * HOUR_MS,
@@ -191,7 +191,7 @@ def test_the_mean_time_between_failures_is_what_is_on_record() -> None:
     assert (too_short_ms, told.startswith("assumed: ")) == (None, True)
 
 
-def test_the_bounds_say_what_they_have_cost() -> None:
+def test_bounds_report_their_consequences() -> None:
     counts = {"held_full": 2, "folded_early": 1500, "below_floor": 3, "ids_full": 0, "ids_forgotten": 0}
     held, ids = bounds_from(10_000, counts)
     assert (held.limit, held.reached, held.cost) == (10_000, 2, "1,500 events folded early, 3 late for it")

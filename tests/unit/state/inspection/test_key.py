@@ -1,4 +1,4 @@
-"""`explain` without an engine: what changed, why, and what is to come of a key by the stream's own logic."""
+"""`explain` without an engine: the changes of a key, their causes, and its future by the stream's logic."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ RULE = KeyRule(SessionLogic(GAP), OpenSession, SessionEvent, LIMITS, version=1)
 EVENT = SessionEvent("a", 500, "view")
 
 
-def test_nested_fields_are_told_by_their_path() -> None:
+def test_nested_fields_are_reported_by_path() -> None:
     before = {"state": {"count": 1, "last_ms": 5}, "floor_ms": 3}
     after = {"state": {"count": 2, "last_ms": 5}}
     assert changes(before, after) == (Change("floor_ms", 3, None), Change("state.count", 1, 2))
     assert flat({"a": {"b": {"c": 1}}, "d": []}) == {"a.b.c": 1, "d": []}
 
 
-def test_of_lists_only_what_came_and_went_is_told() -> None:
+def test_lists_report_only_added_and_removed_items() -> None:
     before = {"held": [["a", 1], ["b", 2]]}
     after = {"held": [["b", 2], ["c", 3]]}
     assert changes(before, after) == (Change("held", [["a", 1]], [["c", 3]]),)
@@ -78,7 +78,7 @@ def test_an_open_session_ends_at_its_gap_and_leaves_nothing() -> None:
     assert (row.close_reason, row.closed_ms) == ("TIMEOUT", 1500)
 
 
-def test_an_event_that_is_held_acts_once_the_watermark_has_passed_it() -> None:
+def test_a_held_event_is_folded_once_the_watermark_has_passed_it() -> None:
     last = SessionEvent("b", 700, "view", is_last=True)
     kept = KeyState(state=open_session("u", EVENT, GAP), held=(last,), recent=(Seen("a", 500),))
     ends, forgets = RULE.future("u", kept, watermark_ms=0)
@@ -98,13 +98,13 @@ def test_a_state_is_settled_by_the_events_that_the_watermark_has_passed() -> Non
     assert (half.state.event_count, half.held) == (1, kept.held[1:])
 
 
-def test_what_is_overdue_keeps_its_time() -> None:
+def test_an_overdue_change_keeps_its_time() -> None:
     kept = KeyState(state=open_session("u", EVENT, GAP))
     (step,) = RULE.future("u", kept, watermark_ms=99_999)
     assert step.at_ms == 1500
 
 
-def test_jitter_delays_what_is_to_come() -> None:
+def test_jitter_delays_future_changes() -> None:
     rule = KeyRule(RULE.logic, OpenSession, SessionEvent, Limits(100, 10, jitter_ms=500), version=1)
     (step,) = rule.future("u", KeyState(state=open_session("u", EVENT, GAP)), watermark_ms=0)
     assert step.at_ms == 1500 + offset_ms("u", 500)
@@ -117,11 +117,11 @@ def test_a_codec_reads_what_the_stream_has_written() -> None:
 
 
 def longer(key: str, state: dict[str, Any]) -> dict[str, Any]:
-    """An older release kept no gap, and had a name of its own for the count."""
+    """An older release stored no gap, and had another name for the count."""
     return {**state, "event_count": state.pop("events"), "gap_ms": 2 * GAP}
 
 
-def test_a_state_of_an_older_version_is_brought_to_the_present_one() -> None:
+def test_a_state_of_an_older_version_is_upgraded() -> None:
     rule = replace(RULE, version=3, steps=(StateStep(2, "the gap is kept", state=longer),))
     kept = KeyState(state=open_session("u", EVENT, GAP))
     stored = json.loads(rule.reader().encode(kept))
@@ -139,7 +139,7 @@ def test_a_state_of_an_older_version_is_brought_to_the_present_one() -> None:
     assert ACTIVITY.state_type is not OpenSession
 
 
-def test_the_newest_chunk_of_a_key_wins_and_what_is_gone_is_left_out() -> None:
+def test_the_newest_chunk_of_a_key_wins_and_removed_keys_are_left_out() -> None:
     chunks = [(2, b'{"a": {"n": 2}, "b": null}'), (0, b'{"a": {"n": 0}, "b": {"n": 0}, "c": {"n": 0}}')]
     assert newest(chunks) == {"a": (2, b'{"n": 2}'), "c": (0, b'{"n": 0}')}
     assert newest([]) == {}

@@ -1,4 +1,4 @@
-"""What an operation shows of keys and states: nothing of a person, unless it is asked for."""
+"""Personal values are masked in keys and states, unless all are shown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ID = "0123456789abcdef0123456789abcdef"
 
 
 def kept(**changed: Any) -> dict[str, Any]:
-    """What is kept of the account, as JSON says it."""
+    """The stored state of the account, decoded from JSON."""
     window = (Payment(1000, "e1", 5_000_000), Payment(2000, KEY, 7))
     state = FraudState("watching", 1000, 1000, 2000, ID, window)
     held = (PaymentEvent("e3", 3000, "transaction", 9),)
@@ -31,14 +31,14 @@ def kept(**changed: Any) -> dict[str, Any]:
     return {**found, **changed}
 
 
-def test_a_state_shows_numbers_and_what_is_declared_to_be_harmless() -> None:
+def test_a_state_shows_numbers_and_fields_declared_plain() -> None:
     shown = masker_of(FRAUD, shows_all=False).value(kept(remark="met alice in Rome"), KEY)
     assert shown["state"]["name"] == "watching"
-    assert shown["state"]["summary_id"] == "***(32)", "made from the account"
+    assert shown["state"]["summary_id"] == "***(32)", "derived from the account"
     assert shown["state"]["window"] == [[1000, "e1", 5_000_000], [2000, MASKED, 7]]
     assert shown["held"] == [["e3", 3000, "transaction", 9]]
     assert (shown["recent"], shown["floor_ms"]) == ([["e1", 1000]], 500)
-    assert shown["remark"] == "***(17)", "nobody has said what it is"
+    assert shown["remark"] == "***(17)", "its field is not declared"
     assert masker_of(FRAUD, shows_all=True).value(kept(), KEY) == kept()
 
 
@@ -61,7 +61,7 @@ def test_rows_of_sparks_own_operators_are_masked_by_the_columns_of_the_tables() 
     assert shown == {**row, "user_id": MASKED, "buf": "***(4)"}
 
 
-def test_nothing_of_a_person_is_left_in_an_explanation() -> None:
+def test_an_explanation_contains_no_personal_values() -> None:
     before, after = kept(), kept(state=None, held=[["e4", 4000, KEY, 1]])
     differing = changes(before, after)
     row = {"summary_id": ID, "account_id": KEY, "state": "watching", "transaction_count": 2}

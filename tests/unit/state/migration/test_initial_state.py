@@ -1,4 +1,4 @@
-"""Rows of a table as first states: by the names of columns, and by a stream's own function."""
+"""Rows of a table as initial states: by column names, and by a stream's function."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def test_a_function_of_the_stream_takes_a_table_of_any_shape() -> None:
         ({"orders": "two"}, "ValidationError: Expected `int`, got `str`"),
     ],
 )
-def test_a_row_that_is_no_state_says_why(changes: dict[str, Any], wrong: str) -> None:
+def test_a_row_that_is_no_state_has_a_reason(changes: dict[str, Any], wrong: str) -> None:
     made = seeded({**ROW, **changes})
     assert (made.wrong, made.state) == (wrong, None)
 
 
-def test_a_function_that_fails_or_gives_another_type_says_why() -> None:
+def test_a_function_that_fails_or_returns_another_type_has_a_reason() -> None:
     row = {"customer": "19", "at": AT, "total": "4", "closed": False}
-    assert seeded(row, seed=of_total).wrong == "ValueError", "its text may hold what is in the row"
+    assert seeded(row, seed=of_total).wrong == "ValueError", "the text may contain values of the row"
     text = StateV3("now", 2, 3, 4, 5, 6)  # type: ignore[arg-type]
     assert (seeded(row, seed=lambda key, found: text).wrong or "").startswith(
         "ValidationError: Expected `int`"
@@ -84,7 +84,7 @@ def test_a_function_that_fails_or_gives_another_type_says_why() -> None:
 
 
 class WithDefault(NamedTuple):
-    """A state of which a field may be left out."""
+    """A state with an optional field."""
 
     units: int
     cents: int = 0

@@ -1,4 +1,4 @@
-"""Keys that become others: what is kept for them, alone and where two meet."""
+"""Conversion of keys and states, also where keys meet."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def test_a_key_goes_through_its_steps_in_order() -> None:
 
 
 @pytest.mark.parametrize("key", [lambda key: 7, lambda key: "", lambda key: {}[key], lambda key: None])
-def test_what_is_no_key_is_named(key: Callable[[str], Any]) -> None:
+def test_an_invalid_key_is_reported(key: Callable[[str], Any]) -> None:
     with pytest.raises(
         RekeyError, match=r"key \*\*\*\(2\): expected KeyStep\(1, \.\.\.\) to return a non-empty text"
     ):
         rekeyed(KeyStep(1, "broken", key=key)).key("19")
 
 
-def test_a_state_comes_to_the_present_version_with_its_held_events() -> None:
+def test_a_state_is_upgraded_with_its_held_events() -> None:
     old = kept(
         {"first_ms": 1, "last_ms": 2, "orders": 3, "total": "4.05"},
         held=[["e", 9, "1.50"]],
@@ -71,14 +71,14 @@ def test_a_state_comes_to_the_present_version_with_its_held_events() -> None:
     }
 
 
-def test_keys_that_meet_keep_what_was_held_and_seen_once() -> None:
+def test_keys_that_meet_keep_held_events_and_ids_once() -> None:
     meeting = KeyStep(1, "one for all", key=lambda key: "all", merge=added)
     held = [["b", 20, 1, 0, False], ["c", 10, 1, 0, False]]
     one = kept(total(5, 3), held=held[:1], recent=[["x", 3]], floor_ms=4)
     other = kept(total(7, 9), held=[held[1], ["x", 30, 1, 0, False]], recent=[["y", 1]])
     merged = json.loads(rekeyed(meeting).merged("all", [one, other]))
     assert merged["state"] == {**total(12, 3), "last_ms": 9, "orders": 2}
-    assert merged["held"] == [held[1], held[0]], "in order, and without what the other has folded"
+    assert merged["held"] == [held[1], held[0]], "in order, and without events that the other has folded"
     assert merged["recent"] == [["y", 1], ["x", 3]]
     assert merged["floor_ms"] == 4
 
@@ -108,7 +108,7 @@ def test_nothing_is_lost_when_several_meet(cents: list[int | None]) -> None:
         (lambda key, one, other: one["none"], "found KeyError: 'none'; correct it in the stream's KeyStep"),
     ],
 )
-def test_a_merge_that_gives_no_state_is_named(merge: Any, message: str) -> None:
+def test_a_merge_that_returns_no_state_is_reported(merge: Any, message: str) -> None:
     meeting = rekeyed(KeyStep(1, "one for all", key=lambda key: "all", merge=merge))
     with pytest.raises(RekeyError, match=message):
         meeting.merged("all", [kept(total(1)), kept(total(2))])

@@ -1,4 +1,4 @@
-"""Which tables a stream may be seeded from: those below configured folders, whatever is in the way."""
+"""Tables for a seed must be below configured folders, after links are resolved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stateward.state.operation.errors import StateError
 
 
 def never() -> Any:
-    """Stand for a Spark that has to stay out of it."""
+    """Stand in for a Spark that must not be used."""
     raise AssertionError("Spark was asked for a table that is refused")
 
 
@@ -30,7 +30,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_table_below_a_root_is_taken_by_its_real_place(data: Path) -> None:
+def test_a_table_below_a_root_is_read_from_its_resolved_path(data: Path) -> None:
     roots = [f"file://{data}", "s3a://bucket/seeds"]
     for uri in (
         f"file://{data}/table",

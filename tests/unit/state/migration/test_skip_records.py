@@ -1,4 +1,4 @@
-"""A stream goes on after records that Kafka has lost: what is said, what is kept, and what refuses."""
+"""Skipping records that Kafka has lost: the report, the unchanged state, and refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOPIC = "device_readings"
 
 
 def three_batches_and_one_that_cannot_run(made: Installed) -> None:
-    """Batch 3 was planned, and a partition had written its state before another one's records were missed."""
+    """Batch 3 is planned, and a partition wrote its state before the lost records were noticed."""
     for batch in range(3):
         made.run(batch)
     made.plan(3)
@@ -81,7 +81,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in found}
 
 
-def test_it_goes_on_after_what_is_lost_with_every_state_as_it_was(installed: Installed) -> None:
+def test_it_continues_after_lost_records_with_every_state_unchanged(installed: Installed) -> None:
     old = installed.path
     before, tables = files(old), installed.rows()
     done = skipped(installed)
@@ -109,7 +109,7 @@ def test_it_goes_on_after_what_is_lost_with_every_state_as_it_was(installed: Ins
         "offsets/.3.crc",
         "state/0/1/4.changelog",
         "stateward/skipped.json",
-        "state/0/_metadata/v2/0",  # it names its own folder
+        "state/0/_metadata/v2/0",  # it contains its own folder
         "state/0/_metadata/v2/.0.crc",
     }
     assert installed.rows() == tables
@@ -126,7 +126,7 @@ def test_what_was_passed_over_is_no_offset_without_a_record(installed: Installed
     before = without_record()
     skipped(installed)
     assert without_record() == before == 0
-    # Once more, elsewhere; the first time is not forgotten.
+    # A second gap; the first one stays recorded.
     installed.kafka.begins[TOPIC][1] = 11
     skip_again(installed)
     assert without_record() == before
@@ -142,7 +142,7 @@ def skip_again(installed: Installed) -> Answer:
     return skip(replace(later, journal=journal), installed.kafka)
 
 
-def test_a_topic_that_was_made_anew_is_read_from_its_begin(installed: Installed) -> None:
+def test_a_recreated_topic_is_read_from_its_beginning(installed: Installed) -> None:
     installed.kafka.begins[TOPIC] = {0: 0, 1: 0}
     installed.kafka.ends[TOPIC] = {0: 7, 1: 12}
     done = skipped(installed)
@@ -153,7 +153,7 @@ def test_a_topic_that_was_made_anew_is_read_from_its_begin(installed: Installed)
     assert planned.offsets == {TOPIC: {0: 0, 1: 9}, TICKS: {0: 3}}
 
 
-def test_a_topic_that_was_made_anew_and_is_longer_already_is_read_from_its_begin(
+def test_a_longer_recreated_topic_is_read_from_its_beginning(
     installed: Installed,
 ) -> None:
     file = installed.path / "offsets" / "2"
@@ -167,7 +167,7 @@ def test_a_topic_that_was_made_anew_and_is_longer_already_is_read_from_its_begin
     assert (planned.offsets[TOPIC], planned.plan.ids) == ({0: 35, 1: 4}, {})
 
 
-def test_of_landed_rows_two_topics_of_one_name_are_not_mixed(
+def test_landed_rows_do_not_mix_two_topics_of_one_name(
     installed: Installed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed.kafka.begins[TOPIC], installed.kafka.ends[TOPIC] = {0: 0, 1: 0}, {0: 7, 1: 12}
@@ -177,7 +177,7 @@ def test_of_landed_rows_two_topics_of_one_name_are_not_mixed(
     assert installed.generation.number == 1
 
 
-def test_every_scan_of_a_query_goes_on_at_the_same_place(installed: Installed) -> None:
+def test_every_scan_of_a_query_continues_at_the_same_offsets(installed: Installed) -> None:
     for batch in (2, 3):
         file = installed.path / "offsets" / str(batch)
         text = file.read_text()
@@ -190,7 +190,7 @@ def test_every_scan_of_a_query_goes_on_at_the_same_place(installed: Installed) -
     }
 
 
-def test_before_the_first_batch_it_begins_where_kafka_does(tmp_path: Path) -> None:
+def test_before_the_first_batch_it_starts_at_kafkas_first_offset(tmp_path: Path) -> None:
     installed = Installed(tmp_path)
     installed.plan(0)
     installed.kafka.begins[TOPIC] = {0: 3, 1: 0}
@@ -199,13 +199,13 @@ def test_before_the_first_batch_it_begins_where_kafka_does(tmp_path: Path) -> No
     assert installed.checkpoint.initial_offsets()[TOPIC] == {0: 3, 1: 0}
 
 
-def test_what_kafka_has_changes_nothing(installed: Installed) -> None:
+def test_without_a_gap_nothing_changes(installed: Installed) -> None:
     installed.kafka.begins[TOPIC] = {0: 30, 1: 0}
     done = skipped(installed)
     assert (done.data["changed"], installed.generation.number) == (False, 1)
 
 
-def test_a_dry_run_changes_nothing_and_says_the_same(installed: Installed) -> None:
+def test_a_dry_run_reports_the_same_and_changes_nothing(installed: Installed) -> None:
     before = files(installed.folder / "data")
     would = skipped(installed, dry_run=True)
     after = {
@@ -241,7 +241,7 @@ def a_log_has_a_gap(installed: Installed) -> None:
         (a_log_has_a_gap, "found no file for 1"),
     ],
 )
-def test_what_cannot_be_made_whole_is_refused_and_nothing_is_changed(
+def test_what_cannot_be_repaired_is_refused_and_nothing_changes(
     installed: Installed, spoil: Callable[[Installed], None], words: str
 ) -> None:
     spoil(installed)
@@ -252,7 +252,7 @@ def test_what_cannot_be_made_whole_is_refused_and_nothing_is_changed(
     assert not installed.path.with_name("g0002").exists()
 
 
-def test_a_death_at_any_point_leaves_the_old_and_another_try_does_it(stage: Stage) -> None:
+def test_a_crash_at_any_point_keeps_the_old_and_a_retry_succeeds(stage: Stage) -> None:
     acts = 0
     while True:
         installed = stage.fresh()
@@ -272,7 +272,7 @@ def test_a_death_at_any_point_leaves_the_old_and_another_try_does_it(stage: Stag
         acts += 1
         if not died:
             break
-    assert acts > 4, "where have its acts gone?"
+    assert acts > 4, "too few writes were intercepted"
 
 
 def die_after(patch: pytest.MonkeyPatch, survives: int) -> None:
@@ -288,7 +288,7 @@ def die_after(patch: pytest.MonkeyPatch, survives: int) -> None:
     patch.setattr(storage, "write_text", act)
 
 
-def test_it_says_how_much_of_it_raw_events_has(installed: Installed) -> None:
+def test_it_reports_how_many_of_the_records_raw_events_has(installed: Installed) -> None:
     when = pa.scalar(NOW, pa.timestamp("us", "UTC"))
     offsets = [28, 29, 30, 31, 34, 35]
     count = len(offsets)

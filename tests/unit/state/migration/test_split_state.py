@@ -1,4 +1,4 @@
-"""`split` without Spark: what divides keys and what does not, what is refused, and a split that died."""
+"""`split` without Spark: rules that divide the keys, refusals, and a crashed split."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def described(declared: StreamJob, folder: Path, **changes: Any) -> Descriptor:
 def test_one_rule_for_both_divides_the_keys(tmp_path: Path) -> None:
     found, stays, goes = (described(one, tmp_path) for one in (JOB, STAYS, GOES))
     assert list(split_findings(found, stays, goes)) == []
-    # And once more, of what is left.
+    # And a second split of the rest.
     third = KeyStep(2, "small devices, too")
     again = {"key_version": 3, "key_steps": (STEP, third)}
     rest = described(replace(STAYS, only=(*STAYS.only, SMALL.others()), **again), tmp_path)
@@ -86,7 +86,7 @@ def test_one_rule_for_both_divides_the_keys(tmp_path: Path) -> None:
         ({}, {"key_of": str}, "key.rule that differs"),
     ],
 )
-def test_what_would_lose_or_double_a_key_is_named(
+def test_what_would_lose_or_duplicate_a_key_is_reported(
     tmp_path: Path, stays: dict[str, Any], goes: dict[str, Any], words: str
 ) -> None:
     jobs = JOB, replace(STAYS, **stays), replace(GOES, **goes)
@@ -97,9 +97,7 @@ def test_what_would_lose_or_double_a_key_is_named(
 @pytest.mark.parametrize(
     "changes", [{"clock": "processing"}, {"allowed_lateness_ms": 7}, {"emission": "eager"}, {"topic": "t"}]
 )
-def test_streams_with_other_settings_would_not_give_the_same_rows(
-    tmp_path: Path, changes: dict[str, Any]
-) -> None:
+def test_streams_with_different_settings_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
     found, stays = described(JOB, tmp_path), described(STAYS, tmp_path)
     [problem] = split_findings(found, stays, described(GOES, tmp_path, **changes))
     assert "that differs between both" in problem
@@ -136,16 +134,14 @@ def other(installed: Installed) -> Generation:
 def test_streams_that_do_not_divide_the_keys_are_refused(
     installed: Installed, declared: Callable[..., None]
 ) -> None:
-    # The other one, as installed here, reads another topic.
+    # The other stream reads another topic here.
     code, result = perform(installed, "split", into=OTHER)
     assert (code, result["state"]) == (1, "refused")
     assert f"expected declarations of {STREAM} and {OTHER} that divide its keys" in result["message"]
     assert (installed.generation.number, other(installed).number) == (1, 1)
 
 
-def test_a_migration_does_not_do_what_a_split_has_to(
-    installed: Installed, declared: Callable[..., None]
-) -> None:
+def test_a_migration_does_not_replace_a_split(installed: Installed, declared: Callable[..., None]) -> None:
     prefixed = KeyStep(1, "a key says what it is", key=lambda key: f"device-{key}")
     declared(replace(STAYS, key_steps=(prefixed,)))
     code, result = perform(installed, "migrate")
@@ -155,7 +151,7 @@ def test_a_migration_does_not_do_what_a_split_has_to(
 
 
 def begun(installed: Installed) -> None:
-    """What a split leaves that dies between its first change and its last."""
+    """What a split leaves behind that crashes between its first and its last change."""
     asked = operation(installed, "split", into=OTHER)
     journal = Journal(f"{asked.folder_uri}/journal.json", utc_now)
     at = other(installed).following()
@@ -173,9 +169,7 @@ def begun(installed: Installed) -> None:
     generations.announce(installed.generation, Pending(asked.id, "split", journal.uri), NOW)
 
 
-def test_a_split_that_died_is_finished_and_nothing_else_is_done_before(
-    installed: Installed, declared: Callable[..., None]
-) -> None:
+def test_a_crashed_split_must_be_finished_first(installed: Installed, declared: Callable[..., None]) -> None:
     begun(installed)
     for verb in ("savepoint", "restore", "migrate"):
         code, result = perform(installed, verb)
@@ -192,7 +186,7 @@ def test_a_split_that_died_is_finished_and_nothing_else_is_done_before(
     assert installed.generation.pending is None
 
 
-def test_a_split_that_died_is_not_finished_over_a_stream_that_was_started(
+def test_a_crashed_split_is_not_finished_over_a_started_stream(
     installed: Installed, declared: Callable[..., None]
 ) -> None:
     begun(installed)
@@ -209,7 +203,7 @@ def test_a_split_that_died_is_not_finished_over_a_stream_that_was_started(
     assert (installed.generation.number, other(installed).number) == (1, 1)
 
 
-def test_a_try_after_the_last_act_says_that_it_is_done(
+def test_a_retry_after_the_last_change_reports_success(
     installed: Installed, declared: Callable[..., None]
 ) -> None:
     begun(installed)

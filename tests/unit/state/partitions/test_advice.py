@@ -56,20 +56,20 @@ def test_a_number_with_its_reasons(changes: dict[str, Any], partitions: int, las
         (1_000_000, 14_250, "14,250 for a core, three quarters of the 19,000 measured"),
     ],
 )
-def test_a_core_takes_what_was_measured_with_room_to_catch_up(keys: int, enough: int, said: str) -> None:
+def test_a_core_takes_the_measured_rate_minus_headroom(keys: int, enough: int, said: str) -> None:
     stream = replace(QUIET, cores=2, partitions=2, keys=keys)
     assert not [one for one in advise(replace(stream, records_per_s=enough)).reasons if "records/s" in one]
     assert said in advise(replace(stream, records_per_s=enough + 1)).reasons[0]
 
 
-def test_a_measure_that_cannot_be_is_an_error_in_words() -> None:
+def test_an_impossible_measurement_is_an_error() -> None:
     with pytest.raises(ValueError, match="cores: expected 1 or more, found 0"):
         advise(replace(QUIET, cores=0))
     with pytest.raises(ValueError, match="buckets: expected 1 or more, found 0"):
         advise(replace(QUIET, buckets=0))
 
 
-def test_the_busiest_hour_is_what_a_stream_has_to_keep_up_with() -> None:
+def test_the_busiest_hour_is_the_required_rate() -> None:
     start = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
 
     def at(minutes: float) -> datetime:

@@ -1,4 +1,4 @@
-"""What a checkpoint's folder says without Spark: its batches, when they ran, repartitions, and files."""
+"""The batches of a checkpoint, read without Spark: their times, repartitions, and files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BEGIN_MS = 1_700_000_000_000
 
 
 def checkpoint(folder: Path, batches: range, *, partitions: dict[int, int] | None = None) -> str:
-    """A checkpoint with a batch a second, each of half a second and with ten records more than the last."""
+    """A checkpoint with a batch a second, each of half a second and ten records more than the last."""
     for name in ("offsets", "commits"):
         (folder / name).mkdir(parents=True)
     for batch in batches:
@@ -31,7 +31,7 @@ def checkpoint(folder: Path, batches: range, *, partitions: dict[int, int] | Non
     return f"file://{folder}"
 
 
-def test_the_newest_batch_is_read_unless_another_is_asked_for(tmp_path: Path) -> None:
+def test_the_newest_batch_is_read_unless_another_is_requested(tmp_path: Path) -> None:
     uri = checkpoint(tmp_path, range(3, 10))
     newest = retained(uri + "/", "s")
     assert (newest.first, newest.last, newest.batch_id) == (3, 9, 9)
@@ -40,7 +40,7 @@ def test_the_newest_batch_is_read_unless_another_is_asked_for(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("batch", [2, 10])
-def test_a_batch_that_is_not_there_is_named_with_those_that_are(tmp_path: Path, batch: int) -> None:
+def test_a_missing_batch_is_reported_with_the_retained_ones(tmp_path: Path, batch: int) -> None:
     uri = checkpoint(tmp_path, range(3, 10))
     with pytest.raises(StateError, match=rf"stream s: batch {batch} of .*retained are the batches 3 to 9"):
         retained(uri, "s", batch)
@@ -66,7 +66,7 @@ def test_a_copied_checkpoint_is_not_timed(tmp_path: Path) -> None:
     assert batch_times(found, plans(found)) == []
 
 
-def test_only_batches_up_to_the_one_that_is_read_are_timed(tmp_path: Path) -> None:
+def test_only_batches_up_to_the_requested_one_are_timed(tmp_path: Path) -> None:
     found = retained(checkpoint(tmp_path, range(3, 10)), "s", 6)
     assert list(plans(found)) == [3, 4, 5, 6]
 
