@@ -1,4 +1,4 @@
-"""Buckets of events to a stream's rows: folded key by key, and of its rows those asked for."""
+"""Buckets of events to a stream's rows: folded key by key, and filtered to the requested rows."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ Events = Sequence[tuple[Any, ...]]
 
 @dataclass
 class Found:
-    """What came of events.
+    """The result of reading or folding events.
 
     Attributes:
-        counts: By name: records and what became of them, events, keys, and keys that are not exact.
-        exact_from_ms: From when on every key is exact; None if one never is.
+        counts: By name: records and their outcomes, events, keys, and keys that are not exact.
+        exact_from_ms: Time from which every key is exact; None if one never is.
         inexact_keys: Some of those that are not exact in the whole span.
     """
 
@@ -42,21 +42,21 @@ class Found:
     inexact_keys: list[str] = field(default_factory=list)
 
     def add(self, other: Found) -> None:
-        """Take in what came of other events."""
+        """Add the result of other events."""
         self.counts.update(other.counts)
         both = self.exact_from_ms, other.exact_from_ms
         self.exact_from_ms = None if None in both else max(time for time in both if time is not None)
         self.inexact_keys = sorted({*self.inexact_keys, *other.inexact_keys})[:_SHOWN_KEYS]
 
     def note_anchor(self, key: str, at_ms: int | None, span: Span) -> None:
-        """Take in from when on a key is exact."""
+        """Add the time from which a key is exact."""
         self.counts["keys"] += 1
         if at_ms is not None and at_ms <= span.from_ms:
             return
         self.add(Found(Counter(inexact=1), at_ms, [key]))
 
     def to_json(self) -> bytes:
-        """As it travels."""
+        """Serialized for the driver."""
         return json.dumps([dict(self.counts), self.exact_from_ms, self.inexact_keys]).encode()
 
     @classmethod
@@ -71,10 +71,10 @@ class Folding:
     """Folds the events of one bucket.
 
     Attributes:
-        fold: What becomes of those of one key.
+        fold: Folds the events of one key.
         outputs: The stream's tables.
-        span: Which rows.
-        known_ms: From when on all events are known; None if all are.
+        span: The requested rows.
+        known_ms: Time from which all events are known; None if all are.
     """
 
     fold: KeyFold
@@ -83,7 +83,7 @@ class Folding:
     known_ms: int | None
 
     def bucket(self, packed: pa.Table) -> pa.Table:
-        """`lanes.OUTPUT_DDL` of the payloads of one bucket."""
+        """`OUTPUT_DDL` of the payloads of one bucket."""
         payloads = packed.column("payload").to_pylist()
         if packed.column("bucket")[0].as_py() == COUNTS_BUCKET:
             counts: Counter[str] = Counter()
@@ -100,7 +100,7 @@ class Folding:
         found = Found()
         rows: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
         for key, records in by_key.items():
-            # As in the stream: between records with the same id and time the place decides.
+            # As in the stream: the offset decides between records with the same id and time.
             records.sort(key=lambda record: record[:_PLACE_FIELDS])
             events = [self.fold.event(record[_PLACE_FIELDS:]) for record in records]
             found.counts["events"] += len(events)
@@ -116,9 +116,9 @@ class Folding:
 
 
 def rows_in_span(output: Output, rows: Iterable[tuple[Any, ...]], span: Span) -> Events:
-    """Of one key's rows those of a table that came to be in a span.
+    """Return one key's rows of a table whose time is in a span.
 
-    Of a table with one current row per key it is the last one before the span's end, if that is in the span.
+    For a table with one current row per key, return the last row before the span's end, if it is in the span.
     """
     at = [column.name for column in output.table.columns].index(output.table.came_at)
     mine = [row for row in rows if type(row) is output.row and row[at] < span.to_ms]
@@ -128,7 +128,7 @@ def rows_in_span(output: Output, rows: Iterable[tuple[Any, ...]], span: Span) ->
 
 
 def folded(packed: DataFrame, how: Folding) -> DataFrame:
-    """The rows of packed events, `lanes.OUTPUT_DDL`."""
+    """The rows of packed events, `OUTPUT_DDL`."""
 
     def bucket(found: pa.Table) -> pa.Table:
         return how.bucket(found)

@@ -1,4 +1,4 @@
-"""Compares recomputed rows with the live ones: every row that only one side has, of which kind, and why."""
+"""Compares recomputed rows with the live ones: every row that only one side has, its kind, and its events."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ _ROW, _OTHER, _IS_OPEN, _BASIS = "_row", "_other", "_is_open", "_basis"
 
 @dataclass(frozen=True)
 class Difference:
-    """Of one table.
+    """The differences of one table.
 
     Attributes:
         only_live: Rows that only the live table has.
         only_backfill: Rows that only the recomputed one has.
-        compared: Rows of both, one that has other values counted once.
-        different: Those of them that differ.
-        sure: Those of them of which nothing else than an error can be the reason.
-        kinds: How many differ in which way.
+        compared: Rows of both; a row with other values counts once.
+        different: Those that differ.
+        sure: Those whose only possible reason is an error.
+        kinds: Number of rows by kind of difference.
         shown: Some of the rows that only one side has, with personal values masked.
     """
 
@@ -70,10 +70,10 @@ class Comparing:
 
     Attributes:
         spark: The session.
-        span: Which rows.
-        sure: In which part of it a difference can only be an error; None in none.
-        explaining: Where the events are.
-        secret: By which values of the rows that are shown are masked.
+        span: The requested rows.
+        sure: The part of it in which a difference can only be an error; None if there is none.
+        explaining: Finds the events.
+        secret: Masks values of the rows that are shown.
     """
 
     spark: SparkSession
@@ -85,17 +85,17 @@ class Comparing:
     def compare(self, table: Table, *, live_uri: str, uri: str, into: str) -> Difference:
         """Compare the recomputed rows with the live ones of the same span.
 
-        Of a table with one current row per key only the keys count whose live row is not newer than the span:
-        of the others the live table no longer has the row that was current then.
+        In a table with one current row per key, only keys whose live row is not newer than the span count.
+        For the others, the live table no longer has the row that was current then.
 
         Args:
-            table: Its shape.
+            table: Its declaration.
             live_uri: The live table.
             uri: The recomputed table.
-            into: Where the rows go that only one of the two has; replaced.
+            into: Table for the rows that only one of the two has; replaced.
 
         Raises:
-            BackfillError: A column of the table is named as one that would be added.
+            BackfillError: A column of the table has the name of one that would be added.
         """
         _require_names(table)
         everything, live, made = self._sides(table, live_uri, uri)
@@ -112,7 +112,7 @@ class Comparing:
         return _counted(self.spark.read.format("delta").load(into), table, made.count(), self.secret)
 
     def _sides(self, table: Table, live_uri: str, uri: str) -> tuple[DataFrame, DataFrame, DataFrame]:
-        """The live table, what of it is compared, and what that is compared with."""
+        """The live table, its rows to compare, and the recomputed rows to compare them with."""
         names = [column.name for column in table.columns]
         everything = self.spark.read.format("delta").load(live_uri).select(*names)
         made = self.spark.read.format("delta").load(uri).select(*names)
@@ -126,7 +126,7 @@ class Comparing:
     def _found(
         self, table: Table, only_live: DataFrame, only_made: DataFrame, everything: DataFrame, made: DataFrame
     ) -> DataFrame:
-        """The rows of both sides with what is known of each, and the row by which it is explained."""
+        """The rows of both sides, judged, each with the row whose events explain it."""
         by = table.identity(self.explaining.key)
         row, other = F.col(_ROW), F.col(_OTHER)
         there = _with_twin(only_live, made, by, only_made)
@@ -158,7 +158,7 @@ class Comparing:
         at = F.unix_millis(basis[table.came_at])
         sure = (at >= self.sure.from_ms) & (at < self.sure.to_ms)
         if table.current_by:
-            # The live table may have a newer row by now.
+            # The live table may have a newer row meanwhile.
             live_at = F.unix_millis(live[table.came_at])
             sure &= F.coalesce(live_at < self.sure.to_ms, F.lit(True))
         return F.coalesce(sure, F.lit(False))
@@ -169,21 +169,21 @@ def _require_names(table: Table) -> None:
     if taken:
         raise BackfillError(
             f"table {table.name}: expected none of the columns {', '.join(_ADDED)}, which a comparison adds, "
-            f"found {', '.join(taken)}. Rename what the declaration has, or leave out --compare."
+            f"found {', '.join(taken)}. Rename the column in the declaration, or leave out --compare."
         )
 
 
 def _with_twin(rows: DataFrame, others: DataFrame, by: Sequence[str], open_rows: DataFrame) -> DataFrame:
-    """Rows as structs, beside each a row of the other side that is the same one.
+    """Rows as structs, each beside the row of the other side with the same identity.
 
     Args:
-        rows: Of one side.
-        others: All of the other.
+        rows: Rows of one side.
+        others: All rows of the other.
         by: `Table.identity`.
         open_rows: Those of ``others`` that only the other side has.
     """
     mine = rows.select(F.struct("*").alias(_ROW))
-    # By other names: both sides may come from one table, whose columns Spark could not tell apart.
+    # Renamed, because both sides may come from one table, and Spark could not distinguish their columns.
     asked = rows.select(F.struct(*by).alias("_asked")).distinct()
     twins = others.join(asked, _same(by, "", "_asked."), "left_semi").dropDuplicates(list(by))
     twins = twins.select(F.struct("*").alias(_OTHER))
@@ -205,13 +205,13 @@ def _ddl(table: Table) -> str:
 
 
 def _counted(written: DataFrame, table: Table, made: int, secret: str) -> Difference:
-    """What there is in a table of differences."""
+    """Summarize a table of differences."""
     live, backfill, kinds, sure = 0, 0, Counter[str](), 0
     for row in written.groupBy(_ONLY_IN, _KIND, _SURE).count().collect():
         side, kind, count = row[_ONLY_IN], row[_KIND], row["count"]
         live, backfill = live + count * (side == LIVE), backfill + count * (side == BACKFILL)
         if (side, kind) == (LIVE, OTHER_VALUES):
-            continue  # it is the other row of what counts already
+            continue  # its other row counts
         kinds[kind] += count
         sure += count * row[_SURE]
     order: list[Column] = [F.col(table.came_at), F.col(_ONLY_IN).desc(), *map(F.col, table.current_by)]
@@ -228,7 +228,7 @@ def _counted(written: DataFrame, table: Table, made: int, secret: str) -> Differ
 
 
 def _masked(value: Any, secret: str) -> str | None:
-    """A text or bytes, or a list of them, by whose masks the rows of one person are told from others'."""
+    """Mask a text or bytes, or a list of them; the rows of one person have the same mask."""
     if value is None:
         return None
     found = value if isinstance(value, list) else [value]
@@ -236,7 +236,7 @@ def _masked(value: Any, secret: str) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it; what it has not as text."""
+    """Return a value as JSON has it, and other types as text."""
     if isinstance(value, list):
         return ", ".join(str(one) for one in value)
     return value if value is None or isinstance(value, str | int | float) else str(value)

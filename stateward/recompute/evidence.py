@@ -1,8 +1,8 @@
 """Which events of a key explain one of its rows. Pure.
 
-Those in the time that the row covers, from the first to the last of its times, both included, and those that
-it names by their ids, whenever they were. So of a session the events between its begin and its end, of a
-window those inside, of an alert the one that raised it and its evidence.
+They are the events in the time that the row covers, from the first to the last of its times, both included,
+and those whose ids it contains, at any time. A session is explained by the events between its start and end,
+a window by those inside, an alert by the one that raised it and its evidence.
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 MOST = 50
-"""Of more events than these a row is given the newest, beside their number."""
+"""Maximum number of events per row: the newest, beside the number of all."""
 
 
 class Moment(NamedTuple):
@@ -24,12 +24,12 @@ class Moment(NamedTuple):
 
 
 class Covered(NamedTuple):
-    """What a row says of its events.
+    """The times and texts of a row that identify its events.
 
     Attributes:
         first_ms: The first of its times; None if it has none.
         last_ms: The last of them.
-        named: Texts in it, any of which may be an event's id.
+        named: Texts in it, any of which may be an event id.
     """
 
     first_ms: int | None
@@ -42,7 +42,7 @@ class Evidence(NamedTuple):
 
     Attributes:
         events: At most `MOST` of them, the newest, in order.
-        in_all: How many there are.
+        in_all: Number of all events.
     """
 
     events: tuple[Moment, ...]
@@ -53,7 +53,7 @@ class KeyEvents:
     """All events of one key.
 
     Args:
-        moments: In any order. An event that was sent twice is there twice.
+        moments: Events in any order. One that was sent twice appears twice.
     """
 
     def __init__(self, moments: Iterable[Moment]) -> None:
@@ -64,7 +64,7 @@ class KeyEvents:
             self._by_id[moment.event_id].append(index)
 
     def explaining(self, row: Covered) -> Evidence:
-        """Those that explain a row."""
+        """Return the events that explain a row."""
         begin = end = 0
         if row.first_ms is not None and row.last_ms is not None:
             begin, end = bisect_left(self._times, row.first_ms), bisect_right(self._times, row.last_ms)

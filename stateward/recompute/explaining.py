@@ -1,4 +1,4 @@
-"""Gives each row that differs the events that explain it, by `evidence`."""
+"""Adds to each row that differs the events that explain it, by `evidence`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EVENTS_DDL = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
 
 _BUCKET, _KEY, _FIRST, _LAST, _NAMED = "_bucket", "_key", "_first_ms", "_last_ms", "_named"
 _HELPERS = (_BUCKET, _KEY, _FIRST, _LAST, _NAMED)
-# So many keys are looked for by name in each worker; of more all are brought together.
+# Up to so many keys are filtered in each worker; with more, the events of all keys are shuffled.
 _MOST_KEYS = 10_000
 
 _EVENT_TYPE = pa.struct(
@@ -46,13 +46,13 @@ _EVENT_TYPE = pa.struct(
 
 @dataclass(frozen=True)
 class Explaining:
-    """Where the events are.
+    """Finds the events of rows.
 
     Attributes:
         records: The raw records that were read for the recomputation.
-        how: How they were; with `reading.Moments`.
+        how: How they were read; with `reading.Moments`.
         key: The field by which the stream is keyed.
-        topic: Where the records were.
+        topic: Topic of the records.
     """
 
     records: DataFrame
@@ -61,13 +61,13 @@ class Explaining:
     topic: str
 
     def explained(self, rows: DataFrame, table: Table, basis: str) -> DataFrame:
-        """Rows with the columns of `EVENTS_DDL` in place of ``basis``.
+        """Return rows with the columns of `EVENTS_DDL` in place of ``basis``.
 
-        Nothing is known of the events of a table without a column that is named as the key: null.
+        The columns are null for a table without a column of the key's name.
 
         Args:
             rows: Any rows.
-            table: Of which table ``basis`` is a row.
+            table: The table of the row in ``basis``.
             basis: The column of ``rows``, a struct, that is explained.
         """
         if self.key not in {column.name for column in table.columns}:
@@ -86,7 +86,7 @@ class Explaining:
         return both.applyInArrow(bucket, f"{kept}, {EVENTS_DDL}")
 
     def _of(self, asked: DataFrame) -> Reading:
-        """Reads the events of the rows' keys, if those are few."""
+        """Return how to read the events: of the rows' keys alone, if those are few."""
         keys = [row[_KEY] for row in asked.select(_KEY).distinct().limit(_MOST_KEYS + 1).collect()]
         if len(keys) > _MOST_KEYS:
             return self.how

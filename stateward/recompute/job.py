@@ -2,8 +2,8 @@
 
     spark-submit stateward/recompute/job.py <URI of the request>
 
-Says on standard output what it is doing, one line a step, and writes a report. Exit codes: 0 done, and equal
-if it was to compare; 2 done and different; 1 it could not be done.
+Reports its steps on standard output, one line each, and writes a report. Exit codes: 0 done, and equal if it
+compared; 2 done and different; 1 failed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     except (BackfillError, ConfigError) as error:
         return report_error(error)
     except Exception:
-        log.exception("the recomputation could not be done")
+        log.exception("the recomputation failed")
         return JobExit.FAILED
     if request.record is not None:
         write_record(request.record, report, datetime.now(UTC))

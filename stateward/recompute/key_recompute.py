@@ -1,8 +1,8 @@
-"""What becomes of the events of one key, and from when on that is exact: by the kind of the stream.
+"""Folds the events of one key into rows, and finds the time from which they are exact, by kind of stream.
 
-A keyed stream is folded by its logic, and a state may rest on an event of long ago. A stream on Spark's own
-operators is folded by its oracle, which its tests hold against the operators; its rows rest on events around
-them, and on nothing else.
+A keyed stream is folded by its logic, and a state may depend on an event of long ago. A stream on Spark's own
+operators is folded by its oracle, which its tests compare with the operators; its rows depend only on events
+around them.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ class KeyFold(Protocol):
         """How far the watermark may be beyond the time of a row that the stream has not written yet."""
 
     def plain(self, record: Any, event_ms: int) -> Plain:
-        """A parsed record and its event time (ms) as it travels: plain values only."""
+        """Return a parsed record and its event time (ms) as plain values, for the shuffle."""
 
     def event(self, plain: Plain) -> Any:
-        """The event of `plain`."""
+        """Return the event of `plain`."""
 
     def rows(self, key: str, events: Iterable[Any]) -> Sequence[Plain]:
-        """All rows of all events of the key, given in the order of their places."""
+        """Return all rows of all events of the key, given in the order of their offsets."""
 
     def exact_from(self, times: Iterable[int], known_ms: int | None) -> int | None:
-        """From when on the rows are exact, as `reach.anchor` says it of event times in order."""
+        """Return the time from which the rows are exact; see `lookback.anchor`."""
 
 
 @dataclass(frozen=True)
 class LogicFold:
-    """Of a keyed stream.
+    """Folds the events of a keyed stream.
 
     Attributes:
-        logic: The stream's.
+        logic: The stream's logic.
         event_type: Named tuple of its events.
-        to_plain: The stream's own event.
+        to_plain: Makes the stream's own event.
         chain_ms: The longest chain of timeouts.
         behind_ms: The jitter of its timeouts.
     """
@@ -74,19 +74,19 @@ class LogicFold:
         return replay_oracle(self.logic, key, events)
 
     def exact_from(self, times: Iterable[int], known_ms: int | None) -> int | None:
-        """After a silence of a chain."""
+        """Return the first time after a silence as long as the chain."""
         return anchor(times, known_ms, self.chain_ms)
 
 
 @dataclass(frozen=True)
 class OracleFold:
-    """Of a stream on Spark's own operators.
+    """Folds the events of a stream on Spark's own operators.
 
     Attributes:
         job: The stream.
-        config: Its launch.
-        names: Of its fields.
-        chain_ms: How far from a row's time the events lie that it rests on.
+        config: Its configuration.
+        names: Names of its fields.
+        chain_ms: Maximum distance in time between a row and the events it depends on.
     """
 
     job: NativeJob
@@ -96,11 +96,11 @@ class OracleFold:
 
     @property
     def behind_ms(self) -> int:
-        """A row waits for the last event that may be its own."""
+        """A row waits for the last event that may belong to it."""
         return self.chain_ms
 
     def plain(self, record: Any, event_ms: int) -> Plain:
-        """The fields, because an event may have values that are not plain, such as decimals."""
+        """Return the fields, because an event may have values that are not plain, such as decimals."""
         return event_ms, *(getattr(record, name) for name in self.names)
 
     def event(self, plain: Plain) -> Any:
@@ -113,16 +113,16 @@ class OracleFold:
         return self.job.oracle(events, self.config)
 
     def exact_from(self, times: Iterable[int], known_ms: int | None) -> int | None:
-        """As soon as all events are known that a row may rest on."""
+        """Return the time from which all events are known that a row may depend on."""
         return EVER if known_ms is None else known_ms + self.chain_ms
 
 
 def fold_of(job: StreamJob | NativeJob, config: Config, chain_ms: int) -> KeyFold:
-    """How the events of a stream's keys are folded.
+    """Return how the events of a stream's keys are folded.
 
     Args:
         job: The stream.
-        config: Its launch.
+        config: Its configuration.
         chain_ms: The longest of its timeouts or windows, or their chain (milliseconds).
     """
     if isinstance(job, NativeJob):

@@ -1,8 +1,8 @@
-"""How far back a recomputation has to read, and from when on its answer is exact. Pure.
+"""How far back a recomputation must read, and from which time its result is exact. Pure.
 
 A key without an event for as long as the stream's longest chain of timeouts has no state. So a fold that
-begins after such a silence is exact, however little was read before it; one that begins elsewhere may be
-missing a state that an earlier event left behind::
+starts after such a silence is exact, however little was read before it. One that starts elsewhere may lack
+the state of an earlier event::
 
     read from R          silence                          e: the first event after it
     R---e----e-----------|<------- the chain ------->|----e----->
@@ -20,24 +20,24 @@ EVER = -(1 << 63)
 
 @dataclass(frozen=True)
 class Span:
-    """Rows that came to be at ``from_ms`` or later, and before ``to_ms``."""
+    """Rows with a time at or after ``from_ms`` and before ``to_ms``."""
 
     from_ms: int
     to_ms: int
 
     def holds(self, at_ms: int) -> bool:
-        """Whether a time lies in it."""
+        """Return whether it contains a time."""
         return self.from_ms <= at_ms < self.to_ms
 
 
 @dataclass(frozen=True)
 class Landed:
-    """What is landed of one partition.
+    """The landed records of one partition.
 
     Attributes:
         first: Offset of its first record.
         end: The offset after its last one.
-        first_ms: Kafka's timestamp of the first.
+        first_ms: Kafka's timestamp of its first record.
     """
 
     first: int
@@ -46,35 +46,35 @@ class Landed:
 
 
 def first_look(span: Span, chain_ms: int) -> int:
-    """From where on it is enough to read for keys that were silent at some time shortly before the span.
+    """Return the time from which to read, which is enough for keys that were silent shortly before the span.
 
-    One chain for what may have been going on when the span began, and one to see the silence before it.
+    One chain covers a state that was open when the span started, another one the silence before it.
     """
     return span.from_ms - 2 * chain_ms
 
 
 def last_needed(span: Span, chain_ms: int, lateness_ms: int) -> int:
-    """Until where events can matter: whatever is later only brings rows that are later than the span."""
+    """Return the time up to which to read: later events only lead to rows later than the span."""
     return span.to_ms + chain_ms + lateness_ms
 
 
 def landed_since(landed: Mapping[int, Landed], begun: Mapping[int, int], max_ahead_ms: int) -> int | None:
-    """The event time from which on every record is landed; None if all that the stream has read is.
+    """Return the event time from which every record is landed; None if all that the stream read are.
 
-    A record that is missing is older, by Kafka's timestamp, than the first of its partition that is there,
-    and its event time is at most ``max_ahead_ms`` beyond that.
+    A missing record is older, by Kafka's timestamp, than the first landed one of its partition, and its event
+    time is at most ``max_ahead_ms`` later than its timestamp.
 
     Args:
-        landed: By partition.
-        begun: The offset at which the stream began to read each partition; 0 for one that is not named.
-        max_ahead_ms: The stream's.
+        landed: Landed records by partition.
+        begun: The offset at which the stream began to read each partition; 0 for a missing one.
+        max_ahead_ms: The stream's setting.
     """
     cut = [one.first_ms for partition, one in landed.items() if one.first > begun.get(partition, 0)]
     return max(cut) + max_ahead_ms if cut else None
 
 
 def not_landed(landed: Mapping[int, Landed], committed: Mapping[int, int]) -> dict[int, int]:
-    """By partition how many records the stream has read that are not landed yet."""
+    """Return by partition how many records the stream has read that are not landed yet."""
     behind = {
         partition: end - (landed[partition].end if partition in landed else 0)
         for partition, end in committed.items()
@@ -85,17 +85,17 @@ def not_landed(landed: Mapping[int, Landed], committed: Mapping[int, int]) -> di
 def sure_watermark(
     batches: Iterable[tuple[Mapping[int, int], int]], landed: Mapping[int, Landed]
 ) -> int | None:
-    """The watermark below which no event can change anything that is not landed.
+    """Return the watermark below which no record that is not landed can have changed anything.
 
-    A record that is not landed was read by a batch after the last one of which everything is; an event that
-    is older than the watermark of the first of those batches was too late for it.
+    Such a record was read by a batch after the last batch whose records are all landed. An event older than
+    the watermark of the first such batch was too late for it.
 
     Args:
         batches: The stream's committed batches, the newest first: where each ends, and its watermark (ms).
-        landed: By partition.
+        landed: Landed records by partition.
 
     Returns:
-        None if the stream has no batch, or as far as is on record none of which everything is landed.
+        None if the stream has no batch, or no known batch has all its records landed.
     """
     watermark_ms = None
     for ends, its_watermark_ms in batches:
@@ -108,11 +108,11 @@ def sure_watermark(
 
 
 def sure_span(span: Span, exact_from_ms: int | None, sure_ms: int | None, behind_ms: int) -> Span | None:
-    """The part of a span in which a difference can only be an error; None if there is none.
+    """Return the part of a span in which a difference can only be an error; None if there is none.
 
     Args:
-        span: Which rows.
-        exact_from_ms: From when on the recomputed rows are exact; None if some never are.
+        span: The requested rows.
+        exact_from_ms: Time from which the recomputed rows are exact; None if some never are.
         sure_ms: `sure_watermark`; None if there is none.
         behind_ms: How far the watermark may be beyond the time of a row that is not written yet.
     """
@@ -123,15 +123,15 @@ def sure_span(span: Span, exact_from_ms: int | None, sure_ms: int | None, behind
 
 
 def anchor(times: Iterable[int], known_ms: int | None, chain_ms: int) -> int | None:
-    """From when on the fold of a key is exact.
+    """Return the time from which the fold of a key is exact.
 
     Args:
         times: The key's event times, in order; not empty.
-        known_ms: From when on all its events are known; None if all are.
+        known_ms: Time from which all its events are known; None if all are.
         chain_ms: The longest chain of timeouts.
 
     Returns:
-        A time before every event if all of it is exact; None if no event follows a long enough silence.
+        `EVER` if all of it is exact; None if no event follows a long enough silence.
     """
     if known_ms is None:
         return EVER

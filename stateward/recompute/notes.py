@@ -1,4 +1,4 @@
-"""What a person has to know of a recomputed answer, in words."""
+"""The limits of a recomputed result, as text for its reader."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Basis:
-    """What an answer rests on.
+    """What limits a result.
 
     Attributes:
-        span: Which rows were asked for.
-        landed: What is landed of each partition.
+        span: The requested rows.
+        landed: Landed records by partition.
         missing: By partition how many records the stream has read that are not landed.
-        exact_from_ms: From when on the answer is exact; None if it is not for some key.
-        watermark_ms: How far the stream has got; 0 if it has not begun.
-        behind_ms: How far that may be beyond the time of a row that is not written yet.
-        sure_ms: How far it had got before it read what is not landed; None if that is not on record.
-        eager: Whether it acts on arrival.
+        exact_from_ms: Time from which the result is exact; None if it is not for some key.
+        watermark_ms: The stream's watermark; 0 if it has not started.
+        behind_ms: How far the watermark may be beyond the time of a row that is not written yet.
+        sure_ms: Its watermark before it read what is not landed; None if that is not known.
+        eager: Whether the stream acts on arrival.
     """
 
     span: Span
@@ -47,12 +47,12 @@ class Basis:
 
     @property
     def is_exact(self) -> bool:
-        """Whether what is landed reaches back far enough for the whole span."""
+        """Whether the landed records reach back far enough for the whole span."""
         return self.exact_from_ms is not None and self.exact_from_ms <= self.span.from_ms
 
 
 def notes(request: Request, job: Recomputable, found: Found, basis: Basis) -> list[str]:
-    """One text for each thing that is not as one would think."""
+    """Return one text for each limit."""
     config, end = request.config, iso_ms(request.span.to_ms)
     texts = [*_reach(config.topic, found, basis)]
     if basis.missing:

@@ -1,4 +1,4 @@
-"""The landed records of a stream's topic, less those that were late, as packed events (`reading`)."""
+"""The landed records of a stream's topic, without late ones, as packed events (`reading`)."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 def read_raw(spark: SparkSession, request: Request) -> DataFrame:
-    """The landed records of the stream's topic."""
+    """Return the landed records of the stream's topic."""
     raw = spark.read.format("delta").load(request.raw_uri)
     return raw.where(F.col("topic") == request.config.topic)
 
 
 def landed(raw: DataFrame, request: Request) -> dict[int, Landed]:
-    """What there is of each partition.
+    """Return the landed records of each partition.
 
     Raises:
-        BackfillError: Nothing.
+        BackfillError: None are landed.
     """
     rows = (
         raw.groupBy("partition")
@@ -51,12 +51,12 @@ def landed(raw: DataFrame, request: Request) -> dict[int, Landed]:
 
 
 def wanted(spark: SparkSession, raw: DataFrame, request: Request, since_ms: int | None) -> DataFrame:
-    """The records that may hold events from ``since_ms`` on (all if None), less those refused.
+    """Return the records that may hold events from ``since_ms`` on (all if None), without refused ones.
 
-    Left out are those that were late or too far ahead when the stream read them.
+    Refused are those that were late or too far ahead when the stream read them.
 
-    A record is written at most ``max_ahead_ms`` before the time of its event, and any time after it: so only
-    the begin can be told from Kafka's timestamp.
+    A record is written at most ``max_ahead_ms`` before the time of its event, or any time after it. So
+    Kafka's timestamp bounds the events from below only.
     """
     found = raw
     if since_ms is not None:
@@ -77,7 +77,7 @@ def wanted(spark: SparkSession, raw: DataFrame, request: Request, since_ms: int 
 
 
 def _too_far_ahead(spark: SparkSession, request: Request) -> DataFrame:
-    """Places of records that were too far ahead when the stream read them, which cannot be judged anew."""
+    """Offsets of records that were too far ahead when the stream read them; that cannot be judged again."""
     config = request.config
     dead = spark.read.format("delta").load(config.tables[DEAD_LETTERS.name])
     mine = (F.col("stream") == config.stream) & (F.col("topic") == config.topic)
@@ -86,7 +86,7 @@ def _too_far_ahead(spark: SparkSession, request: Request) -> DataFrame:
 
 
 def packed_events(records: DataFrame, how: Reading) -> DataFrame:
-    """The events of records, `PACKED_DDL`."""
+    """Return the events of records, `PACKED_DDL`."""
 
     def batches(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return how.batches(found)

@@ -1,4 +1,4 @@
-"""Raw records to a stream's events: parsed and judged as the stream does, and put into buckets of keys."""
+"""Raw records to a stream's events: parsed and judged as by the stream, and put into buckets of keys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PACKED_DDL = "bucket int, payload binary"
 COUNTS_BUCKET = -1
-"""Stands for no keys: its payloads are JSON counts."""
+"""A bucket without keys, whose payloads are JSON counts."""
 
 _SCHEMA = pa.schema([("bucket", pa.int32()), ("payload", pa.binary())])
 _TICK_KEY = TICK_KEY.encode()
@@ -38,12 +38,12 @@ class Reading:
         bounds: Limits of a record and of its time.
         event: From a parsed record and its time to the event's plain tuple.
         buckets: Number of buckets.
-        since_ms: Events before it are left out; None for none.
-        until_ms: Events after it are left out.
-        only: Which keys are the stream's.
+        since_ms: Earlier events are left out; None for none.
+        until_ms: Later events are left out.
+        only: Filters of the stream's keys.
         read_to: By partition the offset up to which the stream has read; events of records beyond it that
             are before ``watermark_ms`` will be late, and are left out. Empty for none.
-        watermark_ms: How far the stream has got.
+        watermark_ms: The stream's watermark.
     """
 
     owner: Callable[[Any], str]
@@ -58,7 +58,7 @@ class Reading:
     watermark_ms: int = 0
 
     def batches(self, records: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """`PACKED_DDL` of batches of records."""
+        """Pack batches of records, `PACKED_DDL`."""
         parse = Parser(self.fields, self.bounds).parse
         for batch in records:
             packed: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
@@ -68,7 +68,7 @@ class Reading:
                 if key == _TICK_KEY:
                     counts["ticks"] += 1
                     continue
-                # What was too far ahead when the stream read it is not among the records.
+                # The records have none that were too far ahead when the stream read them.
                 parsed = parse(value, None)
                 if isinstance(parsed, Rejection):
                     counts["dead"] += 1
@@ -99,7 +99,7 @@ class Reading:
 def reading(
     request: Request, job: Recomputable, fold: KeyFold, *, buckets: int, since_ms: int | None, until_ms: int
 ) -> Reading:
-    """How the stream reads its records."""
+    """Return how the stream reads its records."""
     config = request.config
     fields, bounds = job.fields(config), config.bounds
     return Reading(job.owner, fields, bounds, fold.plain, buckets, since_ms, until_ms, job.only)
@@ -107,11 +107,11 @@ def reading(
 
 @dataclass(frozen=True)
 class Moments:
-    """Stands for `Reading.event`: of an event only its time (ms) and its id, as the stream has them."""
+    """A `Reading.event` that keeps only the time (ms) and the id of an event, as the stream has them."""
 
     fold: KeyFold
 
     def __call__(self, record: Any, event_ms: int) -> tuple[int, str]:
-        """Of a parsed record and its time."""
+        """Return the time and the id of the event of a parsed record."""
         event = self.fold.event(self.fold.plain(record, event_ms))
         return event.event_ms, event.event_id

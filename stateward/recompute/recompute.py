@@ -1,4 +1,4 @@
-"""The recomputation: looks back, folds, writes, and compares if asked to."""
+"""The recomputation: reads back, folds, writes, and compares if requested."""
 
 from __future__ import annotations
 
@@ -74,11 +74,12 @@ def recompute(spark: SparkSession, request: Request, job: Recomputable, say: Rep
 
 @dataclass(frozen=True)
 class _Look:
-    """What came of one reading of the raw events: packed rows, counts, and what these rest on.
+    """The result of reading the raw events: packed rows, counts, and their limits.
 
     Attributes:
-        records: What was read, and ``how``.
-        rows: Packed.
+        records: The records that were read.
+        how: How they were read.
+        rows: The rows, packed.
     """
 
     records: DataFrame
@@ -89,7 +90,7 @@ class _Look:
 
 
 class _Looking:
-    """Reads as little as is enough: a part of the past, and all of it if a key was never silent in that."""
+    """Reads no more than necessary: a part of the past, or all of it if a key was never silent in it."""
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ class _Looking:
         return look
 
     def _reads_all(self, since_ms: int) -> bool:
-        """Whether nothing older can be landed anyway."""
+        """Return whether no older records can be landed."""
         if since_ms <= int(self._request.config.not_before.timestamp() * 1000):
             return True
         oldest_ms = min(one.first_ms for one in self._landed.values())
@@ -156,7 +157,7 @@ class _Looking:
             found.add(Found.from_json(bytes(row["data"])))
         exact_from_ms = found.exact_from_ms
         if exact_from_ms is not None and known_ms is not None:
-            # A key of which nothing was read may still have had a state.
+            # A key without a read record may still have had a state.
             exact_from_ms = max(exact_from_ms, known_ms + request.chain_ms)
         basis = Basis(
             span=request.span,
@@ -192,7 +193,7 @@ def _require_tables(request: Request, job: Recomputable) -> None:
 
 
 def _batches(checkpoint: Checkpoint, topic: str) -> Iterator[tuple[Mapping[int, int], int]]:
-    """Where the committed batches end, and their watermarks, the newest first, as far as is on record."""
+    """Yield where the known committed batches end, and their watermarks, the newest first."""
     for batch_id in range(checkpoint.last_committed(), -1, -1):
         batch = checkpoint.planned(batch_id)
         if batch is None:

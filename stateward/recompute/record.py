@@ -1,4 +1,4 @@
-"""The table `reconciliations`: one row for each table of each reconciliation, so that there is a history."""
+"""The table `reconciliations`: one row for each table of each reconciliation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RECONCILIATIONS = Table(
         Column("judged_from", "timestamp", "From when on a difference can only be an error; null: never"),
         Column("judged_to", "timestamp", "Up to when; null: never"),
         Column("kinds", "string", "How many rows differ in which way, as JSON"),
-        Column("notes", "array<string>", "What has to be known of the answer, in words"),
+        Column("notes", "array<string>", "Limits of the result, as text"),
         Column("differences_uri", "string", "Delta table with each row that differs, and its events"),
         Column("differences_version", "long", "Its version; the next reconciliation replaces what is in it"),
         Column("reconciled_at", "timestamp", "When"),
@@ -37,14 +37,14 @@ RECONCILIATIONS = Table(
 
 
 def write_record(record: KeptOutcome, report: Mapping[str, Any], at: datetime) -> None:
-    """Append what a report says of each table, once per run id.
+    """Append the results of each table in a report, once per run id.
 
     Args:
-        record: Where, and under which name.
-        report: Of `recompute`, with comparison.
+        record: The table, and the run id.
+        report: Report of `recompute`, with comparison.
         at: When it was made, aware.
     """
-    # deltalake and not Spark: a few rows are committed in a tenth of a second instead of four.
+    # deltalake, not Spark: it commits a few rows in a tenth of a second instead of four seconds.
     import pyarrow as pa
     from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 

@@ -1,4 +1,4 @@
-"""What is to be recomputed: one JSON document, which the command writes and the job reads."""
+"""The request for a recomputation: one JSON document, which the command writes and the job reads."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.api.stream_job import StreamJob
 
 Recomputable = StreamJob | NativeJob
-"""Streams of which a row is a matter of one key's events."""
+"""Streams whose rows depend on one key's events."""
 
 
 class BackfillError(RuntimeError):
-    """The recomputation could not be done; the text names the stream, what was found, and what to do."""
+    """The recomputation failed; the text names the stream, what was found, and what to do."""
 
 
 class Request(RecomputeRequest[Config], frozen=True):
@@ -27,7 +27,7 @@ class Request(RecomputeRequest[Config], frozen=True):
 
     @property
     def span(self) -> Span:
-        """Which rows."""
+        """The requested rows."""
         return Span(self.from_ms, self.to_ms)
 
 
@@ -41,7 +41,7 @@ def load_request(uri: str) -> Request:
 
 
 def parse_request(document: Mapping[str, Any] | None, origin: str) -> Request:
-    """The request in a document; ``origin`` is named in errors.
+    """Return the request in a document; errors name ``origin``.
 
     Raises:
         BackfillError: See `load_request`.
@@ -53,11 +53,11 @@ def parse_request(document: Mapping[str, Any] | None, origin: str) -> Request:
 
 
 def job_of(stream: str) -> Recomputable:
-    """The declaration of a stream that can be recomputed.
+    """Return the declaration of a stream that can be recomputed.
 
     Raises:
-        BackfillError: It has neither logic nor an oracle, or a table that does not say when its rows came to
-            be.
+        BackfillError: It has neither logic nor an oracle, or a table without a column for the time of its
+            rows.
     """
     job: Any = importlib.import_module(f"spark_jobs.{stream}.declaration").JOB
     if not isinstance(job, Recomputable):

@@ -1,4 +1,4 @@
-"""Recomputed rows into tables of their own."""
+"""Writes recomputed rows to tables of their own."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def write_table(folded: DataFrame, table: Table, uri: str) -> int:
 
 
 def replace_table(rows: DataFrame, uri: str, partition_by: tuple[str, ...]) -> None:
-    """Replace the table at ``uri`` by the rows, whatever its columns were."""
+    """Replace the table at ``uri``, its columns too, by the rows."""
     writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     (writer.partitionBy(*partition_by) if partition_by else writer).save(uri)

@@ -1,4 +1,4 @@
-"""What people may see of a validation: its frames, with the personal values of every table masked."""
+"""The frames of a validation as people may see them: with the personal values of every table masked."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class Privacy:
 
     stream: str
     table: str
-    veil: ColumnMasker
+    masker: ColumnMasker
     personal: frozenset[str]
 
     def shown(self, frames: Frames) -> Frames:
-        """Return the frames as people may see them; Great Expectations is given no others."""
+        """Return the masked frames; Great Expectations sees no others."""
         others = {name: self._over(name, frame) for name, frame in frames.others.items()}
         return replace(
             frames,
             table=self.over(frames.table),
             batch=self.over(frames.batch),
             others=others,
-            veil=self.over,
+            masker=self.over,
         )
 
     def over(self, frame: DataFrame) -> DataFrame:
@@ -45,11 +45,11 @@ class Privacy:
         return self._over(self.table, frame)
 
     def _over(self, table: str, frame: DataFrame) -> DataFrame:
-        return self.veil.over(frame, personal_columns(self.stream, table, dict(frame.dtypes)))
+        return self.masker.over(frame, personal_columns(self.stream, table, dict(frame.dtypes)))
 
 
 def privacy_of(spark: SparkSession, suite: Suite, stream: str, frames: Frames) -> Privacy:
-    """Return how a validation is masked.
+    """Return the masking of a validation.
 
     Raises:
         ValidationError: an expectation looks into values that are masked.

@@ -1,8 +1,8 @@
-"""Values that tell of a person, put into a form that tells who is the same and not who it is.
+"""Masks personal values: equal values get the same mask, and the mask does not show the value.
 
-Everything that people read is made from masked rows: Great Expectations is never given others, so none can
-get into a page, a result or a message of an error. The secret is the installation's own. It is read by a
-subquery and stands in no plan, which Spark writes into its logs and errors.
+Everything that people read is made from masked rows. Great Expectations sees no others, so no personal value
+gets into a page, a result or an error message. The secret is the installation's own. A subquery reads it, so
+that it is in no plan, which Spark writes into its logs and errors.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _SECRET = "__stateward_mask"
 
 
 def secret_of_this_run() -> str:
-    """Return the installation's secret, if whoever started this process has given it.
+    """Return the installation's secret from the environment.
 
-    Without it a secret of this process alone, under which rows of two runs cannot be compared.
+    Without it, return a secret of this process alone: the masks of two runs then cannot be compared.
     """
     return os.environ.get(ENV_MASK_SECRET) or secrets.token_hex(32)
 
 
 def mask(secret: str, value: str | bytes) -> str:
     """Return the masked form of one value, as `ColumnMasker` makes it."""
-    # A secret before the value is enough here: of a hash that is cut short no other one can be continued.
+    # A secret before the value is enough: a truncated hash cannot be extended.
     content = value if isinstance(value, bytes) else value.encode()
     return PREFIX + hashlib.sha256(secret.encode() + content).hexdigest()[:_DIGITS]
 
@@ -54,7 +54,7 @@ class ColumnMasker:
     def over(self, frame: DataFrame, personal: Collection[str]) -> DataFrame:
         """Return the frame with the values of some columns masked; nulls and types stay.
 
-        A column of a type that has no masked form keeps nothing but whether there is a value: see `_masked`.
+        A column of a type without a masked form only shows whether there is a value: see `_masked`.
         """
         from pyspark.sql import functions as F
 

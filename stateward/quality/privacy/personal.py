@@ -1,4 +1,4 @@
-"""Which columns of a table tell of a person, and what may be expected of them."""
+"""Which columns of a table hold personal data, and what may be expected of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stateward.quality.suites.suite import Expectation
     from stateward.runtime.api.stream_job import Output
 
-# What these say is the same of masked values: present or not, alike or not, of which type.
+# Masking does not change their outcome: whether values are present, equal, and of which type.
 _BLIND = frozenset(
     {
         "expect_column_to_exist",
@@ -34,8 +34,7 @@ _BLIND = frozenset(
 def personal_columns(stream: str, table: str, types: Mapping[str, str]) -> frozenset[str]:
     """Return the columns of a table that people see masked: personal ones, and what is derived from them.
 
-    Of a column that no declaration knows, nobody has said that it is harmless: it is personal if it is text
-    or bytes.
+    A column without a declaration counts as personal if it is text or bytes.
 
     Args:
         stream: the stream that writes the table.
@@ -74,15 +73,15 @@ def _streams() -> list[str]:
 
 
 def complaint(expectations: Iterable[Expectation], personal: frozenset[str]) -> str | None:
-    """Say which expectation looks into the masked values of a personal column; None if none does."""
+    """Return which expectation looks into the masked values of a personal column; None if none does."""
     for one in expectations:
         named = {str(one.kwargs[key]) for key in ("column", "column_A", "column_B") if key in one.kwargs}
         if (found := sorted(named & personal)) and one.type not in _BLIND:
             return (
-                f"expectation {one.name!r} looks into values of {', '.join(found)}, which the stream declares"
-                f" personal or derived from what is, so that they are masked. Of such a column these can be"
-                f" expected: {', '.join(sorted(_BLIND))}. What a value has to look like belongs into the"
-                " stream's admission rules (`Field`)."
+                f"expectation {one.name!r} looks into values of {', '.join(found)}, which are masked: the"
+                " stream declares the column personal, or derived from a personal one. Use one of"
+                f" {', '.join(sorted(_BLIND))}. Rules for the form of a value belong in the stream's"
+                " admission rules (`Field`)."
             )
     return None
 

@@ -1,4 +1,4 @@
-"""Which of Kafka's records a batch of a stream has read, from the stream's checkpoints."""
+"""Which Kafka records a batch of a stream has read, from the stream's checkpoints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class BatchOffsets:
             batch_id: the batch.
 
         Returns:
-            None when the checkpoint is gone, or no longer knows the batch: it keeps the last hundred.
+            None when the checkpoint is gone or no longer has the batch: it keeps the last hundred.
         """
         checkpoint = self._of_generation(generation)
         planned = checkpoint.planned(batch_id) if checkpoint else None

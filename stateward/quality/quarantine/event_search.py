@@ -1,7 +1,7 @@
-"""The records of Kafka behind some rows: landed in `raw_events`, of the row's key, in its time.
+"""The Kafka records behind some rows: landed in `raw_events`, with the row's key, in its time.
 
-No declaration says which events made a row, so this is a search: an event is named if the row names its id,
-or if it lies between the earliest and the latest time in the row.
+No declaration says which events made a row, so this is a search: an event is found if the row contains its
+id, or if it lies between the earliest and the latest time in the row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stateward.runtime.api.record_fields import Bounds, Field
 
 MOST_EVENTS = 10
-"""So many events of a row are named; all are counted."""
+"""At most so many events of a row are listed; all are counted."""
 
 _FOUND = pa.schema(
     [
@@ -49,7 +49,7 @@ class Wanted:
         owner: its key.
         from_ms: the earliest time in it, milliseconds since 1970 UTC; None without times.
         to_ms: the latest.
-        named: texts in it, of which some may be ids of events.
+        named: texts in it, some of which may be event ids.
     """
 
     row_hash: str
@@ -59,14 +59,14 @@ class Wanted:
     named: frozenset[str]
 
     def takes(self, event_id: str, event_ms: int) -> bool:
-        """Say whether an event of the key is one of the row."""
+        """Return whether an event of the key is one of the row."""
         if event_id in self.named:
             return True
         return self.from_ms is not None and self.to_ms is not None and self.from_ms <= event_ms <= self.to_ms
 
 
 def wanted_of(row: Mapping[str, Any], key: str) -> Wanted | None:
-    """Return which events to look for, or None if the row does not say of which key it is.
+    """Return which events to look for, or None if the row has no key.
 
     Args:
         row: its values by column, and its `row_hash`.
@@ -114,14 +114,14 @@ class EventSearch:
         records = self._records(wanted)
         matching = matcher(self.job.fields(self.config), self.config.bounds, self.job.owner, wanted)
         found = records.mapInArrow(matching, _FOUND_DDL)
-        told: dict[str, Any] = {}
+        by_row: dict[str, Any] = {}
         for row in _first_of_each(found).collect():
             events = [
                 {"partition": one["partition"], "offset": one["offset"], "event_id": one["event_id"]}
                 for one in row["events"]
             ]
-            told[row["row_hash"]] = {"topic": self.config.topic, "count": row["count"], "first": events}
-        return told
+            by_row[row["row_hash"]] = {"topic": self.config.topic, "count": row["count"], "first": events}
+        return by_row
 
     def _records(self, wanted: Sequence[Wanted]) -> DataFrame:
         from pyspark.sql import functions as F
@@ -134,7 +134,7 @@ class EventSearch:
             raw = raw.where(F.col("date") >= F.lit(_instant(oldest_ms).date()))
         owners = {one.owner for one in wanted}
         if all(_PLAIN.fullmatch(owner) for owner in owners):
-            # JSON may write other letters in more than one way.
+            # JSON may encode other characters in more than one way.
             holds = [F.contains("value", F.encode(F.lit(owner), "UTF-8")) for owner in sorted(owners)]
             condition = holds[0]
             for one in holds[1:]:
@@ -145,13 +145,13 @@ class EventSearch:
 
 
 def own_records(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return by `row_hash` the record that a row is of, for tables in which each row names one."""
-    told = {}
+    """Return by `row_hash` the record of a row, for tables in which each row names one."""
+    by_row = {}
     for row in rows:
         if row.get("topic") is not None and row.get("offset") is not None:
             record = {name: row.get(name) for name in ("partition", "offset", "event_id")}
-            told[str(row["row_hash"])] = {"topic": row["topic"], "count": 1, "first": [record]}
-    return told
+            by_row[str(row["row_hash"])] = {"topic": row["topic"], "count": 1, "first": [record]}
+    return by_row
 
 
 def matcher(

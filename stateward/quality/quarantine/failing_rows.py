@@ -1,7 +1,7 @@
 """Which rows break an expectation, as SQL.
 
-Great Expectations returns failing values, but on Spark neither their rows nor row ids; so the rows are
-selected by the condition that the expectation states.
+On Spark, Great Expectations returns failing values, but neither their rows nor row ids. So the rows are
+selected by the expectation's condition.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _CONDITIONS: dict[str, _Condition] = {
 
 
 def failing_rows_query(kind: str, kwargs: dict[str, Any]) -> str | None:
-    """Return a query for the rows that break an expectation, with `{batch}` for the rows it is about.
+    """Return a query for the rows that break an expectation, with `{batch}` for the rows it covers.
 
     Args:
         kind: its type.
@@ -93,12 +93,12 @@ def failing_rows_query(kind: str, kwargs: dict[str, Any]) -> str | None:
 
 @dataclass(frozen=True)
 class Validated:
-    """A validation whose outcomes are known and not yet written down.
+    """A validation whose outcomes are known and not recorded yet.
 
     Attributes:
         validation: what was validated.
         outcomes: one per expectation, in the suite's order.
-        frames: the rows they are about.
+        frames: the rows they were evaluated on.
     """
 
     validation: Validation
@@ -106,7 +106,7 @@ class Validated:
     frames: Frames
 
     def breaking_frame(self, outcome: Outcome) -> DataFrame | None:
-        """Return whatever breaks the expectation; its own query may find other rows than the table's."""
+        """Return the rows that break the expectation; those of a query may have other columns."""
         from pyspark.errors import AnalysisException
 
         expectation = outcome.expectation
@@ -118,5 +118,5 @@ class Validated:
         try:
             return self.frames.spark.sql(query.replace(BATCH, _VIEW))
         except AnalysisException:
-            # The column itself is missing or of another type, which the outcome says already.
+            # The column is missing or of another type, which the outcome shows already.
             return None

@@ -30,7 +30,7 @@ def row_hash(values: Iterable[Any], hashers: Iterable[Hasher], seed: int) -> str
     Args:
         values: its values, in the order of the columns.
         hashers: of each column: `hasher_of`.
-        seed: what the second half begins with.
+        seed: the seed of the second half.
     """
     pairs = list(zip(values, hashers, strict=True))
     halves = (_SPARK_SEED, xxh64(struct.pack("<i", seed), _SPARK_SEED))
@@ -46,7 +46,7 @@ def hasher_of(kind: pa.DataType) -> Hasher:  # noqa: PLR0911 - one line a type
     """Return how Spark hashes values of a type; times are the integers behind them.
 
     Raises:
-        TypeError: it is none that a stream's table has.
+        TypeError: no stream's table has such a type.
     """
     import pyarrow as pa
 
@@ -63,7 +63,7 @@ def hasher_of(kind: pa.DataType) -> Hasher:  # noqa: PLR0911 - one line a type
         return lambda value, seed: xxh64(struct.pack("<i", int(value)), seed)
     if pa.types.is_floating(kind):
         code = "<d" if pa.types.is_float64(kind) else "<f"
-        # Spark takes the two zeros for one.
+        # Spark treats both zeros as one.
         return lambda value, seed: xxh64(struct.pack(code, value or 0.0), seed)
     if pa.types.is_decimal(kind):
         return lambda value, seed: xxh64(_decimal(value, kind), seed)
@@ -71,7 +71,7 @@ def hasher_of(kind: pa.DataType) -> Hasher:  # noqa: PLR0911 - one line a type
 
 
 def _decimal(value: Decimal, kind: pa.DataType) -> bytes:
-    # By its digits: arithmetic would round to those of the context.
+    # By its digits: arithmetic would round to the precision of the context.
     sign, digits, exponent = value.as_tuple()
     unscaled: int = int("".join(map(str, digits))) * 10 ** (int(exponent) + kind.scale) * (-1 if sign else 1)
     if kind.precision <= _LONG_DIGITS:

@@ -1,7 +1,7 @@
 """The table `quarantine`: every row that breaks an expectation, with where it came from.
 
-All failing rows are written, however many: readers hold rows back by what is in here. Values of personal
-columns are masked; `row_hash` finds the row in the table again. Spark writes it, in one commit under one
+All failing rows are written, however many: readers skip the rows that are in here. Values of personal columns
+are masked; `row_hash` finds the row in the table again. Spark writes the rows in one commit under one
 transaction id.
 """
 
@@ -89,7 +89,7 @@ class Failure:
         name: as the suite calls it.
         expectation: its type.
         severity: how urgent it is.
-        rows: whatever breaks it; None when no rows can be told.
+        rows: the rows that break it; None when they cannot be identified.
     """
 
     name: str
@@ -104,7 +104,7 @@ def keep(
     failures: Sequence[Failure],
     table: DataFrame,
     *,
-    veil: ColumnMasker,
+    masker: ColumnMasker,
     origins: Origins,
 ) -> None:
     """Put what breaks expectations into quarantine, once per run.
@@ -114,15 +114,15 @@ def keep(
         facts: what was validated.
         failures: the expectations that do not hold.
         table: the validated table at its last version, read as a Delta table.
-        veil: masks values.
-        origins: says where rows came from.
+        masker: masks values.
+        origins: finds where rows came from.
     """
     from deltalake import DeltaTable
 
     QUARANTINE.create(uri)
     if not failures or DeltaTable(uri).transaction_version(facts.app_id) is not None:
         return
-    found = [_of(one, table, veil, facts.personal) for one in failures]
+    found = [_of(one, table, masker, facts.personal) for one in failures]
     rows = reduce(_union, [one for one in found if one is not None], None)
     if rows is None:
         _write(uri, facts, _without_rows(table, failures, origins))
@@ -141,7 +141,7 @@ def keep(
 
 
 def whole_rows(table: DataFrame, breaking: DataFrame | None) -> DataFrame | None:
-    """Return the rows of the table that a query has named, whatever else it has put out.
+    """Return the rows of the table that a query has named, whatever else it returned.
 
     A query may name rows by some of their columns only, as one that groups by them does: then it means all
     rows with these values.
@@ -162,7 +162,7 @@ def whole_rows(table: DataFrame, breaking: DataFrame | None) -> DataFrame | None
 
 
 def _of(
-    failure: Failure, table: DataFrame, veil: ColumnMasker, personal: Collection[str]
+    failure: Failure, table: DataFrame, masker: ColumnMasker, personal: Collection[str]
 ) -> DataFrame | None:
     from pyspark.sql import functions as F
 
@@ -172,7 +172,7 @@ def _of(
     columns = rows.columns
     hashed = rows.select("*", row_hash(columns).alias("row_hash"))
     shown = F.to_json(F.struct(*map(_quoted, columns)), {"ignoreNullFields": "false"})
-    return veil.over(hashed, personal).select(
+    return masker.over(hashed, personal).select(
         F.lit(failure.name).alias("name"),
         F.lit(failure.expectation).alias("expectation"),
         F.lit(failure.severity).alias("severity"),

@@ -31,8 +31,8 @@ log = logging.getLogger("stateward.quality")
 def hold_back(done: Validated, privacy: Privacy, results_uri: str) -> None:
     """Put the rows that break expectations into quarantine.
 
-    To be called before the validation is on record: then one that dies in between has held back too much,
-    until the next one of its versions, and never too little.
+    Call it before the validation is recorded: a validation that dies in between then holds back too many
+    rows, until the next one of its versions, and never too few.
 
     Args:
         done: the validation, with its rows as they are.
@@ -42,7 +42,7 @@ def hold_back(done: Validated, privacy: Privacy, results_uri: str) -> None:
     frames, validation = done.frames, done.validation
     failed = [outcome for outcome in done.outcomes if not outcome.success]
     for outcome in failed:
-        # Queries name views, and those there are now show masked rows.
+        # Queries name views, which still show masked rows.
         frames.resolve(outcome.expectation)
     tables_uri = results_uri.rstrip("/").rpartition("/")[0]
     facts = Facts(
@@ -66,11 +66,11 @@ def hold_back(done: Validated, privacy: Privacy, results_uri: str) -> None:
         for outcome in failed
     ]
     origins = _origins_of(validation.stream, validation.table, tables_uri.rpartition("/")[0], frames)
-    keep(f"{tables_uri}/{QUARANTINE}", facts, failures, frames.table, veil=privacy.veil, origins=origins)
+    keep(f"{tables_uri}/{QUARANTINE}", facts, failures, frames.table, masker=privacy.masker, origins=origins)
 
 
 def _origins_of(stream: str, table: str, data_uri: str, frames: Frames) -> Origins:
-    """Return what says where rows of a table came from.
+    """Return what finds where rows of a table came from.
 
     Args:
         stream: the stream that writes it.
@@ -111,7 +111,7 @@ def _search(spark: SparkSession, stream: str, config: Config | None, raw_uri: st
         try:
             return search(rows)
         except Exception as error:
-            # Rows have to be held back all the same. The text of the error may hold values of them.
+            # Rows must be held back nevertheless. The text of the error may hold values of theirs.
             log.warning("%s: events of failing rows could not be looked up: %s", stream, type(error).__name__)
             return {}
 

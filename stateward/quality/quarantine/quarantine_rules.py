@@ -1,8 +1,8 @@
 """Rows held back: found by a critical expectation, and not cleared by a newer validation. Pure.
 
 A validation decides about an earlier finding if it is of the same suite, newer, and covers all versions that
-the earlier one did: whatever it finds of them it puts into quarantine itself. An expectation that it could
-not evaluate, or whose rows it could not tell, decides nothing.
+the earlier one did: it puts into quarantine what it finds in them. It decides nothing about an expectation
+that it could not evaluate, or whose rows it could not identify.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def held(entries: Iterable[Mapping[str, Any]], validations: Iterable[Mapping[str
 
 
 def covers(decided: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
-    """Say whether a validation has looked again at everything in which a row was found."""
+    """Return whether a validation covers every version in which a row was found."""
     if decided["suite"] != entry["suite"] or decided["validated_at"] <= entry["quarantined_at"]:
         return False
     is_whole = not decided["is_range"]

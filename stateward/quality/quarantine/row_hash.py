@@ -1,9 +1,9 @@
-"""By what a row is found again: a hash over all of its columns, of 128 bits as 32 hexadecimal digits.
+"""The hash that identifies a row: over all of its columns, 128 bits as 32 hexadecimal digits.
 
-Spark's own `xxhash64` twice, with two seeds: it takes every type, is the same on every Java, costs a fraction
-of a microsecond, and skips nulls, so that a column which is added later changes no hash of a row that is
-there. It is no
-secret: who knows all of a row but one value can try values out. So it is kept in tables and shown on no page.
+Spark's own `xxhash64` is applied twice, with two seeds. It takes every type, is the same on every Java, costs
+a fraction of a microsecond, and skips nulls, so that a column added later does not change the hash of a row.
+It is not secret: with all values of a row but one, the last can be found by trying. So it is in tables only,
+and on no page.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 SEED = 17
-"""What the second half begins with."""
+"""The seed of the second half."""
 
 
 def row_hash_sql(columns: str = "*") -> str:
-    """Return the expression for a list of columns as SQL; a star is whatever there is when it is read."""
+    """Return the expression for a list of columns as SQL; a star stands for the columns when it is read."""
     return f"concat({_half(columns)}, {_half(f'{SEED}, {columns}')})"
 
 

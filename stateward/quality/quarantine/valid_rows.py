@@ -1,4 +1,4 @@
-"""Valid rows for readers without Spark, and the word whether a table may be read at all."""
+"""Valid rows for readers without Spark, and the check whether a table may be read at all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ValidTable:
     Attributes:
         version: the newest validated Delta version.
         validated_at: when that was, UTC.
-        warnings: expectations that do not hold and are no reason not to read.
+        warnings: expectations that failed without being critical.
         docs_path: the report's page below the Data Docs folder.
     """
 
@@ -103,8 +103,8 @@ def without(rows: pa.Table, hashes: Collection[str], entries: Collection[Mapping
     Args:
         rows: of the table, with all of its columns.
         hashes: of rows that are held back.
-        entries: what is in quarantine of them; it tells which rows need a look, as hashing takes Python a
-            while.
+        entries: their entries in quarantine; only rows like these are hashed, because hashing in Python is
+            slow.
     """
     import pyarrow as pa
 
@@ -124,7 +124,7 @@ def without(rows: pa.Table, hashes: Collection[str], entries: Collection[Mapping
 
 
 def _suspects(rows: pa.Table, entries: Collection[Mapping[str, Any]]) -> pa.Array:
-    """Places of the rows whose texts are those of some row in quarantine; masked ones cannot be compared."""
+    """Indices of the rows whose texts are those of a row in quarantine; masked texts cannot be compared."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -16,7 +16,7 @@ _HASH = "__row_hash"
 
 
 class ValidViewError(RuntimeError):
-    """There is nothing to make the view of; the text says what to do."""
+    """The table has not been validated; the text says what to do."""
 
 
 def register_valid(
@@ -30,8 +30,8 @@ def register_valid(
 ) -> str:
     """Create or replace the view of a table's valid rows; return its name.
 
-    What is held back is looked up whenever the view is read, so that a view is made once. One of an older
-    version holds back what has been found of its rows since.
+    The rows that are held back are looked up whenever the view is read, so that a view is created once. A
+    view of an older version holds back what has been found in its rows since.
 
     Args:
         spark: a session with Delta.
@@ -39,8 +39,8 @@ def register_valid(
         stream: the stream that writes the table.
         table: the table's name.
         version: a Delta version of it; None is whatever is newest when the view is read.
-        catalog: where a lasting view is made, such as `main.silver` or `default`; None makes one of this
-            session.
+        catalog: where a persistent view is created, such as `main.silver` or `default`; None creates a
+            temporary one.
 
     Raises:
         ValidViewError: the table has not been validated.
@@ -52,9 +52,9 @@ def register_valid(
     if not DeltaTable.is_deltatable(validations):
         raise ValidViewError(
             f"{stream}: expected validations of {table} in {validations}, found none. Run the DAG"
-            f" quality_{stream}: until then nobody knows what is valid."
+            f" quality_{stream}, which finds out what is valid."
         )
-    # Nothing may have been quarantined yet, and a view needs something to read.
+    # Without a row in quarantine there is no table yet, and a view needs one.
     QUARANTINE.create(f"{folder}/{table_names.QUARANTINE}")
     name = f"{catalog}.{table}_valid" if catalog else f"{table}_valid"
     kind = "VIEW" if catalog else "TEMPORARY VIEW"
@@ -66,7 +66,7 @@ def register_valid(
 def valid_sql(tables_uri: str, stream: str, table: str, version: int | None = None) -> str:
     """Return the query of the view.
 
-    A join by hash alone finds nothing where nothing is held back, and Spark then leaves it out while it runs.
+    Where no rows are held back, the join by hash is empty, and adaptive execution leaves it out.
     """
     folder = tables_uri.rstrip("/")
     then = "" if version is None else f" VERSION AS OF {int(version)}"

@@ -1,7 +1,7 @@
 """How Data Docs look: Great Expectations' pages without scripts and without other hosts.
 
-Great Expectations writes values of the data into its pages as they are, so that a value can be HTML. Here the
-templates escape what they show, and the few functions that make HTML say so by returning `Markup`.
+Great Expectations writes values of the data into its pages unescaped, so that a value can be HTML. Here the
+templates escape what they show, and the few functions that make HTML return `Markup`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class OfflinePageView(DefaultJinjaPageView):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        # Great Expectations looks into a custom folder last, which can add templates but not replace one.
+        # Great Expectations searches a custom folder last, which can add templates but not replace them.
         assert self.env.loader is not None
         self.env.loader = ChoiceLoader([FileSystemLoader([_TEMPLATES, SHARED_TEMPLATES]), self.env.loader])
         self.env.autoescape = True
@@ -46,7 +46,7 @@ class OfflinePageView(DefaultJinjaPageView):
         content_block_id: Any = None,
         render_to_markdown: bool = False,
     ) -> Any:
-        """Return a block's HTML; a value that is no block is escaped by the template that shows it."""
+        """Return a block's HTML; the template escapes a value that is not a block."""
         if isinstance(content_block, list):
             return Markup("").join(
                 self._element(jinja_context, one, number, content_block_id)
@@ -68,7 +68,7 @@ class OfflinePageView(DefaultJinjaPageView):
         """Return the HTML of a text with parameters, which are escaped like the text itself."""
         if not isinstance(template, dict):
             return template
-        # Great Expectations writes into what it is given.
+        # Great Expectations modifies its argument.
         safe = copy.deepcopy(template)
         safe["template"] = _text(safe.get("template", ""))
         safe["tag"] = _tag(safe.get("tag", "span"))
@@ -106,7 +106,7 @@ class OfflinePageView(DefaultJinjaPageView):
         )
 
     def render_markdown(self, markdown: str) -> Markup:
-        """Return the HTML of a text in Markdown, in which HTML is a text like any other."""
+        """Return the HTML of a Markdown text; HTML within it is escaped."""
         return Markup(super().render_markdown(markdown))  # type: ignore[no-untyped-call]
 
 

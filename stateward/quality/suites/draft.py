@@ -2,7 +2,7 @@
 
     python stateward/quality/suites/draft.py --table-uri URI --table NAME --file FILE
 
-Exit codes: 0 written, 1 there is no such table, or the file is there already.
+Exit codes: 0 written, 1 there is no such table, or the file already exists.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from stateward.runtime.api.tables import Table
 
 _HEAD = """\
-# A draft, from {rows} rows of version {version}: it says what is so, not what has to be. Keep what a
-# reader of the table relies on, say what it means and what to do, and remove the rest (docs/quality.md).
+# A draft, from {rows} rows of version {version}: it states what holds for them, not what must hold. Keep what
+# readers of the table rely on, write what it means and what to do, and remove the rest (docs/quality.md).
 """
-_TO_SAY = "Say here what to do when it fails."
+_TO_WRITE = "Write here what to do when it fails."
 
 
 class DraftError(RuntimeError):
@@ -38,7 +38,7 @@ class DraftError(RuntimeError):
 
 
 def draft(found: Profile, declared: Table | None = None) -> str:
-    """Return the text of a suite in which everything holds that holds for the profile.
+    """Return the text of a suite with every expectation that holds for the profile.
 
     Args:
         found: The profile.
@@ -49,7 +49,7 @@ def draft(found: Profile, declared: Table | None = None) -> str:
     document = {
         "suite": found.table,
         "table": found.table,
-        "description": "Say here what one row is, and which stream writes it.",
+        "description": "Write here what one row is, and which stream writes it.",
         **({} if declared else {"columns": columns}),
         "expectations": [
             entry
@@ -59,7 +59,7 @@ def draft(found: Profile, declared: Table | None = None) -> str:
                 *_in_set(found),
                 *_at_least(found),
                 *_in_order(found),
-                {**ONLY_ADDED, "severity": "warn", "remedy": _TO_SAY},
+                {**ONLY_ADDED, "severity": "warn", "remedy": _TO_WRITE},
                 _usual_rows(),
             )
             if entry["name"] not in defaults
@@ -70,15 +70,17 @@ def draft(found: Profile, declared: Table | None = None) -> str:
 
 
 def write_draft(table_uri: str, table: str, file: Path) -> int:
-    """Write the draft for a table, never over a file; return how many rows it rests on.
+    """Write the draft for a table to a new file; return the number of rows it is based on.
 
     Raises:
-        DraftError: there is no such table, it has no row, or the file is there already.
+        DraftError: there is no such table, it has no row, or the file already exists.
     """
     from deltalake import DeltaTable
 
     if file.exists():
-        raise DraftError(f"{table}: {file} is there already; a draft is never written over it. Move it away.")
+        raise DraftError(
+            f"{table}: {file} already exists, and a draft never overwrites a file. Move it away."
+        )
     if not DeltaTable.is_deltatable(table_uri):
         raise DraftError(f"{table}: expected a Delta table at {table_uri}, found none. Start its stream.")
     found = profile(table_uri, table)
@@ -92,7 +94,7 @@ def write_draft(table_uri: str, table: str, file: Path) -> int:
 def _entry(name: str, kind: str, kwargs: dict[str, Any], means: str, **more: Any) -> dict[str, Any]:
     named = re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_0123456789")
     entry = {"name": named, "type": kind, "kwargs": kwargs, **more}
-    return {**entry, "severity": "warn", "means": means, "remedy": _TO_SAY}
+    return {**entry, "severity": "warn", "means": means, "remedy": _TO_WRITE}
 
 
 def _present(found: Profile) -> list[dict[str, Any]]:
@@ -141,7 +143,7 @@ def _at_least(found: Profile) -> list[dict[str, Any]]:
             f"{column.name}_is_not_negative",
             "expect_column_values_to_be_between",
             {"column": column.name, "min_value": 0},
-            f"{column.name} is not less than nothing.",
+            f"{column.name} is not negative.",
         )
         for column in found.columns
         if column.minimum is not None and column.minimum >= 0
@@ -162,7 +164,7 @@ def _in_order(found: Profile) -> list[dict[str, Any]]:
 
 def _usual_rows() -> dict[str, Any]:
     baseline = {"metric": "rows_per_hour", "hours": 1, "at_least": 0.2, "history": 10}
-    kind, means = "expect_table_row_count_to_be_between", "The table gets a fifth of the usual rows at least."
+    kind, means = "expect_table_row_count_to_be_between", "The table gets at least a fifth of the usual rows."
     return _entry("rows_per_hour_are_as_usual", kind, {}, means, baseline=baseline)
 
 

@@ -41,15 +41,15 @@ class Expectation:
     """One statement about the table.
 
     Attributes:
-        name: what people call it; unique in its suite.
+        name: unique in its suite.
         type: the expectation type of Great Expectations.
         kwargs: arguments of that type.
         severity: `critical` or `warn`; how urgent a failure is. Any failure fails the validation.
         means: what holds when it passes.
         remedy: what to do when it fails.
-        scope: what it is about: `rows` that the range has brought, the `table`, or of the table all rows
-            whose value in its column (`keys`) is one that the range has brought.
-        baseline: what its arguments are taken from, when they come from the table's own history.
+        scope: which rows it covers: `rows`, those that the range added; `table`, all rows; or `keys`, all
+            rows whose value in its column is one that the range added.
+        baseline: where its arguments come from, when they come from the table's own history.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Suite:
 
     @property
     def digest(self) -> str:
-        """Of its expectations: another one means that something else is expected."""
+        """Hash of its expectations, which changes with any of them."""
         return hashlib.sha256(repr(self.expectations).encode()).hexdigest()[:12]
 
 

@@ -1,4 +1,4 @@
-"""What the rows of a table look like: the profile from which a suite is drafted.
+"""Profile of a table's rows, from which a suite is drafted.
 
 Not `profile.py`: spark-submit puts this folder on the path, and would hide Python's own module of that name.
 """
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_ROWS = 1_000_000
-"""Of a larger table only so many rows are looked at."""
+"""At most so many rows of a table are profiled."""
 MOST_VALUES = 10
-"""A column with more values than these is no list of reasons."""
+"""A column with more distinct values has no list of them."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class ColumnProfile:
     Attributes:
         type: as Delta names it, without its details: `string`, `decimal`, `array`.
         nulls: rows without a value.
-        values: all its values, sorted, when it is text with few of them and tells of no person.
-        minimum: the smallest number; None when it holds something else, or nothing.
+        values: all its values, sorted, when it is text with few of them and not personal.
+        minimum: the smallest number; None when it has none.
         is_unique: whether every row has a value of its own.
     """
 
@@ -44,8 +44,8 @@ class Profile:
     """A table.
 
     Attributes:
-        version: that was looked at.
-        rows: that were looked at.
+        version: Delta version that was profiled.
+        rows: number of rows that were profiled.
         columns: in the table's order.
         ordered: pairs of times of which the first is never after the second.
     """
@@ -58,10 +58,10 @@ class Profile:
 
 
 def profile(uri: str, table: str) -> Profile:
-    """Look at the rows of a Delta table as it is now.
+    """Profile the rows of a Delta table at its current version.
 
     Raises:
-        deltalake.exceptions.TableNotFoundError: there is none.
+        deltalake.exceptions.TableNotFoundError: there is no table at `uri`.
     """
     from deltalake import DeltaTable
 
@@ -78,7 +78,7 @@ def profile(uri: str, table: str) -> Profile:
 
 
 def _kind(delta_type: Any) -> str:
-    # A list, a map or a struct has its own name in `type`; so has a text, with the details of a decimal.
+    # `type` has the name of a list, a map or a struct, and of a decimal with its details.
     return str(delta_type.type).partition("(")[0]
 
 

@@ -1,7 +1,7 @@
-"""What is usual for a table, from its own earlier validations, and what an expectation makes of it. Pure.
+"""What is usual for a table, from its own earlier validations, and the bounds that follow from it. Pure.
 
-Only validations that passed say what is usual. With too few of them, or too few rows to tell, the expectation
-is reported as not judged, and holds.
+Only validations that passed count. With too few of them, or too few rows, the expectation is reported as not
+judged, and holds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FIELDS = {
 _MOST_PAST = 200
 # With fewer rows expected than this, none at all may be chance.
 _FEWEST_EXPECTED = 20.0
-# What a value that was never seen counts as, so that a single one is no infinite divergence.
+# Weight of a value that was never seen, so that a single one is not an infinite divergence.
 _UNSEEN = 0.001
 
 
@@ -32,16 +32,16 @@ class BaselineError(ValueError):
 
 @dataclass(frozen=True)
 class Baseline:
-    """What an expectation is measured by.
+    """How an expectation gets its bounds from history.
 
     Attributes:
         metric: `rows_per_hour` or `distribution`.
-        history: so many earlier validations that passed, at least.
-        hours: rows are counted over at least so long.
-        at_least: this share of the usual number of rows, at least; None for no such bound.
-        at_most: and at most so many times it.
-        rows: fewer rows than these say nothing about their distribution.
-        bins: bounds between which numbers are counted; without, values are counted as they are.
+        history: minimum number of earlier validations that passed.
+        hours: minimum time over which rows are counted.
+        at_least: lower bound, as a share of the usual number of rows; None for none.
+        at_most: upper bound, likewise.
+        rows: minimum number of rows for a distribution to be judged.
+        bins: bounds between which numbers are counted; without bins, each value is counted.
     """
 
     metric: str
@@ -55,11 +55,11 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Past:
-    """What an earlier validation of the same table has found.
+    """The findings of an earlier validation of the same table.
 
     Attributes:
         passed: whether every expectation held.
-        rows: that its range brought.
+        rows: number of rows that its range added.
         seconds: from the commit before its range to its last one.
         distributions: by the name of the expectation, Great Expectations' partition and its rows.
     """
@@ -73,12 +73,12 @@ class Past:
 
 @dataclass(frozen=True)
 class Usual:
-    """What an expectation is to hold against.
+    """What an expectation is evaluated against.
 
     Attributes:
         type: of Great Expectations; another one than the suite's when nothing can be judged.
         kwargs: its arguments.
-        words: what it rests on, for a person.
+        words: what it is based on, as text.
     """
 
     type: str
@@ -107,13 +107,13 @@ def parse_baseline(entry: object, kind: str) -> Baseline:
 def usual(
     name: str, baseline: Baseline, kwargs: Mapping[str, Any], now: Past, earlier: Sequence[Past]
 ) -> Usual:
-    """Return what the expectation `name` is to hold against.
+    """Return what the expectation `name` is evaluated against.
 
     Args:
         name: the expectation.
         baseline: its section.
         kwargs: its arguments in the suite.
-        now: the range to judge, as far as known; nothing but rows and seconds count.
+        now: the range to judge; only its rows and seconds are used.
         earlier: validations of the same table before it, the newest first.
     """
     if baseline.metric == RATE:
@@ -173,7 +173,7 @@ def _not_judged(why: str) -> Usual:
 
 
 def _numbers(bins: tuple[float, ...], found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The mean of histograms; a bin in which nothing ever was counts as a little."""
+    """The mean of histograms; a bin that was always empty gets a small weight."""
     sums = [0.0] * (len(bins) + 1)
     for one in found:
         low, high = one["tail_weights"]

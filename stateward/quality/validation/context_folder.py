@@ -11,7 +11,7 @@ from great_expectations.data_context.types.base import DataContextConfig, Progre
 _VIEWS = "stateward.quality.reports.page_view"
 _SITE = "data_docs"
 _MASKS = "personal columns, and columns derived from them"
-"""What is masked in what is written; to be changed whenever that becomes more."""
+"""What is masked in the pages; change it whenever more is masked."""
 
 
 def context_folder(context_dir: Path, docs_dir: Path) -> Path:
@@ -26,7 +26,7 @@ def context_folder(context_dir: Path, docs_dir: Path) -> Path:
             "expectations_store": _store("ExpectationsStore", "expectations"),
             "validation_results_store": _store("ValidationResultsStore", "validations"),
             "checkpoint_store": _store("CheckpointStore", "checkpoints"),
-            # In memory: there is none.
+            # In memory, because there are none.
             "validation_definition_store": {
                 "class_name": "ValidationDefinitionStore",
                 "store_backend": {"class_name": "InMemoryStoreBackend"},
@@ -40,10 +40,10 @@ def context_folder(context_dir: Path, docs_dir: Path) -> Path:
     return context_dir
 
 
-def forget_less_masked(context_dir: Path, docs_dir: Path) -> None:
-    """Remove the validations of a release that has masked less, with their pages.
+def remove_less_masked(context_dir: Path, docs_dir: Path) -> None:
+    """Remove the validations of a release that masked less, with their pages.
 
-    The table `quality_results` keeps what came of them.
+    Their results stay in the table `quality_results`.
     """
     marker = context_dir / "masks"
     if marker.exists() and marker.read_text(encoding="utf-8") == _MASKS:

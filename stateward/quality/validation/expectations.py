@@ -26,7 +26,7 @@ from great_expectations.expectations.metadata_types import FailureSeverity
 from great_expectations.validator.v1_validator import Validator as BatchValidator
 
 from stateward.quality.suites.suite import Expectation, Suite
-from stateward.quality.validation.context_folder import context_folder, forget_less_masked
+from stateward.quality.validation.context_folder import context_folder, remove_less_masked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,8 +47,8 @@ class Prepared:
         expectation: the entry of the suite.
         type: of Great Expectations.
         kwargs: its arguments, with names of views in a query and with the table's history in a baseline.
-        frame: name of the rows that it is about.
-        words: what its arguments rest on, for a person; empty when they are the suite's own.
+        frame: name of the rows it is evaluated on.
+        words: what its arguments are based on, as text; empty when they are the suite's own.
     """
 
     expectation: Expectation
@@ -60,16 +60,16 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one expectation.
+    """The outcome of one expectation.
 
     Attributes:
         expectation: the entry of the suite.
         success: whether it holds.
-        observed: what was found, in words people can read.
+        observed: what was found, as text.
         unexpected_count: rows that break it; None when it is about the whole table.
         unexpected_percent: those rows in percent of all rows with a value; None as above.
-        kwargs: what it was evaluated with.
-        partition: how the values of its column are distributed; None when it is about something else.
+        kwargs: the arguments it was evaluated with.
+        partition: distribution of the values in its column; None for other types.
     """
 
     expectation: Expectation
@@ -88,7 +88,7 @@ class Validator:
         self._keep = keep
         self._docs_dir = docs_dir
         self._store_dir = context_dir / "validations"
-        forget_less_masked(context_dir, docs_dir)
+        remove_less_masked(context_dir, docs_dir)
         self._context: Any = gx.get_context(
             mode="file", context_root_dir=str(context_folder(context_dir, docs_dir))
         )
@@ -117,7 +117,7 @@ class Validator:
             One outcome per expectation in the order of `prepared`, and the page's path relative to the docs
             folder.
         """
-        # It prints a line for each query that names another table than the batch.
+        # Great Expectations prints a line for each query that names a table other than the batch.
         with contextlib.redirect_stdout(io.StringIO()):
             return self._run(
                 suite, prepared, frames, label, RunIdentifier(run_name=run_name, run_time=run_time)
@@ -164,7 +164,7 @@ class Validator:
         return validator.validate_expectation_suite(_suite(suite.name, prepared))
 
     def _store(self, suite: Suite, prepared: Sequence[Prepared], key: Any, result: Any) -> None:
-        # As it was evaluated: the suite's page says what each expectation means, and with which numbers.
+        # As it was evaluated: the suite's page shows what each expectation means, with its numbers.
         self._context.suites.add_or_update(_suite(suite.name, prepared))
         self._context.validation_results_store.store_validation_results(
             suite_validation_result=result,
@@ -180,7 +180,7 @@ class Validator:
         return str(Path(site["site_url"].removeprefix("file://")).relative_to(self._docs_dir))
 
     def _prune(self, suite: str) -> None:
-        """Forget the oldest validations of a suite; the index page reads every one that is left."""
+        """Delete the oldest validations of a suite; the index page reads all that are left."""
         runs = sorted((self._store_dir / suite).glob("*/*"), key=lambda path: path.name, reverse=True)
         for run in runs[self._keep :]:
             for folder in (run, self._docs_dir / "validations" / run.relative_to(self._store_dir)):
@@ -190,19 +190,19 @@ class Validator:
 
 
 def _suite(name: str, prepared: Sequence[Prepared]) -> Any:
-    # At once: one that is added takes the place of another one with its type and arguments.
+    # All at once: adding one would replace another with the same type and arguments.
     made: Any = gx.ExpectationSuite(name=name, expectations=[_configuration(one) for one in prepared])
     known = {expectation.meta["name"] for expectation in made.expectations}
-    # The library logs what it cannot use, and goes on without.
+    # Great Expectations logs the entries that it cannot use, and continues without them.
     if unknown := [one.expectation.name for one in prepared if one.expectation.name not in known]:
         raise ValueError(
-            f"suite {name}: Great Expectations has no use for {unknown}; compare type and kwargs"
+            f"suite {name}: Great Expectations does not accept {unknown}. Correct their type and kwargs."
         )
     return made
 
 
 def _merged(first: Any, items: list[Any], key: Any) -> Any:
-    """One result of all expectations, whatever rows each was about, as the library's own run makes one."""
+    """One result of all expectations on all frames, as a run of the library on one batch makes it."""
     held = sum(bool(item.success) for item in items)
     meta = {
         **first.meta,
@@ -229,7 +229,7 @@ def _merged(first: Any, items: list[Any], key: Any) -> Any:
 
 def _configuration(prepared: Prepared) -> ExpectationConfiguration:
     expectation = prepared.expectation
-    # A bare query says nothing to a reader of the report, and nor do the numbers of a baseline.
+    # In the report, a query alone explains nothing, and neither do the numbers of a baseline.
     description = None
     if expectation.query is not None:
         description = expectation.means

@@ -1,4 +1,4 @@
-"""What an expectation may be about: rows that a range of versions brought, the whole table, and more."""
+"""The rows that expectations are evaluated on: those that a range of versions added, the table, and more."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ class Frames:
 
     Attributes:
         table: the whole table at the last version.
-        batch: the rows that the range has brought.
-        is_range: whether `batch` is less than the whole table; if not, the range is all there is, or its rows
-            cannot be told from others.
+        batch: the rows that the range added.
+        is_range: whether `batch` is less than the whole table. If not, the range is the whole history, or its
+            rows cannot be distinguished from older ones.
         row_count: rows of `batch`.
         table_row_count: rows of `table`.
         commits: of the range, in order.
         seconds: from the commit before the range to its last one.
-        as_of: what counts as now.
-        others: the tables that the suite reads beside its own.
-        veil: what masks rows of the table; None where they are as they are.
+        as_of: the instant of the validation.
+        others: the other tables that the suite reads.
+        masker: masks rows of the table; None where they are not masked.
     """
 
     spark: SparkSession
@@ -54,10 +54,10 @@ class Frames:
     seconds: float
     as_of: datetime
     others: Mapping[str, DataFrame]
-    veil: Callable[[DataFrame], DataFrame] | None = None
+    masker: Callable[[DataFrame], DataFrame] | None = None
 
     def of(self, expectation: Expectation) -> tuple[str, DataFrame]:
-        """Return the rows that an expectation is about, and a name for them."""
+        """Return the rows that an expectation is evaluated on, and a name for them."""
         if expectation.scope == ROWS:
             return "rows", self.batch
         if expectation.scope == KEYS and self.is_range:
@@ -70,7 +70,7 @@ class Frames:
         return ("table", self.table) if self.is_range else ("rows", self.batch)
 
     def resolve(self, expectation: Expectation) -> dict[str, Any]:
-        """Return the expectation's arguments with names of views in its query; `{batch}` is left as it is."""
+        """Return the expectation's arguments with names of views in its query; `{batch}` stays."""
         query = expectation.query
         if query is None:
             return dict(expectation.kwargs)
@@ -100,14 +100,14 @@ class Frames:
             if self.span.is_whole:
                 return self.table.limit(0)
             before = read_version(self.spark, Pin(self.span.uri, self.span.table_id, self.span.first - 1))
-            return self.veil(before) if self.veil else before
+            return self.masker(before) if self.masker else before
         return self.others[name]
 
 
 def open_frames(
     spark: SparkSession, stream: str, suite: Suite, span: Span, *, as_of: datetime, others: Mapping[str, Pin]
 ) -> Frames:
-    """Open what the expectations of a suite may be about.
+    """Open the tables and rows that a suite is evaluated on.
 
     Raises:
         ValidationError: files or log entries of a version have been removed.
@@ -116,7 +116,7 @@ def open_frames(
 
     table = _retained(spark, stream, suite.table, Pin(span.uri, span.table_id, span.last))
     table_rows = int(DeltaTable(span.uri, version=span.last).count())
-    # With the one before, which says when the range begins; it may have been cleaned away.
+    # With the commit before, whose time is the start of the range; the log may have been cleaned.
     before = max(span.first - 1, 0)
     commits = read_commits(span.uri, suite.table, before, span.last)
     seconds = (commits[-1].at - commits[0].at).total_seconds() if commits else 0.0
@@ -162,7 +162,7 @@ def _retained(spark: SparkSession, stream: str, table: str, pin: Pin) -> DataFra
 
 
 def _of_today(name: str, frame: DataFrame) -> DataFrame:
-    """Give a shared table of an earlier release the columns that it gets from the next driver."""
+    """Add to a shared table of an earlier release the columns that the next driver will add."""
     from pyspark.sql import functions as F
 
     wanted = next((table.columns for table in SHARED_TABLES if table.name == name), ())

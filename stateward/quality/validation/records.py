@@ -1,7 +1,7 @@
-"""The table `quality_validations`: one row per validation, with everything that it rested on.
+"""The table `quality_validations`: one row per validation, with all of its inputs.
 
-The next validation goes on where it ends, later ones take from it what is usual, and a validation of the same
-range can be repeated as it was.
+The next validation starts where it ends, later ones take from it what is usual, and a validation of the same
+range can be repeated exactly.
 """
 
 from __future__ import annotations
@@ -53,20 +53,20 @@ class Validation:
     """One run of a suite on a range of a table's versions.
 
     Attributes:
-        table_id: the table's own identifier, which changes when it is dropped and created again.
+        table_id: Delta's identifier of the table, which changes when it is dropped and created again.
         from_version: the first Delta version of the range; 0 when it is the table's first validation.
         version: the last one, at which the table was read.
-        run_id: names this validation; its results are written once, however often it is tried.
-        suite_digest: of the suite's file.
-        as_of: what counted as now, UTC.
-        validated_at: when, UTC.
-        is_range: whether rows of the range alone were looked at; otherwise the whole table.
-        rows: that were looked at, as those of the range.
-        table_rows: rows of the whole table.
+        run_id: name of this validation; its results are written once, however often it is retried.
+        suite_digest: hash of the suite's expectations.
+        as_of: the instant of the validation, UTC.
+        validated_at: when it ran, UTC.
+        is_range: whether only rows of the range were validated; otherwise the whole table.
+        rows: number of rows in the range.
+        table_rows: number of rows in the whole table.
         seconds: from the commit before the range to its last one.
         reads: the other tables it read.
-        baseline: what expectations with a baseline were held against.
-        repeats: the validation that it repeats, if it does.
+        baseline: what expectations with a baseline were evaluated against.
+        repeats: run id of the validation that it repeats, if it does.
     """
 
     stream: str
@@ -89,7 +89,7 @@ class Validation:
 
 
 class Records:
-    """The validations of one table of one stream, as they stand in `quality_validations`."""
+    """The validations of one table of one stream, from `quality_validations`."""
 
     def __init__(self, uri: str, stream: str, table: str) -> None:
         from deltalake import DeltaTable
@@ -118,7 +118,7 @@ class Records:
         return min(same, key=lambda row: row["validated_at"], default=None)
 
     def before(self, span: Span) -> list[Past]:
-        """Return what was found in the versions before a range, the newest first, no version twice."""
+        """Return the findings in the versions before a range, the newest first, each version once."""
         rows = [row for row in self._rows if row["table_id"] == span.table_id and row["repeats"] is None]
         rows.sort(
             key=lambda row: (-row["table_version"], row["from_version"], -row["validated_at"].timestamp())
@@ -131,7 +131,7 @@ class Records:
         return found
 
     def write(self, validation: Validation, outcomes: Sequence[Outcome], docs_path: str) -> None:
-        """Write a validation down, once per `run_id`."""
+        """Append a validation, once per `run_id`."""
         mine = (validation.table_id, validation.from_version, validation.version)
         spans = [(first, last) for found, first, last in [*self.done(), mine] if found == validation.table_id]
         app_id = f"quality/{validation.stream}/{validation.table}/{validation.run_id}"
@@ -144,7 +144,7 @@ def pins_of(record: dict[str, Any]) -> dict[str, Pin]:
 
 
 def baseline_of(record: dict[str, Any]) -> dict[str, Usual]:
-    """Return what a recorded validation held its expectations against."""
+    """Return what a recorded validation evaluated its expectations against."""
     return {name: Usual(**usual) for name, usual in json.loads(record["baseline"]).items()}
 
 
@@ -199,5 +199,5 @@ def _distributions(validation: Validation, outcomes: Iterable[Outcome]) -> dict[
 
 
 def _json(value: object) -> str:
-    # Great Expectations gives numbers of numpy.
+    # Great Expectations returns numpy's numbers.
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=float)

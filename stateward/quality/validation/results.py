@@ -66,7 +66,7 @@ def write_results(
         validation: what was validated.
         outcomes: each with a sample of its failing rows, as JSON.
         docs_path: its page below the folder of Data Docs.
-        masked: columns whose values are masked in all of this.
+        masked: columns whose values are masked in the results.
     """
     columns = json.dumps(sorted(masked))
     rows = [
@@ -106,17 +106,17 @@ def _row(validation: Validation, outcome: Outcome, sample: str | None, docs_path
 
 
 def append_once(uri: str, fields: Mapping[str, str], rows: Iterable[Mapping[str, Any]], app_id: str) -> None:
-    """Append rows to the table at `uri`, unless they have been under this `app_id`.
+    """Append rows to the table at `uri`, unless rows with this `app_id` have been appended.
 
-    A table of an earlier release gets the columns it lacks.
+    A table of an earlier release gets the missing columns.
 
     Args:
-        uri: the table; made when it is not there, partitioned by stream.
+        uri: the table; created if necessary, partitioned by stream.
         fields: the kind of each field.
-        rows: they have all of them.
-        app_id: names the rows.
+        rows: the rows, with all fields.
+        app_id: transaction id of the rows.
     """
-    # deltalake and not Spark: a few rows are committed in a tenth of a second instead of four.
+    # deltalake, not Spark: it commits a few rows in a tenth of a second instead of four seconds.
     import pyarrow as pa
     from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 

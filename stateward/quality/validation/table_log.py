@@ -1,7 +1,7 @@
-"""The commits of a range of versions: what each did, and which files hold the rows that the range brought.
+"""The commits of a range of versions: what each did, and which files hold the rows that the range added.
 
-Delta's log is read as it is (its protocol is public and stable): Delta's own change feed would have to be
-switched on for each table before the first row, and its history names neither files nor transactions.
+Delta's log is read directly, because its protocol is public and stable. Delta's change feed would have to be
+enabled for each table before the first row, and its history has neither files nor transactions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from stateward.contract import storage
 
 MOST_COMMITS = 10_000
-"""Of a longer range only the newest commits are read, and its rows are those of the whole table."""
+"""In a longer range only the newest commits are read, and its rows are those of the whole table."""
 _AT_ONCE = 16
 
 
@@ -27,8 +27,8 @@ class AddedFile:
 
     Attributes:
         path: below the table's folder.
-        rows: how many it holds; None when the writer did not say.
-        is_whole: whether all of its rows are in the table: a deletion vector takes some away.
+        rows: number of rows; None when the writer recorded none.
+        is_whole: whether all of its rows are in the table; a deletion vector removes some.
     """
 
     path: str
@@ -41,13 +41,13 @@ class Commit:
     """One version of a table.
 
     Attributes:
-        at: when it was made, by the writer's clock, UTC.
-        generation: the streaming query that wrote it as one of its batches; None for anybody else.
+        at: when it was committed, by the writer's clock, UTC.
+        generation: the streaming query that wrote it as one of its batches; None for any other writer.
         batch_id: the batch.
         added: files with new rows.
-        removed: paths of files whose rows are gone, or were replaced.
-        rewritten: paths of files that hold rows that were there before, as OPTIMIZE writes them.
-        new_schema: whether it set columns or properties of the table.
+        removed: paths of files whose rows were removed or replaced.
+        rewritten: paths of files with rows that were in the table before, as OPTIMIZE writes them.
+        new_schema: whether it changed columns or properties of the table.
     """
 
     version: int
@@ -64,14 +64,14 @@ class Commit:
 
     @property
     def rows_added(self) -> int:
-        """Rows in the files it added, as far as the writer said."""
+        """Rows in the files it added, as far as the writer recorded them."""
         return sum(file.rows or 0 for file in self.added)
 
 
 def read_commits(table_uri: str, table: str, first: int, last: int) -> list[Commit]:
     """Return the commits of the versions `first` to `last`, in order.
 
-    Of very many only the newest, and none before one that is no longer in the log.
+    At most the newest `MOST_COMMITS`, and none before one that is no longer in the log.
 
     Args:
         table_uri: the table.
@@ -114,10 +114,10 @@ def parse_commit(version: int, table: str, text: str) -> Commit:
 
 
 def brought(commits: Iterable[Commit]) -> tuple[AddedFile, ...] | None:
-    """Return the files with the rows that the commits brought and did not take away again.
+    """Return the files with the rows that the commits added and did not remove again.
 
     Returns:
-        None when they cannot be told from older rows: some were edited after OPTIMIZE had mixed them.
+        None when they cannot be distinguished from older rows: some were changed after OPTIMIZE mixed them.
     """
     files: dict[str, AddedFile] = {}
     rewritten: set[str] = set()

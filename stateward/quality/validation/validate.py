@@ -4,7 +4,8 @@
         --suite-file FILE
         --results-uri URI --docs-dir DIR --run-id ID [--from-version N] [--to-version N]
 
-Without a range it covers what no validation has covered yet, by `quality_validations` beside the results.
+Without a range it covers the versions that no validation has covered yet, according to
+`quality_validations` beside the results.
 
 Exit codes: 0 every critical expectation holds, 2 at least one fails, 1 the validation itself failed.
 """
@@ -36,7 +37,7 @@ from stateward.quality.suites.suite import Suite, SuiteError, load_suite
 from stateward.quality.validation import results
 from stateward.quality.validation.baseline import Past, Usual, usual
 from stateward.quality.validation.records import Records, Validation
-from stateward.quality.validation.validation_inputs import Basis, find_basis
+from stateward.quality.validation.validation_inputs import ValidationInputs, find_inputs
 from stateward.quality.validation.version_range import ValidationError
 
 if TYPE_CHECKING:
@@ -117,9 +118,9 @@ def validate(
     """Validate the table, write the results and the Data Docs page.
 
     Args:
-        session: starts Spark, or returns the session there is; called once the request is known to be sound.
+        session: starts Spark, or returns the running session; called once the request has been checked.
         request: what to validate and where to put the results.
-        now: what counts as now, UTC; None for the time it is.
+        now: the time, UTC; None for the current time.
 
     Returns:
         One outcome per expectation, in the suite's order.
@@ -142,8 +143,8 @@ def _validate(
 ) -> Validated:
     records = Records(request.validations_uri, request.stream, request.table)
     asked = (request.from_version, request.to_version)
-    basis = find_basis(suite, records, request.table_uri, asked, now)
-    span = basis.span
+    inputs = find_inputs(suite, records, request.table_uri, asked, now)
+    span = inputs.span
     log.info("%s: validating %s, versions %d to %d", request.stream, span.uri, span.first, span.last)
     spark = session()
 
@@ -151,50 +152,56 @@ def _validate(
     from stateward.quality.quarantine.quarantine_rows import hold_back
     from stateward.quality.validation.frames import open_frames
 
-    frames = open_frames(spark, request.stream, suite, span, as_of=basis.as_of, others=basis.others)
+    frames = open_frames(spark, request.stream, suite, span, as_of=inputs.as_of, others=inputs.others)
     privacy = privacy_of(spark, suite, request.stream, frames)
     shown = privacy.shown(frames)
-    baseline = _baseline(suite, basis, frames)
+    baseline = _baseline(suite, inputs, frames)
     outcomes, docs_path = _run(request, suite, shown, baseline, now)
-    validation = _judged(request, suite, basis, frames, baseline=baseline, now=now)
+    validation = _judged(request, suite, inputs, frames, baseline=baseline, now=now)
     done = Validated(validation, tuple(outcomes), frames)
     seen = replace(done, frames=shown)
     sampled = [(outcome, results.sample_of(seen.breaking_frame(outcome))) for outcome in outcomes]
     hold_back(done, privacy, request.results_uri)
     results.write_results(request.results_uri, validation, sampled, docs_path, privacy.personal)
-    # Last, because its row says that these versions are validated and where their page is.
+    # Last, because its row marks these versions as validated and links to their page.
     records.write(validation, outcomes, docs_path)
     return done
 
 
 def _judged(
-    request: Request, suite: Suite, basis: Basis, frames: Frames, *, baseline: dict[str, Usual], now: datetime
+    request: Request,
+    suite: Suite,
+    inputs: ValidationInputs,
+    frames: Frames,
+    *,
+    baseline: dict[str, Usual],
+    now: datetime,
 ) -> Validation:
     return Validation(
         stream=request.stream,
         table=request.table,
-        table_id=basis.span.table_id,
-        from_version=basis.span.first,
-        version=basis.span.last,
+        table_id=inputs.span.table_id,
+        from_version=inputs.span.first,
+        version=inputs.span.last,
         run_id=request.run_id,
         suite=suite.name,
         suite_digest=suite.digest,
-        as_of=basis.as_of,
+        as_of=inputs.as_of,
         validated_at=now,
         is_range=frames.is_range,
         rows=frames.row_count,
         table_rows=frames.table_row_count,
         seconds=frames.seconds,
-        reads=basis.others,
+        reads=inputs.others,
         baseline=baseline,
-        repeats=basis.repeats,
+        repeats=inputs.repeats,
     )
 
 
-def _baseline(suite: Suite, basis: Basis, frames: Frames) -> dict[str, Usual]:
-    now = Past(basis.span.last, passed=True, rows=frames.row_count, seconds=frames.seconds)
+def _baseline(suite: Suite, inputs: ValidationInputs, frames: Frames) -> dict[str, Usual]:
+    now = Past(inputs.span.last, passed=True, rows=frames.row_count, seconds=frames.seconds)
     return {
-        one.name: basis.then.get(one.name) or usual(one.name, one.baseline, one.kwargs, now, basis.earlier)
+        one.name: inputs.then.get(one.name) or usual(one.name, one.baseline, one.kwargs, now, inputs.earlier)
         for one in suite.expectations
         if one.baseline is not None
     }
@@ -203,7 +210,7 @@ def _baseline(suite: Suite, basis: Basis, frames: Frames) -> dict[str, Usual]:
 def prepare(
     suite: Suite, frames: Frames, baseline: dict[str, Usual]
 ) -> tuple[list[Prepared], dict[str, DataFrame]]:
-    """Return the expectations as they are evaluated, and the rows that they are about."""
+    """Return the expectations as they are evaluated, and the rows they are evaluated on."""
     from stateward.quality.validation.expectations import Prepared
 
     prepared: list[Prepared] = []
@@ -229,7 +236,7 @@ def _run(
     run_name = f"{request.stream}_v{span.first}-{span.last}_{request.run_id}"
     run_name = re.sub(r"[^A-Za-z0-9._-]+", "_", run_name)[:_MAX_RUN_NAME]
     prepared, rows = prepare(suite, frames, baseline)
-    # Streams share the folder, and a second writer would overwrite the index page and the context's files.
+    # Streams share the folder. A second writer would overwrite the index page and the context's files.
     with FileLock(str(context_dir / ".lock"), timeout=_LOCK_TIMEOUT_S):
         validator = Validator(context_dir, request.docs_dir)
         label = f"{request.table}_v{span.first}-{span.last}"
@@ -240,7 +247,7 @@ def _session_of(request: Request) -> Callable[[], SparkSession]:
     def start() -> SparkSession:
         from pyspark.sql import SparkSession
 
-        # Importing it takes as long as starting Spark does, and one is Python and the other Java.
+        # The import takes as long as starting Spark, and one runs in Python, the other in Java.
         loading = threading.Thread(target=importlib.import_module, args=(_EXPECTATIONS,))
         loading.start()
         spark = (
@@ -248,7 +255,7 @@ def _session_of(request: Request) -> Callable[[], SparkSession]:
             .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
             .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
             .config("spark.sql.session.timeZone", "UTC")
-            # Else Spark refuses versions that left a table's history; maintenance keeps those validated.
+            # Otherwise Spark refuses versions beyond the log's retention; maintenance keeps validated ones.
             .config(_TIME_TRAVEL, "false")
             .getOrCreate()
         )
@@ -271,7 +278,7 @@ def main(argv: list[str]) -> int:
         log.error("%s", error)
         return JobExit.FAILED
     except Exception:
-        log.exception("%s: the validation of %s could not be done", request.stream, request.table)
+        log.exception("%s: the validation of %s failed", request.stream, request.table)
         return JobExit.FAILED
     failed = [outcome for outcome in outcomes if not outcome.success]
     for outcome in failed:

@@ -1,4 +1,4 @@
-"""What a validation rests on: written down with it, so that it can be repeated."""
+"""The inputs of a validation, which are recorded with it, so that it can be repeated."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Basis:
-    """What a validation rests on.
+class ValidationInputs:
+    """The inputs of a validation.
 
     Attributes:
         span: the versions it covers.
-        as_of: what counts as now: when the last version of the range was the latest.
+        as_of: the instant of the validation: when the last version of the range was the latest.
         others: the other tables it reads.
         earlier: validations of the versions before, the newest first.
-        then: what an earlier validation of this very range held its expectations against.
-        repeats: its run id.
+        then: what an earlier validation of the same range evaluated its expectations against.
+        repeats: run id of that validation.
     """
 
     span: Span
@@ -36,16 +36,16 @@ class Basis:
     repeats: str | None
 
 
-def find_basis(
+def find_inputs(
     suite: Suite, records: Records, table_uri: str, asked: tuple[int | None, int | None], now: datetime
-) -> Basis:
-    """Return what a validation is to rest on; a range that is asked for once more is repeated as it was.
+) -> ValidationInputs:
+    """Return the inputs of a validation; a range that is requested again is validated with its old inputs.
 
     Args:
-        suite: what must hold.
+        suite: the expectations.
         records: the earlier validations of the table.
         table_uri: the table.
-        asked: first and last version asked for; None for what is due.
+        asked: first and last version requested; None for the default.
         now: the time, UTC.
 
     Raises:
@@ -53,7 +53,7 @@ def find_basis(
     """
     span = choose(stream=records.stream, table=suite.table, uri=table_uri, asked=asked, done=records.done())
     record = None if None in asked else records.of_range(span, suite.name)
-    return Basis(
+    return ValidationInputs(
         span=span,
         as_of=record["as_of"] if record else span.until or now,
         others=pin_others(records.stream, span, suite.reads, pins_of(record) if record else {}),

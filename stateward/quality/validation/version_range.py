@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ValidationError(RuntimeError):
-    """The validation could not be done; the text names the stream, what was found, and what to do."""
+    """The validation failed; the text names the stream, what was found, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Span:
         table_id: the table's own identifier.
         first: the first version it covers.
         last: the last one, at which the table is read.
-        until: when the next version came, UTC; None when there is none, and the table is still like that.
+        until: when the next version was committed, UTC; None when `last` is the latest.
     """
 
     uri: str
@@ -46,7 +46,7 @@ class Span:
 
     @property
     def is_whole(self) -> bool:
-        """Whether there is nothing before it."""
+        """Whether the range starts with the first version."""
         return self.first == 0
 
 
@@ -70,14 +70,14 @@ def choose(
 ) -> Span:
     """Return the range to validate.
 
-    Without a wish it begins after the last version up to which all are validated, and ends with the latest;
-    when nothing is new it is the latest version once more.
+    By default it starts after the last version up to which all are validated, and ends with the latest. When
+    there is no new version, it is the latest version again.
 
     Args:
         stream: the stream that writes the table.
         table: the table's name.
         uri: the table.
-        asked: first and last version asked for; None leaves an end to the rule above.
+        asked: first and last version requested; None for the default.
         done: `(table_id, first, last)` of the ranges that have been validated.
 
     Raises:
@@ -98,22 +98,22 @@ def choose(
         first = min(validated + 1, last)
     if first > last:
         raise ValidationError(
-            f"{stream}: expected a range of versions of {table}, found {first} to {last}. Exchange the two."
+            f"{stream}: expected a range of versions of {table}, found {first} to {last}. Swap the two."
         )
     after = read_commits(uri, table, last + 1, last + 1) if last < latest else []
     return Span(uri, table_id, first, last, after[0].at if after else None)
 
 
 def pin_others(stream: str, span: Span, names: Iterable[str], then: dict[str, Pin]) -> dict[str, Pin]:
-    """Return the tables that a suite reads beside its own, each at the version recorded.
+    """Return the other tables that a suite reads, each at the recorded version.
 
-    One that is not on record is read as it was when the range was all there was of the validated table.
+    One without a recorded version is read as it was when the last version of the range was the latest.
 
     Args:
         stream: the stream.
         span: of the validated table; the others lie beside it.
         names: theirs.
-        then: those that an earlier validation of the same range has read.
+        then: the versions that an earlier validation of the same range read.
 
     Raises:
         ValidationError: one of them does not exist.

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.spark
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HISTORY = 11
 SHARES = [0.0, 0.2, 0.8, 0, 0, 0, 0, 0, 0]
-"""Of the lengths of sessions, by the bins of the suite."""
+"""Shares of the lengths of sessions, by the bins of the suite."""
 
 
 def session(number: int, **changes: Any) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class House:
         self.spark, self.tables = spark, f"file://{folder}/tables"
         self.uri = f"{self.tables}/sessions"
         self.checkpoints = f"file://{folder}/checkpoints/user_sessions"
-        self.veil = ColumnMasker(spark, SECRET)
+        self.masker = ColumnMasker(spark, SECRET)
         SESSIONS.create(self.uri)
         self.append([session(1), session(2, duration_ms=-1)], batch=0)
         self.append([session(3), session(3), session(4, user_id=None)], batch=1)
@@ -117,7 +117,7 @@ class House:
             self.uri, "sessions", commits or [], BatchOffsets(self.checkpoints, [TOPIC]), search
         )
         table = self.table(facts.version)
-        keep(f"{self.tables}/quarantine", facts, failures, table, veil=self.veil, origins=origins)
+        keep(f"{self.tables}/quarantine", facts, failures, table, masker=self.masker, origins=origins)
 
     def validated(self, facts: Facts, *, is_range: bool = True) -> None:
         row = {
@@ -189,13 +189,13 @@ def test_masked_values_keep_their_type_and_their_likeness_and_the_secret_is_in_n
     rows = [("ann", b"ann", ["ann", None], [b"bob"], 7, "open"), (None, None, None, None, None, "open")]
     ddl = "a string, b binary, c array<string>, d array<binary>, e bigint, f string"
     frame = spark.createDataFrame(rows, ddl)
-    veiled = ColumnMasker(spark, SECRET).over(frame, {"a", "b", "c", "d", "not there"})
-    assert veiled.schema == frame.schema
+    masked_frame = ColumnMasker(spark, SECRET).over(frame, {"a", "b", "c", "d", "not there"})
+    assert masked_frame.schema == frame.schema
     ann, bob = mask(SECRET, "ann"), mask(SECRET, b"bob")
-    first, second = (tuple(row) for row in veiled.collect())
+    first, second = (tuple(row) for row in masked_frame.collect())
     assert first == (ann, ann.encode(), [ann, None], [bob.encode()], 7, "open")
     assert second == rows[1]
-    plan = veiled._jdf.queryExecution().toString()
+    plan = masked_frame._jdf.queryExecution().toString()
     assert SECRET not in plan
 
 
@@ -217,7 +217,7 @@ def test_a_hash_of_a_row_is_the_same_without_spark(spark: SparkSession, tmp_path
     table = pa.table({name: pa.array(values, kind) for name, (kind, values) in kinds.items()})
     write_deltalake(str(tmp_path / "t"), table)
     frame = spark.read.format("delta").load(str(tmp_path / "t"))
-    # Rows are told apart by a column that has no part in the hash.
+    # Rows are distinguished by a column that has no part in the hash.
     hashed = frame.select("whole", row_hash(frame.columns).alias("hash")).collect()
     by_spark = {row["whole"]: row["hash"] for row in hashed}
     counted = [as_counted(column) for column in table.columns]

@@ -102,7 +102,7 @@ def test_too_many_rows_are_found_of_an_earlier_release_too(tmp_path: Path, spark
 
 
 def as_of_an_earlier_release(uri: str) -> None:
-    """Make `batch_counts` anew, without the column and what it says."""
+    """Create `batch_counts` again, without the column and its values."""
     rows = DeltaTable(uri).to_pyarrow_table().drop_columns(["rows_by_table"])
     shutil.rmtree(uri.removeprefix("file://"))
     columns = tuple(one for one in BATCH_COUNTS.columns if one.name != "rows_by_table")

@@ -33,7 +33,7 @@ def test_every_column_of_a_person_is_declared_and_an_undeclared_text_is_taken_fo
     types = {"session_id": "string", "user_id": "string", "duration_ms": "bigint", "added": "string"}
     assert personal_columns("user_sessions", "sessions", types) == {"user_id", "session_id", "added"}
     assert personal_columns("shared", "dead_letters", {"key": "binary", "reason": "string"}) == {"key"}
-    assert personal_columns("nobody", "any", {"a": "string", "n": "bigint"}) == {"a"}
+    assert personal_columns("unknown", "any", {"a": "string", "n": "bigint"}) == {"a"}
     persons = {"user_id", "account_id", "source_ip"}
     for spec in load_specs()[0]:
         for name in spec.tables:

@@ -61,8 +61,8 @@ def validation(**changes: Any) -> dict[str, Any]:
         ({"from_version": 9, "table_version": 9, "is_range": False}, True),
         ({"suite": "another"}, False),
         ({"validated_at": NOW}, False),
-        ({"table_id": "made anew"}, False),
-        ({"table_id": "made anew", "from_version": 0, "table_version": 1}, True),
+        ({"table_id": "created again"}, False),
+        ({"table_id": "created again", "from_version": 0, "table_version": 1}, True),
     ],
 )
 def test_a_row_is_released_by_a_newer_validation_of_all_that_it_was_found_in(
@@ -162,7 +162,7 @@ def test_events_are_those_that_the_row_names_and_those_in_its_time() -> None:
     batch = pa.RecordBatch.from_arrays([pa.array(column) for column in zip(*records, strict=True)], names)
     [found] = matcher(fields, bounds, lambda parsed: str(parsed.user_id), [wanted])(iter([batch]))
     assert found["offset"].to_pylist() == [1, 4]
-    [none] = matcher(fields, bounds, lambda parsed: "nobody", [wanted])(iter([batch]))
+    [none] = matcher(fields, bounds, lambda parsed: "another", [wanted])(iter([batch]))
     assert none.num_rows == 0
 
 

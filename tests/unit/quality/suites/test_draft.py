@@ -78,7 +78,7 @@ def test_a_draft_lists_no_values_of_persons(tmp_path: Path) -> None:
 def test_a_draft_is_never_written_over_a_file(table_uri: str, tmp_path: Path) -> None:
     file = tmp_path / "sessions.yaml"
     file.write_text("by hand")
-    with pytest.raises(DraftError, match="is there already"):
+    with pytest.raises(DraftError, match="already exists"):
         write_draft(table_uri, "sessions", file)
     assert file.read_text() == "by hand"
     with pytest.raises(DraftError, match="found none"):

@@ -77,7 +77,7 @@ def test_the_next_range_goes_on_where_the_last_ended_and_leaves_nothing_out(uri:
     assert due((0, 2)) == (2, 2)  # nothing is new
     assert due((0, 0), asked=(None, 1)) == (1, 1)
     assert due((0, 2), asked=(0, 1)) == (0, 1)
-    for asked, said in (((None, 3), "versions 0 to 2, asked for 3"), ((2, 1), "Exchange the two")):
+    for asked, said in (((None, 3), "versions 0 to 2, asked for 3"), ((2, 1), "Swap the two")):
         with pytest.raises(ValidationError, match=said):
             due(asked=asked)
 
