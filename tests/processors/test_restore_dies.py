@@ -34,7 +34,7 @@ def test_a_death_at_any_point_leaves_the_old_or_leads_to_the_new(stage: Stage) -
             assert die(installed, 0, "op-2")
             seen.add("under way")
         done = installed.restore(operation="op-3")
-        assert done.finished == ("op-1" if "under way" in seen else None)
+        assert done["finished"] == ("op-1" if "under way" in seen else None)
         assert installed.generation.pending is None
         assert (installed.rows(), installed.totals()) == (new, totals)
         assert installed.checkpoint.is_clean()

@@ -12,7 +12,7 @@ import pytest
 
 from stateward.state.files.checkpoint_copy import checksums_of
 from stateward.state.savepoints.savepoint_catalog import stamp
-from stateward.state.savepoints.verify import verify
+from stateward.state.verbs.verify import verify
 from tests.support.state.installed_stream import NOW, Installed, Stage, quiet
 
 _MANY = 10_000
@@ -56,7 +56,7 @@ def test_killed_at_any_point_it_is_not_good_and_the_next_one_is(stage: Stage) ->
         assert in_a_process(installed.folder, survives)[0] == -signal.SIGKILL
 
         assert checksums_of(installed.generation.uri) == before
-        for broken in verify(installed.shelf, None, quiet).savepoints:
+        for broken in verify(installed.shelf, None, quiet):
             assert broken.problems == ("it has no manifest.json: its making was interrupted, or goes on",)
         installed.savepoint(LATER)
         assert installed.shelf.require_good(None).savepoint == stamp(LATER)

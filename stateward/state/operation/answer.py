@@ -33,7 +33,6 @@ class Answer:
         listings: Tables under them.
         data: All of it for programs.
         is_good: Whether nothing was found to be wrong or different.
-        page: HTML for the page's end, such as a chart; it is not escaped.
         whole_page: HTML of a page of its own, in place of the one that all operations share.
     """
 
@@ -41,5 +40,4 @@ class Answer:
     listings: Sequence[Listing] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
     is_good: bool = True
-    page: str = ""
     whole_page: str = ""

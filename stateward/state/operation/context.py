@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from stateward.contract import storage
 from stateward.contract.job_steps import Report
 from stateward.runtime.checkpoint.generations import Generation
 from stateward.runtime.sink.fence import CheckLease
-from stateward.state.compatibility.setting_changes import changed_settings
 from stateward.state.inspection.masker import Masker, masker_of
 from stateward.state.operation.errors import StateError
 from stateward.state.operation.journal import Journal
 from stateward.state.operation.leased import take_over_all, unleased
 from stateward.state.operation.request import Request
 from stateward.state.savepoints.manifest import CHECKPOINT
+from stateward.state.savepoints.replay_reach import Kafka
 from stateward.state.savepoints.savepoint_catalog import SavepointCatalog
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ class Context:
         report: Takes each step; raises when the lease is lost.
         clock: The time, aware.
         spark: Gives the session, made at the first call.
+        kafka: Gives the cluster that the stream reads.
         runs: Whether the stream runs; only ever with a dry run of a verb that takes the lease.
         check: Gives the epoch of the lease that is held, and raises when it is lost.
     """
@@ -48,6 +48,7 @@ class Context:
     report: Report
     clock: Callable[[], datetime]
     spark: Callable[[], SparkSession]
+    kafka: Callable[[], Kafka]
     runs: bool = False
     check: CheckLease = unleased
 
@@ -90,11 +91,6 @@ class Context:
                 f"stream {stream}: expected its declaration in {name.replace('.', '/')}.py, found no such "
                 "file: deploy the release that has it"
             ) from error
-
-    def changed_settings(self) -> list[tuple[str, str, str]]:
-        """Settings of the newest launch that are others now: name, before, now, as JSON."""
-        launched = storage.read_json(self.request.launched_uri) or {}
-        return changed_settings(launched, self.request.document)
 
     def checkpoint(self, savepoint: str | None) -> str:
         """The folder of a savepoint's checkpoint; without one that of the current generation.

@@ -31,7 +31,7 @@ from stateward.runtime.api.config import ConfigError
 from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.generations import PendingOperationError, PointerError
-from stateward.runtime.kafka.broker import BrokerAwayError
+from stateward.runtime.kafka.broker import Broker, BrokerAwayError
 from stateward.runtime.lease.lease import LeaseHeldError, utc_now
 from stateward.runtime.sink.fence import CheckLease
 from stateward.runtime.telemetry.batch_steps import begin_log, report_error, report_step
@@ -44,7 +44,7 @@ from stateward.state.operation.leased import lease_of, leased, unleased
 from stateward.state.operation.request import Request, load_request
 from stateward.state.pages.page import render
 from stateward.state.savepoints.savepoint_catalog import SavepointCatalog
-from stateward.state.verbs.registry import CALLS, FINISHES_WHAT_IS_PENDING
+from stateward.state.verbs.registry import verb_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,21 +99,19 @@ def perform(request: Request) -> Answer:
                 check()
             report_step(part, what)
 
-        generation = generations.current(config.checkpoint_uri)
-        if request.takes_lease and request.verb not in FINISHES_WHAT_IS_PENDING:
-            generation.require_settled(config.stream)
         context = Context(
             request=request,
-            generation=generation,
+            generation=generations.current(config.checkpoint_uri),
             shelf=SavepointCatalog(config.stream, request.savepoints_uri),
             journal=Journal(f"{request.folder_uri}/journal.json", utc_now),
             report=report,
             clock=utc_now,
             spark=cache(lambda: _session(context)),
+            kafka=cache(lambda: Broker(config.bootstrap_servers)),
             runs=runs,
             check=check,
         )
-        answer = CALLS[request.verb](context)
+        answer = verb_class(request.verb)(context).run()
     return replace(answer, lines=(*answer.lines, _WHILE_IT_RUNS)) if runs else answer
 
 
@@ -195,7 +193,7 @@ def write_result(request: Request, began: datetime, state: str, message: str, an
         "data": dict(told.data),
     }
     storage.write_json(f"{request.folder_uri}/result.json", result)
-    storage.write_text(f"{request.folder_uri}/index.html", told.whole_page or render(result, told.page))
+    storage.write_text(f"{request.folder_uri}/index.html", told.whole_page or render(result))
 
 
 if __name__ == "__main__":

@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stateward.contract.job_steps import Report
+from stateward.rendering.human_units import format_timestamp
 from stateward.runtime.api.stream_job import StreamJob
+from stateward.state.inspection.documents import explanation_document
 from stateward.state.inspection.key_report import Entry, HistorySource, KeyReport, PendingTimer, StateChange
 from stateward.state.inspection.keyed_history import explain_keyed
 from stateward.state.inspection.native_history import explain_native
 from stateward.state.migration.key_evaluator import MOST_STEPS, rule_of
+from stateward.state.operation.answer import Answer, Listing
 from stateward.state.operation.errors import StateError
+from stateward.state.operation.verb import ReadOnly
+from stateward.state.pages.page import explanation_page
 from stateward.state.reader.retained_batches import (
     Retained,
     is_retained,
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
 
     from stateward.runtime.api.any_job import AnyJob
     from stateward.runtime.api.config import Config
+
+_SHOWN_CHANGES = 20
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,39 @@ class Explanation:
     notes: tuple[str, ...]
 
 
+class ExplainVerb(ReadOnly):
+    """Show a key's state, when and why it will end, and what each batch did to it."""
+
+    name = "explain"
+
+    def apply(self) -> Answer:
+        """Look a key up in the current state, or in a savepoint's."""
+        context, arguments = self.context, self.context.request.arguments
+        found = context.masker.explanation(
+            explain(
+                context.spark(),
+                context.checkpoint(arguments["savepoint"]),
+                context.stream,
+                arguments["key"],
+                job=context.job,
+                config=context.request.config,
+                batch_id=arguments["batch"],
+                report=context.report,
+            )
+        )
+        has = "has a state" if found.entries else "has no state"
+        history = [
+            (one.batch_id, format_timestamp(one.planned_ms), one.what)
+            for one in found.history[-_SHOWN_CHANGES:]
+        ]
+        return Answer(
+            (f"{context.stream}: key {found.key} {has} as of batch {found.batch_id}.", *found.notes),
+            (Listing("What became of it", ("batch", "planned at", "what"), history),),
+            explanation_document(found),
+            whole_page=explanation_page(found),
+        )
+
+
 def explain(
     spark: SparkSession,
     checkpoint_uri: str,
@@ -86,7 +126,7 @@ def explain(
         job: The stream's declaration. With it and ``config`` what is to come is known of a keyed stream.
         config: Its launch.
         batch_id: As of which retained batch; None for the newest.
-        report: Told of each step, and what becomes of it.
+        report: KeyReport of each step, and what becomes of it.
 
     Raises:
         StateError: There is no such batch, or Spark cannot read its state.

@@ -9,11 +9,15 @@ from stateward.contract.job_steps import Report
 from stateward.runtime.api.key_logic import masked_key
 from stateward.runtime.api.stream_job import StreamJob
 from stateward.state.inspection.bounds import Bound, bounds_of
+from stateward.state.inspection.documents import inspection_document
 from stateward.state.inspection.measures import Load, Variable
 from stateward.state.inspection.sizes import Growth, Sample, Size, SizeLimits, growth, skew
 from stateward.state.migration.key_evaluator import rule_of
+from stateward.state.operation.answer import Answer, Listing
 from stateward.state.operation.errors import StateError
-from stateward.state.partitions.checkpoint_interval import Interval, interval
+from stateward.state.operation.verb import ReadOnly
+from stateward.state.pages.page import inspection_page
+from stateward.state.partitions.checkpoint_interval import Interval, interval, mean_time_between
 from stateward.state.reader.keyed_variables import KEYS, keyed_variables, live_keys
 from stateward.state.reader.native_variables import native_variable, row_count
 from stateward.state.reader.retained_batches import (
@@ -80,6 +84,52 @@ class Inspection:
     notes: tuple[str, ...]
 
 
+class InspectVerb(ReadOnly):
+    """Show what is in a state, how large it is, where it lies, and how it grows."""
+
+    name = "inspect"
+
+    def apply(self) -> Answer:
+        """Look at the current state, or at a savepoint's."""
+        context, arguments = self.context, self.context.request.arguments
+        mtbf_ms, mtbf_from = self._failures()
+        found = inspect(
+            context.spark(),
+            context.checkpoint(arguments["savepoint"]),
+            context.stream,
+            job=context.job,
+            config=context.request.config,
+            batch_id=arguments["batch"],
+            limits=SizeLimits(**context.request.state_limits),
+            mtbf_ms=mtbf_ms,
+            mtbf_from=mtbf_from,
+            show_keys=arguments["show_keys"],
+            report=context.report,
+        )
+        size = found.size
+        rows = [(one.operator, one.name, one.rows, one.key_bytes, one.value_bytes) for one in found.variables]
+        return Answer(
+            (
+                f"{context.stream} as of batch {found.batch_id}: {size.keys:,} keys of "
+                f"{size.mean_key_bytes:.0f} bytes with {size.mean_value_bytes:.0f} bytes of state, "
+                f"{size.disk_bytes:,} bytes on disk.",
+                *(f"Bound reached, {one.name}: {one.cost}." for one in found.bounds if one.reached),
+                *found.notes,
+            ),
+            (Listing("Variables", ("operator", "variable", "rows", "key bytes", "value bytes"), rows),),
+            inspection_document(found),
+            whole_page=inspection_page(found),
+        )
+
+    def _failures(self) -> tuple[int | None, str]:
+        """The mean time between failures that the control plane has on record, and what it rests on."""
+        found = self.context.request.failures
+        if found is None:
+            return None, "assumed: no restarts are on record"
+        since_ms, now_ms = (int(at.timestamp() * 1000) for at in (found.since, self.context.clock()))
+        return mean_time_between(found.count, since_ms, now_ms)
+
+
 def inspect(
     spark: SparkSession,
     checkpoint_uri: str,
@@ -112,7 +162,7 @@ def inspect(
         largest: How many of the largest keys to name.
         samples: As of how many batches to count keys for the growth; 1 or less leaves it out. Each costs
             Spark a load of the state.
-        report: Told of each step, and what becomes of it.
+        report: KeyReport of each step, and what becomes of it.
 
     Raises:
         StateError: There is no such batch, or Spark cannot read its state.

@@ -1,25 +1,27 @@
-"""The verb ``migrate`` as an operation: a copy is made what the code wants, and then counts."""
+"""The verb ``migrate``: every key and state of a stream becomes what the code declares."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
+from stateward.runtime.api.config import Config
 from stateward.runtime.api.key_step import key_chain, moves_keys
 from stateward.runtime.api.state_step import MissingStepError
 from stateward.runtime.api.stream_job import StreamJob
-from stateward.runtime.checkpoint import generations
 from stateward.state.compatibility.descriptor import describe, found_descriptor, joined, write_descriptor
 from stateward.state.compatibility.verdict import judge
+from stateward.state.migration.key_evaluator import rule_of
+from stateward.state.migration.key_migration import Rekeying
+from stateward.state.migration.migration import Migration
+from stateward.state.migration.migration_survey import Survey
 from stateward.state.operation.answer import Answer, Listing
+from stateward.state.operation.checkpoint_build import steps_listing
 from stateward.state.operation.context import Context
 from stateward.state.operation.drained import require_drained
 from stateward.state.operation.errors import StateError
-
-if TYPE_CHECKING:
-    from stateward.runtime.api.config import Config
-    from stateward.state.migration.migration import Migration
-    from stateward.state.migration.migration_survey import Survey
+from stateward.state.operation.verb import Earlier, NextGeneration
 
 Descriptor = dict[str, Any]
 
@@ -27,39 +29,96 @@ Descriptor = dict[str, Any]
 _PARTS = ("key", "state")
 
 
-def migrate_call(context: Context) -> Answer:
-    """Bring every key and state to what the code declares.
+@dataclass(frozen=True)
+class Plan:
+    """What there is to do, in sentences; how; and what the new checkpoint holds."""
 
-    Nothing refers to the next generation before the last act, one write.
+    reasons: Sequence[str]
+    migration: Migration
+    descriptor: Descriptor
 
-    Raises:
-        StateError: It cannot be done, or the proof has failed; the stream's state is as it was.
-    """
-    if (done := _done_by_earlier_try(context)) is not None:
-        return done
-    require_drained(context.stream, context.generation.uri, runs=context.runs)
-    job, config = context.job, context.request.config
-    found, now = found_descriptor(context.generation.uri), describe(job, config)
-    if found is None:
-        raise StateError(
-            f"stream {context.stream}: expected a checkpoint with a committed batch, found none. There is no "
-            "state: start the stream."
+
+class MigrateVerb(NextGeneration[Plan]):
+    """Bring every key and state to what the code declares."""
+
+    name = "migrate"
+
+    def resume(self, earlier: Earlier) -> Answer:
+        """Answer for a try that died after its last act."""
+        reasons, generation = earlier.plan["reasons"], earlier.plan["generation"]
+        line = (
+            f"{self.context.stream} is migrated: {'; '.join(reasons)}. Generation {generation} counts; an "
+            "earlier try has done it."
         )
-    if not isinstance(job, StreamJob):
-        raise StateError(
-            f"stream {context.stream}: expected a stream of keyed logic, found one of kind {now['kind']}: "
-            "what Spark's own operators keep cannot become another state. Begin a new checkpoint, and fill "
-            "its tables with `stateward backfill`."
+        return Answer((line,), data={"changed": True, "generation": generation})
+
+    def plan(self) -> Plan | Answer:
+        """Compare what the checkpoint holds with what the code declares.
+
+        Raises:
+            StateError: There is no state, it is not of a keyed stream, or a step is missing.
+        """
+        context = self.context
+        require_drained(context.stream, context.generation.uri, runs=context.runs)
+        job, config = context.job, context.request.config
+        found, now = found_descriptor(context.generation.uri), describe(job, config)
+        if found is None:
+            raise StateError(
+                f"stream {context.stream}: expected a checkpoint with a committed batch, found none. There "
+                "is no state: start the stream."
+            )
+        if not isinstance(job, StreamJob):
+            raise StateError(
+                f"stream {context.stream}: expected a stream of keyed logic, found one of kind "
+                f"{now['kind']}: what Spark's own operators keep cannot become another state. Begin a new "
+                "checkpoint, and fill its tables with `stateward backfill`."
+            )
+        reasons = _reasons(found, now)
+        require_enough(context.stream, found, now)
+        if not reasons:
+            line = (
+                f"{context.stream} has the keys, buckets and schema of the code already. Nothing was changed."
+            )
+            return Answer((line,), data={"changed": False})
+        return Plan(reasons, migration_of(context, job, config, found), migrated_descriptor(found, now))
+
+    def preview(self, plan: Plan) -> Answer:
+        """Report how many keys and states would change."""
+        survey = plan.migration.survey().masked(self.context.masker)
+        line = (
+            f"{self.context.stream} would be migrated, as generation {self.following.number}: "
+            f"{'; '.join(plan.reasons)}."
         )
-    reasons = _reasons(found, now)
-    require_enough(context.stream, found, now)
-    if not reasons:
-        line = f"{context.stream} has the keys, buckets and schema of the code already. Nothing was changed."
-        return Answer((line,), data={"changed": False})
-    migration = migration_of(context, job, config, found)
-    if context.request.dry_run:
-        return _would(context, reasons, migration.survey().masked(context.masker))
-    return _do(context, reasons, migration, joined(without_keys_and_states(found), now))
+        data = {"changed": False, **asdict(survey)}
+        return Answer((line, _counted(survey, "would change", "would be merged")), (_examples(survey),), data)
+
+    def decision(self, plan: Plan) -> Mapping[str, Any]:
+        """What there was to do."""
+        return {"reasons": plan.reasons}
+
+    def apply(self, plan: Plan) -> Answer:
+        """Write every bucket of a copy again, and prove it."""
+        following, current = self.following, self.context.generation
+        done = plan.migration.run(following.uri)
+        survey = done.survey.masked(self.context.masker)
+        write_descriptor(following.uri, plan.descriptor)
+        sums = [(bucket, one.keys, one.content) for bucket, one in sorted(done.buckets.items())]
+        return Answer(
+            (
+                f"{self.context.stream} is migrated: {'; '.join(plan.reasons)}. Generation "
+                f"{following.number} counts.",
+                _counted(survey, "have changed", "were merged"),
+                f"There are {done.keys_after:,} keys now, each as it was computed, and where it is looked "
+                "for.",
+                f"Generation {current.number} is still in {current.uri}.",
+            ),
+            (
+                _examples(survey),
+                Listing("Checksums, computed and found", ("bucket", "keys", "keys and states"), sums),
+                steps_listing(done.steps),
+            ),
+            {"changed": True, "generation": following.number, **asdict(replace(done, survey=survey))},
+        )
 
 
 def _reasons(found: Descriptor, now: Descriptor) -> list[str]:
@@ -112,9 +171,9 @@ def require_enough(stream: str, found: Descriptor, now: Descriptor, *, is_split:
         )
 
 
-def without_keys_and_states(found: Descriptor) -> Descriptor:
-    """What stays of a descriptor when every key and state is written anew."""
-    return {name: part for name, part in found.items() if name not in _PARTS}
+def migrated_descriptor(found: Descriptor, now: Descriptor) -> Descriptor:
+    """What a checkpoint holds once each key and state of it is as declared."""
+    return joined({name: part for name, part in found.items() if name not in _PARTS}, now)
 
 
 def migration_of(context: Context, job: StreamJob, config: Config, found: Descriptor) -> Migration:
@@ -129,11 +188,6 @@ def migration_of(context: Context, job: StreamJob, config: Config, found: Descri
     Raises:
         StateError: A step of keys is missing.
     """
-    # A migration that has nothing to do does not pay for Spark.
-    from stateward.state.migration.key_evaluator import rule_of
-    from stateward.state.migration.key_migration import Rekeying
-    from stateward.state.migration.migration import Migration
-
     stream = config.stream
     try:
         steps = key_chain(job.key_steps, found.get("key", {}).get("version", 1), job.key_version)
@@ -148,60 +202,6 @@ def migration_of(context: Context, job: StreamJob, config: Config, found: Descri
         buckets=config.state_buckets,
         report=context.report,
     )
-
-
-def _would(context: Context, reasons: list[str], survey: Survey) -> Answer:
-    return Answer(
-        (
-            f"{context.stream} would be migrated, as generation {context.generation.following().number}: "
-            f"{'; '.join(reasons)}.",
-            _counted(survey, "would change", "would be merged"),
-        ),
-        (_examples(survey),),
-        {"changed": False, **asdict(survey)},
-    )
-
-
-def _do(context: Context, reasons: list[str], migration: Migration, descriptor: Descriptor) -> Answer:
-    following = context.generation.following()
-    context.journal.decide({"generation": following.number, "reasons": reasons})
-    done = migration.run(following.uri)
-    survey = done.survey.masked(context.masker)
-    write_descriptor(following.uri, descriptor)
-    context.report("generation", f"{following.number} becomes the current one")
-    context.take_over()
-    generations.make_current(following, context.request.operation, context.clock())
-    sums = [(bucket, one.keys, one.content) for bucket, one in sorted(done.buckets.items())]
-    return Answer(
-        (
-            f"{context.stream} is migrated: {'; '.join(reasons)}. Generation {following.number} counts.",
-            _counted(survey, "have changed", "were merged"),
-            f"There are {done.keys_after:,} keys now, each as it was computed, and where it is looked for.",
-            f"Generation {context.generation.number} is still in {context.generation.uri}.",
-        ),
-        (
-            _examples(survey),
-            Listing("Checksums, computed and found", ("bucket", "keys", "keys and states"), sums),
-            Listing(
-                "Steps",
-                ("step", "seconds", "bytes written"),
-                [(step.name, step.seconds, step.bytes_written) for step in done.steps],
-            ),
-        ),
-        {"changed": True, "generation": following.number, **asdict(replace(done, survey=survey))},
-    )
-
-
-def _done_by_earlier_try(context: Context) -> Answer | None:
-    """What is said again of a try that died after its last act; nobody else has been at the state since."""
-    plan = context.journal.plan
-    if plan is None or plan["generation"] != context.generation.number:
-        return None
-    line = (
-        f"{context.stream} is migrated: {'; '.join(plan['reasons'])}. Generation {plan['generation']} "
-        "counts; an earlier try has done it."
-    )
-    return Answer((line,), data={"changed": True, "generation": plan["generation"]})
 
 
 def _counted(survey: Survey, changed: str, merged: str) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from deltalake import CommitProperties, DeltaTable, WriterProperties, write_deltalake
 from msgspec.structs import replace
 
@@ -24,10 +25,12 @@ from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.sink.current_rows import upsert
 from stateward.runtime.sink.ledger import BatchCounts, Ledger
 from stateward.runtime.sink.output_rows import COUNT_NAMES
+from stateward.state.operation.context import Context
 from stateward.state.operation.journal import Journal
-from stateward.state.savepoints.restore import Restore, Restored
-from stateward.state.savepoints.savepoint import Origin, SavepointMade, make_savepoint
+from stateward.state.operation.request import Request
 from stateward.state.savepoints.savepoint_catalog import SavepointCatalog, stamp
+from stateward.state.verbs.restore import RestoreVerb
+from stateward.state.verbs.savepoint import SavepointVerb
 
 STREAM = "device_lifecycle"
 NOW = datetime(2026, 11, 22, 2, 45, tzinfo=UTC)
@@ -181,18 +184,50 @@ class Installed:
         ledger = Ledger(self.config.tables["batch_counts"], STREAM, query_id, self.checkpoint.earlier())
         return ledger.totals(10**9)
 
-    def savepoint(self, now: datetime = NOW, *, dry_run: bool = False) -> SavepointMade:
-        origin = Origin({"commit": "c0ffee"}, "stream: device_lifecycle\n", self.document, JOB.state_version)
-        return make_savepoint(
-            self.config,
-            self.generation,
-            self.shelf,
-            stamp(now),
-            origin=origin,
-            reason="before an upgrade",
-            now=now,
+    def context(
+        self,
+        verb: str,
+        operation: str,
+        arguments: dict[str, Any],
+        *,
+        dry_run: bool = False,
+        now: datetime = NOW,
+        check: Callable[[], int] = lambda: 1,
+    ) -> Context:
+        """What a verb works with under the stream's lease; no request is written."""
+        data = f"file://{self.folder}/data"
+        request = Request(
+            operation=operation,
+            verb=verb,
+            arguments=arguments,
             dry_run=dry_run,
+            takes_lease=True,
+            needs_spark=False,
+            config=self.config,
+            yaml="stream: device_lifecycle\n",
+            launched_uri=f"{data}/none.json",
+            savepoints_uri=f"{data}/savepoints/{STREAM}",
+            raw_uri=f"{data}/tables/raw_events",
+            folder_uri=f"{data}/operations/{operation}",
+        )
+        return Context(
+            request=request,
+            generation=self.generation,
+            shelf=self.shelf,
+            journal=Journal(f"{data}/operations/{operation}.json", lambda: NOW),
             report=quiet,
+            clock=lambda: now,
+            spark=lambda: pytest.fail("no Spark is needed"),
+            kafka=lambda: self.kafka,
+            check=check,
+        )
+
+    def savepoint(self, now: datetime = NOW, *, dry_run: bool = False) -> Mapping[str, Any]:
+        arguments = {"reason": "before an upgrade"}
+        return (
+            SavepointVerb(self.context("savepoint", stamp(now), arguments, dry_run=dry_run, now=now))
+            .run()
+            .data
         )
 
     def restore(
@@ -202,19 +237,13 @@ class Installed:
         operation: str = "op-1",
         dry_run: bool = False,
         check: Callable[[], int] = lambda: 1,
-    ) -> Restored:
-        return Restore(
-            config=self.config,
-            generation=self.generation,
-            shelf=self.shelf,
-            kafka=self.kafka,
-            raw_uri=f"file://{self.folder}/data/tables/raw_events",
-            operation=operation,
-            journal=Journal(f"file://{self.folder}/data/operations/{operation}.json", lambda: NOW),
-            clock=lambda: NOW,
-            report=quiet,
-            check=check,
-        ).run(savepoint, dry_run=dry_run)
+    ) -> Mapping[str, Any]:
+        arguments = {"savepoint": savepoint}
+        return (
+            RestoreVerb(self.context("restore", operation, arguments, dry_run=dry_run, check=check))
+            .run()
+            .data
+        )
 
 
 def two_batches_and_one_after_a_savepoint(made: Installed) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stateward.contract import storage
-from stateward.state.savepoints import restore as restore_module
+from stateward.state.verbs import restore as restore_module
 from tests.support.state.installed_stream import Installed
 
 

@@ -24,8 +24,7 @@ from stateward.runtime.sink.ledger import BatchCounts, Ledger
 from stateward.runtime.sink.output_rows import COUNT_NAMES
 from stateward.runtime.sink.table_commits import TableWrite
 from stateward.state.savepoints.manifest import TableAt
-from stateward.state.savepoints.restore_tables import take_back
-from stateward.state.savepoints.table_versions import tables_at, why_not_back
+from stateward.state.savepoints.tables import tables_at, take_back, why_not_back
 
 # Nothing is kept for its age, so that tests need not wait for any.
 AT_ONCE = Policy.model_construct(history=timedelta(0), small_files=4)

@@ -8,7 +8,7 @@ import pytest
 
 from stateward.runtime.ingest.packed_format import bucket_of
 from stateward.state.operation.errors import StateError
-from stateward.state.pages.reading_pages import explanation_page, inspection_page
+from stateward.state.pages.page import explanation_page, inspection_page
 from stateward.state.reader.keyed_variables import KEYS
 from stateward.state.reader.retained_batches import retained
 from stateward.state.reader.state_reader import keyed_rows

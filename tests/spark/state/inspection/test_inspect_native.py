@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stateward.state.pages.reading_pages import explanation_page, inspection_page
+from stateward.state.pages.page import explanation_page, inspection_page
 from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import EVENT_WINDOWS, PAYMENT_AUTH_JOIN

@@ -18,7 +18,6 @@ from stateward.state.migration.first_checkpoint import FirstStates
 from stateward.state.migration.split_state import SplitProofError
 from stateward.state.operation.context import Context
 from stateward.state.operation.errors import StateError
-from stateward.state.verbs import split
 from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
@@ -157,7 +156,7 @@ def split_that_dies(whole: Launch, odd: Launch, monkeypatch: pytest.MonkeyPatch)
         make_current(generation, *arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(split.generations, "make_current", dies)
+        patched.setattr(generations, "make_current", dies)
         with pytest.raises(OSError, match="the machine is gone"):
             operate(whole, "split", into=ODD_ORDERS, other=odd)
     assert generations.current(odd.uri("checkpoint")).number == 2

@@ -233,7 +233,7 @@ def test_a_restore_without_space_changes_nothing(
     assert paths_in(installed.generation.following().uri) == [], "the disk is still full"
     assert (installed.generation.number, installed.generation.pending) == (1, None)
     assert (installed.rows(), files(installed)) == (rows, before)
-    assert installed.restore().generation == 2
+    assert installed.restore()["generation"] == 2
 
 
 def test_a_truncated_manifest_is_reported(installed: Installed) -> None:

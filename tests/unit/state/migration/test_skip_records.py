@@ -11,14 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
-from msgspec import structs
 
 from spark_jobs.raw_events.declaration import JOB as RAW_EVENTS
 from stateward.contract import storage
-from stateward.control.jobs.operation_request import prepare
-from stateward.control.jobs.verbs import verb_of
-from stateward.project.settings import Settings
-from stateward.project.spec import load_spec
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.kafka.batch_plan import plan_from_json
 from stateward.runtime.sink.ledger import Ledger
@@ -27,9 +22,8 @@ from stateward.state.operation.answer import Answer
 from stateward.state.operation.context import Context
 from stateward.state.operation.errors import StateError
 from stateward.state.operation.journal import Journal
-from stateward.state.operation.request import load_request
-from stateward.state.verbs.skip import skip
-from tests.support.state.installed_stream import ALERTS, NOW, STREAM, TICKS, Installed, Stage, quiet
+from stateward.state.verbs.skip import SkipVerb
+from tests.support.state.installed_stream import ALERTS, NOW, STREAM, TICKS, Installed, Stage
 from tests.support.state.restore_child import Death
 
 TOPIC = "device_readings"
@@ -57,23 +51,11 @@ def installed(stage: Stage) -> Installed:
 
 
 def context(installed: Installed, *, dry_run: bool = False) -> Context:
-    settings = Settings(home=installed.folder, data=f"file://{installed.folder}/data")
-    asked = prepare(verb_of("skip"), load_spec(STREAM), settings, {}, now=NOW, dry_run=dry_run, asked_by="a")
-    request = load_request(asked.request_uri)
-    return Context(
-        request=structs.replace(request, config=installed.config),
-        generation=installed.generation,
-        shelf=installed.shelf,
-        journal=Journal(f"{request.folder_uri}/journal.json", lambda: NOW),
-        report=quiet,
-        clock=lambda: NOW,
-        spark=lambda: pytest.fail("no Spark is needed"),
-        check=lambda: 1,
-    )
+    return installed.context("skip", "op-1", {}, dry_run=dry_run)
 
 
 def skipped(installed: Installed, *, dry_run: bool = False) -> Answer:
-    return skip(context(installed, dry_run=dry_run), installed.kafka)
+    return SkipVerb(context(installed, dry_run=dry_run)).run()
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -139,7 +121,7 @@ def test_what_was_passed_over_is_no_offset_without_a_record(installed: Installed
 def skip_again(installed: Installed) -> Answer:
     later = context(installed)
     journal = Journal(f"file://{installed.folder}/data/operations/later.json", lambda: NOW)
-    return skip(replace(later, journal=journal), installed.kafka)
+    return SkipVerb(replace(later, journal=journal)).run()
 
 
 def test_a_recreated_topic_is_read_from_its_beginning(installed: Installed) -> None:
@@ -261,11 +243,11 @@ def test_a_crash_at_any_point_keeps_the_old_and_a_retry_succeeds(stage: Stage) -
         with pytest.MonkeyPatch.context() as patch:
             die_after(patch, acts)
             try:
-                skip(asked, installed.kafka)
+                SkipVerb(asked).run()
                 died = False
             except Death:
                 died = True
-        done = skip(context(installed), installed.kafka)
+        done = SkipVerb(context(installed)).run()
         assert (done.data["lost"], installed.generation.number) == (5, 2)
         assert installed.checkpoint.is_clean()
         assert installed.checkpoint.skipped([TOPIC]) == 5

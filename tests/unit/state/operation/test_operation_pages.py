@@ -15,18 +15,19 @@ from stateward.cli.main import app
 from stateward.contract.process_identity import driver_process
 from stateward.control.jobs import batch_job
 from stateward.control.jobs.operation_request import Operation, prepare
-from stateward.control.jobs.verbs import VERBS, VerbError, arguments_of, verb_of
+from stateward.control.jobs.verbs import VERBS, Verb, VerbError, arguments_of, verb_of
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.generations import Pending
 from stateward.runtime.lease.lease import Lease, utc_now
 from stateward.state.operation import job
+from stateward.state.operation.verb import Change, NextGeneration, ReadOnly
 from stateward.state.pages.page import render
-from stateward.state.savepoints.garbage_collection import old_generations
 from stateward.state.savepoints.savepoint_catalog import stamp
-from stateward.state.verbs import registry
-from stateward.state.verbs.registry import CALLS
+from stateward.state.verbs import registry, savepoint
+from stateward.state.verbs.prune import old_generations
+from stateward.state.verbs.verify import SavepointsVerb
 from tests.support.state.installed_stream import (
     NOW,
     STREAM,
@@ -46,8 +47,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
 def installed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Installed:
     made = stage.fresh()
     monkeypatch.setenv("STATEWARD_HOME", str(made.folder))
-    monkeypatch.setattr(registry, "Broker", lambda bootstrap: FakeKafka())
-    monkeypatch.setattr(registry, "code_version", dict)
+    monkeypatch.setattr(job, "Broker", lambda bootstrap: FakeKafka())
+    monkeypatch.setattr(savepoint, "code_version", dict)
     return made
 
 
@@ -68,8 +69,20 @@ def lease(installed: Installed) -> Lease:
     return Lease(uri, stream=STREAM, run_id="run-9", holder=driver_process(), ttl_ms=20_000)
 
 
-def test_every_verb_has_a_function_and_every_function_a_verb() -> None:
-    assert CALLS.keys() == VERBS.keys()
+def test_every_declared_verb_has_a_class_and_every_class_is_declared() -> None:
+    assert registry.CLASSES.keys() == VERBS.keys()
+
+
+@pytest.mark.parametrize("declared", VERBS.values(), ids=list(VERBS))
+def test_a_class_does_what_its_declaration_says(declared: Verb) -> None:
+    """The table is the upper floor's: a form and a command offer what the class does."""
+    found = registry.verb_class(declared.name)
+    assert found.name == declared.name
+    # An upgrade is the DAG's; the job only judges it.
+    assert issubclass(found, Change) == (declared.has_dry_run and declared.name != "upgrade")
+    assert issubclass(found, ReadOnly) != issubclass(found, Change)
+    if issubclass(found, NextGeneration):
+        assert declared.takes_lease, "what makes another generation current keeps the stream from running"
 
 
 def test_arguments_are_checked_and_filled_in() -> None:
@@ -272,10 +285,10 @@ def test_a_dry_run_of_a_restore_says_so_and_changes_nothing(installed: Installed
 
 
 def test_a_failure_is_written_down(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(context: object) -> None:
+    def broken(verb: SavepointsVerb) -> None:
         raise OSError("disk on fire")
 
-    monkeypatch.setitem(CALLS, "savepoints", broken)
+    monkeypatch.setattr(SavepointsVerb, "apply", broken)
     code, result = perform(installed, "savepoints")
     assert (code, result["state"]) == (1, "failed")
     assert "stream device_lifecycle: savepoints could not go on" in result["message"]
@@ -297,9 +310,9 @@ def test_a_page_shows_text_as_text() -> None:
         "lines": ["1 < 2"],
         "listings": [{"title": "T", "columns": ["c"], "rows": [["<script>"], [1234567], [None]]}],
     }
-    page = render(result, "<svg></svg>")
+    page = render(result)
     assert "<script>" not in page
-    for expected in ("1 &lt; 2", "1,234,567", "something is wrong", "A dry run", "<svg></svg>", "&lt;b&gt;"):
+    for expected in ("1 &lt; 2", "1,234,567", "something is wrong", "A dry run", "&lt;b&gt;"):
         assert expected in page
 
 

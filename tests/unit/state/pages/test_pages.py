@@ -16,7 +16,7 @@ from stateward.state.inspection.key_report import Entry, PendingTimer, StateChan
 from stateward.state.inspection.measures import LargeKey, Load, Variable, timers
 from stateward.state.inspection.sizes import Sample, Size, SizeLimits, growth
 from stateward.state.inspection.state_changes import Change
-from stateward.state.pages.reading_pages import explanation_page, inspection_page
+from stateward.state.pages.page import explanation_page, inspection_page
 from stateward.state.partitions.checkpoint_interval import BatchTime, interval
 from stateward.state.verbs.explain import Explanation
 from stateward.state.verbs.inspect import Inspection

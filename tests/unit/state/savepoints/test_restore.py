@@ -15,7 +15,7 @@ from deltalake.exceptions import CommitFailedError
 from stateward.runtime.api.tables import DEAD_LETTERS, SHARED_TABLES
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.state.operation.errors import StateError
-from stateward.state.savepoints import restore_tables
+from stateward.state.savepoints import tables
 from stateward.state.savepoints.savepoint_catalog import stamp
 from tests.support.state.installed_stream import (
     ALERTS,
@@ -55,7 +55,7 @@ def test_checkpoint_and_tables_go_back_and_the_stream_goes_on(installed: Install
     assert len(before["device_alerts"]) == 3
     done = installed.restore()
 
-    assert (done.generation, done.finished, done.records) == (2, None, 80 + 94)
+    assert (done["generation"], done["finished"], done["records"]) == (2, None, 80 + 94)
     assert installed.generation.uri.endswith("/g0002")
     installed.generation.require_settled(STREAM)
     after = installed.rows()
@@ -71,14 +71,14 @@ def test_checkpoint_and_tables_go_back_and_the_stream_goes_on(installed: Install
     for name in ("device_alerts", "device_status"):
         assert again[name] == before[name]
     new = [row["generation"] for row in of_stream(again, STREAM)["dead_letters"] if row["batch_id"] == 2]
-    assert new == [done.query_id]
+    assert new == [done["query_id"]]
 
 
 def test_the_new_checkpoint_is_another_query_that_goes_on_at_the_savepoint(installed: Installed) -> None:
     done = installed.restore()
-    checkpoint = Checkpoint(done.checkpoint)
+    checkpoint = Checkpoint(done["checkpoint"])
     folder = installed.path
-    assert checkpoint.query_id() == done.query_id != "query-1"
+    assert checkpoint.query_id() == done["query_id"] != "query-1"
     assert checkpoint.is_clean()
     planned = checkpoint.planned(1)
     assert planned is not None
@@ -101,7 +101,7 @@ def test_a_savepoint_can_be_gone_back_to_again_and_one_made_later_too(installed:
     assert installed.totals()["accepted"] == 22
     assert len(of_stream(installed.rows(), STREAM)["dead_letters"]) == 2
 
-    installed.restore(later.savepoint, operation="op-3")
+    installed.restore(later["savepoint"], operation="op-3")
     assert installed.totals()["accepted"] == 22, "what came after the earlier one was taken away"
 
 
@@ -110,7 +110,7 @@ def test_back_and_forth_counts_each_batch_once(installed: Installed) -> None:
     installed.run(2)
     later = installed.savepoint(NOW + timedelta(hours=1))
     installed.run(3)
-    installed.restore(later.savepoint, operation="op-2")
+    installed.restore(later["savepoint"], operation="op-2")
     assert installed.totals()["accepted"] == 33
     assert set(installed.checkpoint.earlier().values()) == {1, 2}
     installed.run(3)
@@ -129,7 +129,7 @@ def test_a_batch_that_was_half_written_is_undone_as_well(installed: Installed) -
 def test_a_dry_run_changes_nothing(installed: Installed) -> None:
     before = snapshot(installed.folder)
     would = installed.restore(dry_run=True)
-    assert (would.generation, would.tables) == (2, {"device_alerts": 2, "device_status": 2})
+    assert (would["generation"], would["tables"]) == (2, {"device_alerts": 2, "device_status": 2})
     assert snapshot(installed.folder) == before
 
 
@@ -233,7 +233,7 @@ def test_somebody_who_writes_a_shared_table_meanwhile_is_waited_for(
                 raise CommitFailedError("somebody else was first")
             return super().delete(predicate, **options)  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(restore_tables, "DeltaTable", Contended)
+    monkeypatch.setattr(tables, "DeltaTable", Contended)
     installed.restore()
     assert len(of_stream(installed.rows(), STREAM)["dead_letters"]) == 2
 
@@ -250,7 +250,7 @@ def test_what_was_begun_is_finished_before_anything_else(installed: Installed) -
     assert installed.generation.pending is not None
     done = installed.restore(None, operation="op-2")
     assert would == done
-    assert done.finished == "op-1"
+    assert done["finished"] == "op-1"
     assert installed.totals()["accepted"] == 22, "the savepoint is no longer needed"
 
 
@@ -258,7 +258,7 @@ def test_tables_that_nobody_has_written_since_stay_as_they_are(installed: Instal
     """Delta refuses to restore a table to the version that it has."""
     made = installed.savepoint(NOW + timedelta(hours=1))
     before = installed.rows()
-    done = installed.restore(made.savepoint)
-    assert done.savepoint == made.savepoint
+    done = installed.restore(made["savepoint"])
+    assert done["savepoint"] == made["savepoint"]
     assert installed.rows() == before
     installed.generation.require_settled(STREAM)

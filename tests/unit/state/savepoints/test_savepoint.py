@@ -11,9 +11,10 @@ import pytest
 from stateward.state.files import checkpoint_copy
 from stateward.state.operation.errors import StateError
 from stateward.state.savepoints import manifest as manifests
-from stateward.state.savepoints.prune import Policy, prune, to_remove
 from stateward.state.savepoints.savepoint_catalog import Savepoint, stamp
-from stateward.state.savepoints.verify import verify
+from stateward.state.verbs import savepoint as savepoint_verb
+from stateward.state.verbs.prune import Policy, PruneVerb, to_remove
+from stateward.state.verbs.verify import verify
 from tests.support.state.installed_stream import (
     NOW,
     OPERATOR,
@@ -47,9 +48,12 @@ def folder(installed: Installed, savepoint: str = stamp(NOW)) -> Path:
     return installed.folder / "data" / "savepoints" / STREAM / savepoint
 
 
-def test_a_savepoint_says_all_that_is_needed_to_go_back_to_it(installed: Installed) -> None:
+def test_a_savepoint_says_all_that_is_needed_to_go_back_to_it(
+    installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(savepoint_verb, "code_version", lambda: {"commit": "c0ffee"})
     made = installed.savepoint()
-    assert (made.savepoint, made.last_batch, made.generation) == ("20261122T024500Z", 1, 1)
+    assert (made["savepoint"], made["last_batch"], made["generation"]) == ("20261122T024500Z", 1, 1)
 
     found = installed.shelf.require_good(None)
     assert found.next == {"device_readings": {0: 20, 1: 6}, TICKS: {0: 2}}
@@ -65,7 +69,7 @@ def test_a_savepoint_says_all_that_is_needed_to_go_back_to_it(installed: Install
     assert "base64" in schemas[SCHEMA_FILE]
     assert "transformWithState" in schemas[OPERATOR]["text"]
     assert {file.path for file in found.files} >= {"metadata", ".metadata.crc", "offsets/1", "commits/1"}
-    assert installed.shelf.look(made.savepoint).is_good
+    assert installed.shelf.look(made["savepoint"]).is_good
 
 
 def test_a_copy_does_not_lead_back_to_the_original(installed: Installed) -> None:
@@ -79,7 +83,7 @@ def test_a_copy_does_not_lead_back_to_the_original(installed: Installed) -> None
 
 def test_a_dry_run_writes_nothing(installed: Installed) -> None:
     would = installed.savepoint(dry_run=True)
-    assert would.files > 0
+    assert would["files"] > 0
     assert installed.shelf.ids() == []
 
 
@@ -108,7 +112,7 @@ def test_one_byte_is_enough_and_the_file_is_named(installed: Installed) -> None:
     copy = folder(installed) / "checkpoint"
     for file in sorted(path for path in copy.rglob("*") if path.is_file()):
         flip(file)
-        [looked] = verify(installed.shelf, None, quiet).savepoints
+        [looked] = verify(installed.shelf, None, quiet)
         assert looked.problems == (f"{file.relative_to(copy)} has different content",)
         flip(file)
     assert installed.shelf.look(stamp(NOW)).is_good
@@ -208,9 +212,9 @@ def test_pruning_removes_folders_and_a_dry_run_none(installed: Installed) -> Non
     for days in (9, 8, 0):
         installed.savepoint(NOW - days * DAY)
     (folder(installed, "notes")).mkdir()
-    policy = Policy(1, 3 * DAY)
-    would = prune(installed.shelf, policy, now=NOW, dry_run=True, report=quiet)
+    arguments = {"keep": 1, "days": 3, "operations_days": 30, "generations": 1}
+    would = PruneVerb(installed.context("prune", "op-1", arguments, dry_run=True)).run()
     assert len(installed.shelf.ids()) == 4
-    done = prune(installed.shelf, policy, now=NOW, dry_run=False, report=quiet)
-    assert would == done
+    done = PruneVerb(installed.context("prune", "op-1", arguments)).run()
+    assert would.data == done.data
     assert installed.shelf.ids() == [stamp(NOW), "notes"]

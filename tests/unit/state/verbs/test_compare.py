@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from stateward.state.verbs.looking_calls import _differences
+from stateward.state.verbs.compare import _differences
 
 
 def test_examples_stand_in_columns_and_a_long_value_is_cut() -> None:

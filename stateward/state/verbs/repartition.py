@@ -1,0 +1,119 @@
+"""The verbs ``advise`` and ``repartition``: how many partitions a state should have, and has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from stateward.state.files import checkpoint_copy
+from stateward.state.files.checkpoint_integrity import examine
+from stateward.state.operation.answer import Answer, Listing
+from stateward.state.operation.checkpoint_build import steps_listing
+from stateward.state.operation.drained import require_drained
+from stateward.state.operation.verb import Earlier, NextGeneration, ReadOnly
+from stateward.state.partitions.advice import advise
+from stateward.state.partitions.repartition import repartition
+from stateward.state.partitions.workload_stats import measured
+
+
+class AdviseVerb(ReadOnly):
+    """Propose a number of partitions."""
+
+    name = "advise"
+
+    def apply(self) -> Answer:
+        """Measure the state and the traffic, and propose."""
+        found = measured(self.context)
+        advice, stream = advise(found), self.context.stream
+        proposal = (
+            f"{stream} has {found.partitions} partitions, and {advice.partitions} are right."
+            if advice.partitions == found.partitions
+            else f"{stream} has {found.partitions} partitions, and should have {advice.partitions}: run "
+            f"`repartition` with {advice.partitions}, or without a number."
+        )
+        rows = [
+            ("partitions now", found.partitions),
+            ("keys", found.keys),
+            ("bytes of state", found.state_bytes),
+            ("records a second, in the busiest hour of the last seven days", round(found.records_per_s, 1)),
+            ("cores", found.cores),
+            ("buckets", found.buckets),
+        ]
+        return Answer(
+            (proposal, *advice.reasons),
+            (Listing("Measured", ("what", "how much"), rows),),
+            {"measured": asdict(found), **asdict(advice)},
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """From how many partitions to how many; and why so many, if they are as advised."""
+
+    before: int
+    wanted: int
+    advised: Sequence[str]
+
+
+class RepartitionVerb(NextGeneration[Plan]):
+    """Give the state another number of partitions."""
+
+    name = "repartition"
+
+    def resume(self, earlier: Earlier) -> Answer:
+        """Answer for a try that died after its last act."""
+        now, before = examine(self.context.generation.uri).partitions, earlier.plan["before"]
+        line = f"{self.context.stream} has {now} partitions and had {before}; an earlier try has done it."
+        return Answer((line,), data={"changed": True, "partitions_before": before, "partitions_after": now})
+
+    def plan(self) -> Plan | Answer:
+        """Find out the number of partitions now, and the one to be."""
+        context, wanted = self.context, self.context.request.arguments["partitions"]
+        checkpoint = require_drained(context.stream, context.generation.uri, runs=context.runs)
+        # While the stream runs, a dry run goes by the plan of its last batch.
+        now = checkpoint.state_partitions() if context.runs else examine(context.generation.uri).partitions
+        advised: tuple[str, ...] = ()
+        if wanted is None:
+            advice = advise(measured(context))
+            wanted = advice.partitions
+            advised = (f"{wanted} is what `advise` proposes.", *advice.reasons)
+        if now is None or now == wanted:
+            line = f"{context.stream} has {wanted} partitions already. Nothing was changed."
+            return Answer((line, *advised), data={"changed": False, "partitions": wanted})
+        return Plan(now, wanted, advised)
+
+    def preview(self, plan: Plan) -> Answer:
+        """Report how much would be copied."""
+        size = checkpoint_copy.size_of(self.context.generation.uri)
+        line = (
+            f"{self.context.stream} would go from {plan.before} to {plan.wanted} partitions, as generation "
+            f"{self.following.number}: {size:,} bytes would be copied, moved and compared."
+        )
+        data = {"changed": False, "partitions": plan.before, "wanted": plan.wanted, "bytes": size}
+        return Answer((line, *plan.advised), data=data)
+
+    def decision(self, plan: Plan) -> Mapping[str, Any]:
+        """The number of partitions before."""
+        return {"before": plan.before}
+
+    def apply(self, plan: Plan) -> Answer:
+        """Let Spark repartition a copy, and prove it."""
+        context, source_uri = self.context, self.context.generation.uri
+        done = repartition(context.spark(), source_uri, self.following.uri, plan.wanted, context.report)
+        digests = [(name, one.entries, one.keys, one.content) for name, one in sorted(done.digests.items())]
+        columns = ("variable", "entries", "keys", "all")
+        return Answer(
+            (
+                f"{context.stream} has {done.partitions_after} partitions and had {done.partitions_before}; "
+                f"generation {self.following.number} counts.",
+                "Every key, value and timer is what it was, and lies where Spark looks for it.",
+                f"Generation {context.generation.number} is still in {source_uri}.",
+                *plan.advised,
+            ),
+            (
+                Listing("Checksums, the same before and after", columns, digests),
+                steps_listing(done.steps),
+            ),
+            asdict(done),
+        )
