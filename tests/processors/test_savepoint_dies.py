@@ -47,7 +47,7 @@ def test_killed_at_any_point_it_is_not_good_and_the_next_one_is(stage: Stage) ->
     code, said = in_a_process(installed.folder, _MANY)
     acts = int(said)
     assert code == 0
-    assert installed.shelf.look(stamp(NOW)).is_good
+    assert installed.catalog.look(stamp(NOW)).is_good
     assert acts > 10, "where have its acts gone?"
     # The last two are those of the manifest: its text, and then its name.
     for survives in (0, acts // 2, acts - 2, acts - 1):
@@ -56,8 +56,8 @@ def test_killed_at_any_point_it_is_not_good_and_the_next_one_is(stage: Stage) ->
         assert in_a_process(installed.folder, survives)[0] == -signal.SIGKILL
 
         assert checksums_of(installed.generation.uri) == before
-        for broken in verify(installed.shelf, None, quiet):
+        for broken in verify(installed.catalog, None, quiet):
             assert broken.problems == ("it has no manifest.json: its making was interrupted, or goes on",)
         installed.savepoint(LATER)
-        assert installed.shelf.require_good(None).savepoint == stamp(LATER)
+        assert installed.catalog.require_good(None).savepoint == stamp(LATER)
         assert checksums_of(installed.generation.uri) == before

@@ -28,10 +28,10 @@ class Field:
         name: As in the request; with hyphens on the command line.
         kind: What it is; ``stream`` is the name of another stream.
         help: What it means, for a person.
-        default: Without it; a field whose default is None may stay empty.
-        minimum: Of a number.
-        is_required: Whether it has to be given.
-        is_personal: Whether it may tell of a person, and is masked in the result.
+        default: The value if none is given; a field whose default is None may stay empty.
+        minimum: The least number allowed.
+        is_required: Whether a value has to be given.
+        is_personal: Whether it may be personal data, and is masked in the result.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Field:
 
     @property
     def type(self) -> type:
-        """Of its value."""
+        """The type of its value."""
         return _TYPES[self.kind]
 
 
@@ -53,18 +53,17 @@ class Verb:
     """An operation.
 
     Attributes:
-        name: What it is called by.
+        name: Its name.
         summary: What it does, in one line.
         fields: What it takes.
         needs_spark: Whether it runs as a Spark job.
         takes_lease: Whether the stream must not run meanwhile.
-        has_dry_run: Whether it can say what would happen.
+        has_dry_run: Whether it can report what would happen.
         has_way_back: Whether its DAG makes a savepoint before it, and goes back there if the stream does not
             run with what it has done.
-        keeps_release: Whether the stream starts again as it ran; after others it starts with the code and
-            YAML of now.
-        watches_whole: Whether the stream has to do well for the whole time of the watch, not only to commit a
-            batch.
+        keeps_release: Whether the stream starts again as it ran; after other verbs it starts with the current
+            code and YAML.
+        watches_whole: Whether the stream has to be healthy for the whole watch, not only to commit a batch.
     """
 
     name: str
@@ -79,7 +78,7 @@ class Verb:
 
     @property
     def only_looks(self) -> bool:
-        """Whether it changes nothing; what does can be tried by a dry run."""
+        """Whether it changes nothing; a verb that does has a dry run."""
         return not self.has_dry_run
 
     @property
@@ -98,7 +97,7 @@ VERBS: dict[str, Verb] = {
         Verb(
             "savepoint",
             "Copy the drained checkpoint, with all that is needed to go back to it.",
-            (Field("reason", "text", "Why, for whoever reads the list", default=""),),
+            (Field("reason", "text", "Why, as the list shows it", default=""),),
             takes_lease=True,
             has_dry_run=True,
             keeps_release=True,
@@ -239,7 +238,7 @@ VERBS: dict[str, Verb] = {
         ),
         Verb(
             "upgrade",
-            "Start the code and YAML of now in place of what runs, and go back if they do not do well.",
+            "Start the current code and YAML in place of what runs, and go back if they are not healthy.",
             takes_lease=True,
             has_dry_run=True,
             has_way_back=True,
@@ -247,7 +246,7 @@ VERBS: dict[str, Verb] = {
         ),
         Verb(
             "verdict",
-            "Say whether the code and YAML of now may run on the state; exit code 1 if not.",
+            "Report whether the current code and YAML may run on the state; exit code 1 if not.",
             (Field("savepoint", "text", f"{_SAVEPOINT}; the current state without it"),),
         ),
     )

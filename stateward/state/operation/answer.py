@@ -1,4 +1,4 @@
-"""What an operation has to say: shown in a terminal and on a page, and kept as JSON."""
+"""The answer of an operation: shown in a terminal and on a page, and kept as JSON."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Listing:
 
     Attributes:
         title: What it shows.
-        columns: Their names.
-        rows: A cell for each column.
+        columns: The names of its columns.
+        rows: Its rows, with a cell for each column.
     """
 
     title: str
@@ -31,9 +31,9 @@ class Answer:
     Attributes:
         lines: Sentences, the most important first.
         listings: Tables under them.
-        data: All of it for programs.
-        is_good: Whether nothing was found to be wrong or different.
-        whole_page: HTML of a page of its own, in place of the one that all operations share.
+        data: The answer for programs.
+        is_good: False if something was found to be broken or different.
+        whole_page: HTML of a page that replaces the one that all operations share.
     """
 
     lines: Sequence[str]

@@ -1,4 +1,4 @@
-"""A checkpoint that is built beside the one that counts: marked until it is proved, its steps timed."""
+"""The build of a checkpoint beside the current one: marked until it is proved, its steps timed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from stateward.state.operation.answer import Listing
 
 @contextmanager
 def unfinished(target_uri: str, made_of: Mapping[str, str | int]) -> Iterator[None]:
-    """Empty a folder for a checkpoint, and mark it from its first byte until the block has ended well.
+    """Empty a folder for a checkpoint, and mark it as unfinished until the block succeeds.
 
     Args:
         target_uri: The folder.
-        made_of: What the checkpoint is made of; for people.
+        made_of: What the checkpoint is made of; shown to people.
     """
     generations.pin(target_uri, utc_now())
     remove(target_uri)
@@ -32,7 +32,7 @@ def unfinished(target_uri: str, made_of: Mapping[str, str | int]) -> Iterator[No
 
 @dataclass(frozen=True)
 class Step:
-    """What a step took: seconds, and the bytes it has added to the target."""
+    """A step: its duration in seconds, and the bytes that it added to the target."""
 
     name: str
     seconds: float
@@ -46,10 +46,10 @@ def steps_listing(steps: Sequence[Step]) -> Listing:
 
 
 class Steps:
-    """The steps by which a target comes to be.
+    """The steps that build a target.
 
     Args:
-        target_uri: Its folder.
+        target_uri: The folder of the target.
     """
 
     def __init__(self, target_uri: str) -> None:
@@ -58,12 +58,12 @@ class Steps:
 
     @property
     def done(self) -> tuple[Step, ...]:
-        """Those that have ended well, in their order."""
+        """The steps that succeeded, in order."""
         return tuple(self._done)
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """The block is a step."""
+        """Time the block as a step."""
         begun, size = time.monotonic(), size_of(self._target_uri)
         yield
         seconds = round(time.monotonic() - begun, 3)

@@ -1,4 +1,4 @@
-"""What the function of a verb works with."""
+"""What a verb works with."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class Context:
     """What a verb works with.
 
     Attributes:
-        request: What is to be done.
-        generation: The stream's current one.
-        shelf: The stream's savepoints.
-        journal: Of this operation.
+        request: The request.
+        generation: The current generation of the stream.
+        catalog: The savepoints of the stream.
+        journal: The journal of this operation.
         report: Takes each step; raises when the lease is lost.
-        clock: The time, aware.
-        spark: Gives the session, made at the first call.
-        kafka: Gives the cluster that the stream reads.
-        runs: Whether the stream runs; only ever with a dry run of a verb that takes the lease.
-        check: Gives the epoch of the lease that is held, and raises when it is lost.
+        clock: Returns the time, aware.
+        spark: Returns the session; the first call creates it.
+        kafka: Returns the cluster that the stream reads.
+        runs: Whether the stream runs; True only in a dry run of a verb that takes the lease.
+        check: Returns the epoch of the held lease; raises when the lease is lost.
     """
 
     request: Request
     generation: Generation
-    shelf: SavepointCatalog
+    catalog: SavepointCatalog
     journal: Journal
     report: Report
     clock: Callable[[], datetime]
@@ -53,7 +53,7 @@ class Context:
     check: CheckLease = unleased
 
     def take_over(self) -> None:
-        """Let the stream's tables refuse whoever had the lease before: to be done before a state counts.
+        """Let the tables of the stream refuse earlier lease holders, before a generation becomes current.
 
         Raises:
             LeaseLostError: The lease is lost.
@@ -100,5 +100,5 @@ class Context:
         """
         if savepoint is None:
             return self.generation.uri
-        self.shelf.require_good(savepoint)
-        return f"{self.shelf.folder(savepoint)}/{CHECKPOINT}"
+        self.catalog.require_good(savepoint)
+        return f"{self.catalog.folder(savepoint)}/{CHECKPOINT}"

@@ -1,4 +1,4 @@
-"""A checkpoint that can be copied: it exists, and its last planned batch is committed."""
+"""The check that a checkpoint can be copied: it exists, and its last planned batch is committed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from stateward.state.operation.errors import StateError
 
 
 def require_drained(stream: str, checkpoint_uri: str, *, runs: bool = False) -> Checkpoint:
-    """The checkpoint of one generation, which nobody may write meanwhile: the caller holds the lease.
+    """Return the drained checkpoint of a generation; the caller holds the lease, so that it stays as it is.
 
     Args:
         stream: The stream.
         checkpoint_uri: The checkpoint's folder.
-        runs: Whether the stream still runs, and is only asked what would be: then a batch may be pending.
+        runs: Whether the stream runs, as in a dry run; then a batch may be pending.
 
     Raises:
         StateError: There is none, a batch of it is pending, or its logs have a gap.

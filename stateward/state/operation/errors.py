@@ -2,7 +2,7 @@
 
 
 class StateError(RuntimeError):
-    """The operation cannot be done, and nothing was changed by it unless the text says so.
+    """The operation cannot be done; it changed nothing unless the message says so.
 
-    The text names the stream, what was expected, what was found, and what to do.
+    The message names the stream, what was expected, what was found, and what to do.
     """

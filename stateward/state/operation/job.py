@@ -3,8 +3,8 @@
     python stateward/state/operation/job.py <URI of the request>
     spark-submit stateward/state/operation/job.py <URI of the request>
 
-Says on standard output what it is doing, one line a step, and writes `result.json` and `index.html` beside
-the request. Exit codes: 0 done; 2 done, and something is wrong or different; 1 refused or failed.
+Reports each step on standard output, one line a step, and writes `result.json` and `index.html` beside the
+request. Exit codes: 0 done; 2 done, and something is broken or different; 1 refused or failed.
 """
 
 from __future__ import annotations
@@ -72,24 +72,24 @@ def main(arguments: list[str]) -> int:
     try:
         answer = perform(request)
     except _REFUSALS as error:
-        return _write_down(request, began, "refused", error)
+        return _write_failure(request, began, "refused", error)
     except OSError as error:
-        return _write_down(request, began, "failed", _in_words(request, error))
+        return _write_failure(request, began, "failed", _storage_error(request, error))
     except Exception as error:
         log.exception("stream %s: %s could not be done", request.config.stream, request.operation)
-        return _write_down(request, began, "failed", error)
+        return _write_failure(request, began, "failed", error)
     write_result(request, began, "done", "", answer)
     return JobExit.DONE if answer.is_good else JobExit.DIFFERENT
 
 
 def perform(request: Request) -> Answer:
-    """Do what is asked for, under the stream's lease if the verb takes it.
+    """Carry out a request, under the stream's lease if the verb takes it.
 
     Raises:
         StateError: It cannot be done.
         LeaseHeldError: The stream runs, or another operation does.
-        LeaseLostError: Somebody else took the lease.
-        PendingOperationError: Another operation has begun and did not end.
+        LeaseLostError: Another process took the lease.
+        PendingOperationError: Another operation is unfinished.
     """
     config = request.config
     with _leased(request) as (check, runs):
@@ -102,7 +102,7 @@ def perform(request: Request) -> Answer:
         context = Context(
             request=request,
             generation=generations.current(config.checkpoint_uri),
-            shelf=SavepointCatalog(config.stream, request.savepoints_uri),
+            catalog=SavepointCatalog(config.stream, request.savepoints_uri),
             journal=Journal(f"{request.folder_uri}/journal.json", utc_now),
             report=report,
             clock=utc_now,
@@ -115,31 +115,31 @@ def perform(request: Request) -> Answer:
     return replace(answer, lines=(*answer.lines, _WHILE_IT_RUNS)) if runs else answer
 
 
-def _in_words(request: Request, error: OSError) -> StateError:
-    """What a full disk, or one that cannot be read, means to whoever asked for the operation."""
+def _storage_error(request: Request, error: OSError) -> StateError:
+    """Explain an error of the storage, such as a full disk, in terms of the operation."""
     return StateError(
         f"stream {request.config.stream}: {request.verb} could not go on, for a file could not be read or "
-        f"written ({error}). The stream's current checkpoint is as it was. Make room, or repair what is "
-        "named, and run it again."
+        f"written ({error}). The stream's current checkpoint is as it was. Free disk space, or repair what "
+        "is named, and run it again."
     )
 
 
-def _write_down(request: Request, began: datetime, state: str, error: Exception) -> int:
-    """Write down that an operation was not done, and return the exit code."""
+def _write_failure(request: Request, began: datetime, state: str, error: Exception) -> int:
+    """Write the result of an operation that was not done, and return the exit code."""
     message = str(error) if isinstance(error, _REFUSALS) else f"{type(error).__name__}: {error}"
     try:
         write_result(request, began, state, message, None)
     except OSError:
-        # The result may lie on the disk that is full; the reason has to be heard all the same.
+        # The result may lie on the full disk; the reason is reported all the same.
         log.exception("stream %s: no result could be written", request.config.stream)
     return report_error(message)
 
 
 @contextmanager
 def _leased(request: Request) -> Iterator[tuple[CheckLease, bool]]:
-    """Hold the lease for as long as it takes; gives what raises when it is lost.
+    """Hold the lease; yields the check that raises when it is lost, and whether the stream runs.
 
-    A dry run takes none; the flag beside it says whether somebody else has it.
+    A dry run takes no lease; only then the stream may run.
     """
     if not request.takes_lease or request.dry_run:
         held = lease_of(request.config, request.operation).read() if request.takes_lease else None
@@ -166,16 +166,16 @@ def _session(context: Context) -> SparkSession:
 
 
 def write_result(request: Request, began: datetime, state: str, message: str, answer: Answer | None) -> None:
-    """Write what came of an operation, for programs and for people.
+    """Write the result of an operation, for programs and for people.
 
     Args:
         request: The operation.
-        began: When it began.
+        began: When the operation began.
         state: ``done``, ``refused`` or ``failed``.
         message: Why it was not done.
-        answer: What it found, if it was done.
+        answer: Its answer, if it was done.
     """
-    told = Answer(()) if answer is None else answer
+    shown = Answer(()) if answer is None else answer
     result: dict[str, Any] = {
         "version": 1,
         "operation": request.operation,
@@ -185,18 +185,18 @@ def write_result(request: Request, began: datetime, state: str, message: str, an
         "dry_run": request.dry_run,
         "state": state,
         "message": message,
-        "good": answer is not None and told.is_good,
+        "good": answer is not None and shown.is_good,
         "began_at": iso(began),
         "ended_at": iso(utc_now()),
-        "lines": list(told.lines),
-        "listings": [asdict(listing) for listing in told.listings],
-        "data": dict(told.data),
+        "lines": list(shown.lines),
+        "listings": [asdict(listing) for listing in shown.listings],
+        "data": dict(shown.data),
     }
     storage.write_json(f"{request.folder_uri}/result.json", result)
-    storage.write_text(f"{request.folder_uri}/index.html", told.whole_page or render(result))
+    storage.write_text(f"{request.folder_uri}/index.html", shown.whole_page or render(result))
 
 
 if __name__ == "__main__":
-    # So that a lease is given back.
+    # So that the lease is released.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(_TERMINATED))
     sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""What an operation has decided, begun and done: written down first, so that it can be finished."""
+"""The journal of an operation: its decision and its steps, written before they are done."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Journal:
     """The journal of one operation.
 
     Args:
-        uri: Its file; what is there is read.
-        clock: The time, aware.
+        uri: The file; an existing one is read.
+        clock: Returns the time, aware.
     """
 
     def __init__(self, uri: str, clock: Callable[[], datetime]) -> None:
@@ -27,12 +27,12 @@ class Journal:
 
     @property
     def plan(self) -> Mapping[str, Any] | None:
-        """What was decided; None before `decide`."""
+        """The decision; None before `decide`."""
         plan: Mapping[str, Any] | None = self._document["plan"]
         return plan
 
     def decide(self, plan: Mapping[str, Any]) -> None:
-        """Write down what will be done."""
+        """Write the decision down."""
         self._document["plan"] = dict(plan)
         self._write()
 
@@ -41,7 +41,7 @@ class Journal:
 
         Args:
             step: Its name.
-            act: Does it; a second time after a first that was interrupted has to do no harm.
+            act: Does it. It may run again after an interruption, so it has to be idempotent.
         """
         steps = self._document["steps"]
         if steps.get(step, {}).get("done"):

@@ -1,4 +1,4 @@
-"""A stream's lease, held for as long as an operation takes."""
+"""The lease of a stream, held while an operation runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stateward.runtime.sink.fence import CheckLease, newest_epoch, take_over
 
 
 def lease_of(config: Config, operation: str) -> Lease:
-    """The lease of a stream, for an operation of this process; not acquired."""
+    """Return the lease of a stream for an operation of this process, not yet acquired."""
     return Lease(
         config.lease.uri,
         stream=config.stream,
@@ -25,7 +25,7 @@ def lease_of(config: Config, operation: str) -> Lease:
 
 @contextmanager
 def leased(config: Config, operation: str) -> Iterator[CheckLease]:
-    """Hold the lease; gives what says its epoch, and raises when it is lost.
+    """Hold the lease; yields a function that returns its epoch, and raises when the lease is lost.
 
     Raises:
         LeaseHeldError: The stream runs, or another operation on it does.
@@ -43,7 +43,7 @@ def leased(config: Config, operation: str) -> Iterator[CheckLease]:
 
 
 def unleased() -> int:
-    """Stands for the lease in a dry run, which takes none and writes nothing.
+    """Refuse to write: the check of a dry run, which holds no lease.
 
     Raises:
         RuntimeError: Always.
@@ -52,7 +52,7 @@ def unleased() -> int:
 
 
 def take_over_all(config: Config, check: CheckLease) -> None:
-    """Let the tables of a stream refuse whoever had its lease before.
+    """Let the tables of a stream refuse earlier holders of its lease.
 
     Raises:
         LeaseLostError: The lease is lost.

@@ -1,4 +1,4 @@
-"""What is to be done: one JSON document, which the control plane writes and the job reads."""
+"""The request of an operation: a JSON document that the control plane writes and the job reads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Request(OperationRequest[Config], frozen=True):
 
     @property
     def shown_arguments(self) -> dict[str, Any]:
-        """The arguments as people see them."""
+        """The arguments, with personal ones masked."""
         return {
             name: masked_key(value)
             if name in self.personal_arguments and isinstance(value, str) and not self.shows_all
@@ -37,7 +37,7 @@ class Request(OperationRequest[Config], frozen=True):
 
     @property
     def stamp(self) -> str:
-        """When it was asked for, as part of an id."""
+        """The time of the request, as it is part of ids."""
         return self.operation.partition("-")[0]
 
 
@@ -45,7 +45,7 @@ def load_request(uri: str) -> Request:
     """Read the document at ``uri``.
 
     Raises:
-        StateError: It is not there, of another version, or lacks a field.
+        StateError: The document is missing, has another version, or lacks a field.
     """
     try:
         return read_request(Request, storage.read_json(uri), uri, "`stateward state` writes a request")

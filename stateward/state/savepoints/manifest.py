@@ -1,4 +1,4 @@
-"""What a savepoint says about itself: written last, and with a checksum of its own."""
+"""The manifest of a savepoint: written last, with a checksum of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stateward.state.files.checkpoint_copy import CopiedFile
 
 NAME = "manifest.json"
 CHECKPOINT = "checkpoint"
-"""The folder of the copy in that of the savepoint."""
+"""The folder of the copy in the folder of the savepoint."""
 
 _VERSION = 1
 
@@ -30,10 +30,10 @@ class TableAt:
     """A table of the stream at the time of the savepoint.
 
     Attributes:
-        uri: Where it is.
+        uri: The table.
         version: Its Delta version; None if it did not exist.
-        table_id: Delta's identifier, by which a table that was made anew is told.
-        batches: Of a table that streams share, this stream's last batch in it by generation (the query's id);
+        table_id: Delta's identifier; a table that was recreated has another one.
+        batches: The last batch of this stream in a table that streams share, by generation (the query's id);
             None for the stream's own tables.
     """
 
@@ -55,10 +55,10 @@ class Manifest:
     Attributes:
         stream: The stream.
         savepoint: Its id.
-        made_at: When, ISO 8601 UTC.
-        reason: Why, as somebody said.
-        code: The version of what made it: ``stateward``, ``spark`` and ``commit``, null where unknown.
-        yaml: The stream's YAML as it was.
+        made_at: When it was made, ISO 8601 UTC.
+        reason: The reason that the request gave.
+        code: The versions that made it: ``stateward``, ``spark`` and ``commit``, null where unknown.
+        yaml: The YAML of the stream at that time.
         configuration: The resolved configuration of the driver that wrote the checkpoint last.
         generation: Number of the generation it is a copy of.
         query_id: That checkpoint's query, the column ``generation`` of the tables.
@@ -66,11 +66,11 @@ class Manifest:
         watermark_ms: At which it was planned; 0 if there is none.
         initial: Where the checkpoint's first batch began in Kafka.
         next: The first offsets that are not in the state.
-        partitions: Of the state; None before the first batch.
-        state_version: Of the state's schema in the stream's declaration; None if it declares none.
+        partitions: The number of state partitions; None before the first batch.
+        state_version: The version of the state's schema that the stream declares; None if it declares none.
         schemas: Spark's own schema files and operators' metadata: ``path``, and ``text`` or ``base64``.
         tables: By name.
-        files: Of the copy.
+        files: The files of the copy.
     """
 
     stream: str
@@ -98,7 +98,7 @@ class Manifest:
         return sum(file.size for file in self.files)
 
     def document(self) -> dict[str, Any]:
-        """As JSON, with the checksum of all the rest."""
+        """The manifest as JSON, with a checksum of everything else."""
         document = {
             "version": _VERSION,
             **asdict(self),
@@ -109,8 +109,8 @@ class Manifest:
 
 
 def write(manifest: Manifest, folder_uri: str) -> None:
-    """Write it into the savepoint's folder, which makes the savepoint whole."""
-    sync_disks([folder_uri])  # a manifest says that the files are there
+    """Write the manifest into the savepoint's folder, which completes the savepoint."""
+    sync_disks([folder_uri])  # the manifest states that the files are there
     storage.write_json(f"{folder_uri}/{NAME}", manifest.document())
 
 
@@ -129,8 +129,7 @@ def read(folder_uri: str) -> Manifest:
         raise ManifestError(f"it has no {NAME}: its making was interrupted, or goes on")
     if document.get("version") != _VERSION:
         raise ManifestError(f"{NAME} is of version {document.get('version')!r}, and {_VERSION} is known here")
-    told = document.pop("sha256", None)
-    if told != _checksum(document):
+    if document.pop("sha256", None) != _checksum(document):
         raise ManifestError(f"{NAME} has another content than it had")
     del document["version"]
     return Manifest(

@@ -1,4 +1,4 @@
-"""Whether Kafka still holds what a stream would read again, and what ``raw_events`` has instead."""
+"""Whether Kafka still has the records that a stream would read again, or ``raw_events`` has them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from stateward.runtime.kafka.offsets import Offsets
 
 
 class Kafka(Protocol):
-    """What is asked of a cluster; `broker.Broker` is one."""
+    """The calls to a Kafka cluster; `broker.Broker` has them."""
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; 0 if it does not exist."""
 
     def describe(self, topics: Collection[str]) -> dict[str, tuple[str, int]]:
-        """Id and number of partitions of each topic that is there."""
+        """Id and number of partitions of each existing topic."""
 
     def begin_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         """The first offset that each partition still holds."""
@@ -31,14 +31,14 @@ class Kafka(Protocol):
 
 @dataclass(frozen=True)
 class Gap:
-    """A partition that cannot be read from where a stream wants to.
+    """A partition that cannot be read from the expected offset.
 
     Attributes:
         topic: The topic.
         partition: Its number.
         expected: The next record to be read.
-        begins: The first record that Kafka has; None without such a partition.
-        ends: The next record that will be written; likewise.
+        begins: The first record that Kafka has; None if there is no such partition.
+        ends: The next record that will be written; likewise None.
         other_topic: Whether the topic has another id than the one that was read.
     """
 
@@ -50,31 +50,31 @@ class Gap:
     other_topic: bool = False
 
     @property
-    def is_anew(self) -> bool:
-        """Whether the topic is another one of its name: by its id, or it ends before what is expected."""
+    def is_recreated(self) -> bool:
+        """Whether the topic was recreated: it has another id, or it ends before the expected record."""
         return self.other_topic or (self.ends is not None and self.ends < self.expected)
 
     @property
     def lost(self) -> int:
-        """How many records are known to have been lost; of a topic that was made anew nobody knows."""
-        return 0 if self.begins is None or self.is_anew else self.begins - self.expected
+        """How many records are known to be lost; 0 for a recreated topic, where the number is unknown."""
+        return 0 if self.begins is None or self.is_recreated else self.begins - self.expected
 
     @property
     def goes_on_at(self) -> int:
-        """The next record that can be read; 0 of a partition that is yet to be made."""
+        """The next record that can be read; 0 for a partition that does not exist yet."""
         return self.begins or 0
 
     def __str__(self) -> str:
         where = f"topic {self.topic}, partition {self.partition}: expected the record {self.expected}"
         if self.begins is None:
             return f"{where}, found no such partition"
-        if self.is_anew:
-            return f"{where}, found the end at {self.ends}: the topic was made anew"
+        if self.is_recreated:
+            return f"{where}, found the end at {self.ends}: the topic was recreated"
         return f"{where}, found that Kafka begins with {self.begins}"
 
 
 def records_since(kafka: Kafka, start: Offsets, topics: Sequence[str]) -> int:
-    """How many offsets lie between ``start`` and the ends of the topics."""
+    """Count the offsets between ``start`` and the ends of the topics."""
     waiting = 0
     for topic in topics:
         begun = start.get(topic, {})
@@ -86,13 +86,13 @@ def records_since(kafka: Kafka, start: Offsets, topics: Sequence[str]) -> int:
 def out_of_reach(
     kafka: Kafka, start: Offsets, topics: Sequence[str], ids: Mapping[str, str] | None = None
 ) -> list[Gap]:
-    """Where Kafka cannot be read from ``start`` on; empty if it can.
+    """Return the partitions that cannot be read from ``start`` on.
 
     Args:
         kafka: The cluster.
         start: The next record of each partition.
-        topics: Those that are read.
-        ids: Ids of the topics that were read, as far as they are known.
+        topics: The topics that are read.
+        ids: Known ids of the topics that were read.
     """
     gaps: list[Gap] = []
     found = kafka.describe(topics)
@@ -111,7 +111,7 @@ def out_of_reach(
 
 
 def landed_of(raw_uri: str, gap: Gap) -> int | None:
-    """How many of the records that were lost ``raw_events`` has; None without that table."""
+    """Count the lost records that ``raw_events`` has; None without that table."""
     try:
         rows = DeltaTable(raw_uri).to_pyarrow_dataset()
     except TableNotFoundError:
@@ -123,11 +123,11 @@ def landed_of(raw_uri: str, gap: Gap) -> int | None:
 
 
 def landed_since(raw_uri: str, topics: Sequence[str]) -> str:
-    """How far back ``raw_events`` reaches, in words.
+    """Describe how far back ``raw_events`` reaches.
 
     Args:
         raw_uri: The table.
-        topics: Those that are asked for.
+        topics: The topics to look for.
     """
     try:
         rows = DeltaTable(raw_uri).to_pyarrow_dataset()

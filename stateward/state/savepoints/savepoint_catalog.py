@@ -1,4 +1,4 @@
-"""The savepoints of a stream, good and broken."""
+"""The catalog of a stream's savepoints, good and broken."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 
 
 def stamp(moment: datetime) -> str:
-    """A time as it is part of an id: ``20261122T024500Z``."""
+    """Format a time as part of an id: ``20261122T024500Z``."""
     return f"{moment.astimezone(UTC):{_STAMP}}"
 
 
 @dataclass(frozen=True)
 class Savepoint:
-    """One folder of the shelf.
+    """A savepoint in the catalog.
 
     Attributes:
         savepoint: Its id.
@@ -37,12 +37,12 @@ class Savepoint:
 
     @property
     def is_good(self) -> bool:
-        """Whether it is whole: only then can a stream go back to it."""
+        """Whether the savepoint is complete and unchanged; only then it can be restored."""
         return not self.problems
 
     @property
     def begun_at(self) -> datetime | None:
-        """When it was begun, which its id says; None if the folder is named otherwise."""
+        """The time in its id; None if the folder has another name."""
         try:
             return datetime.strptime(self.savepoint[:16], _STAMP).replace(tzinfo=UTC)
         except ValueError:
@@ -62,15 +62,15 @@ class SavepointCatalog:
         self._uri = uri.rstrip("/")
 
     def folder(self, savepoint: str) -> str:
-        """Where a savepoint is, or would be."""
+        """Return the folder of a savepoint, whether it exists or not."""
         return f"{self._uri}/{savepoint}"
 
     def ids(self) -> list[str]:
-        """All that is there, the oldest first."""
+        """List the ids, the oldest first."""
         return sorted(name for name in storage.list_names(self._uri) if not name.startswith("."))
 
     def look(self, savepoint: str) -> Savepoint:
-        """One of them; every file of it is read and compared with the manifest."""
+        """Read a savepoint, and compare every file of it with the manifest."""
         uri = self.folder(savepoint)
         try:
             found = manifest.read(uri)
@@ -82,7 +82,7 @@ class SavepointCatalog:
         return Savepoint(savepoint, uri, found, tuple(problems))
 
     def require_good(self, savepoint: str | None) -> Manifest:
-        """The manifest of a savepoint that is whole; by default of the newest.
+        """Return the manifest of a good savepoint, by default the newest good one.
 
         Raises:
             StateError: There is none, or it is broken.
@@ -98,7 +98,7 @@ class SavepointCatalog:
         if looked.manifest is None or not looked.is_good:
             raise StateError(
                 f"stream {self._stream}: savepoint {savepoint} is broken: {'; '.join(looked.problems[:5])}. "
-                f"Take another one; `stateward state savepoints {self._stream}` says which are good."
+                f"Take another one; `stateward state savepoints {self._stream}` lists which are good."
             )
         return looked.manifest
 

@@ -22,7 +22,7 @@ _MOST_TRIES = 20
 
 
 def tables_at(stream: str, tables: Mapping[str, str]) -> dict[str, TableAt]:
-    """The state of every table.
+    """Record the version of every table.
 
     Args:
         stream: The stream.
@@ -50,7 +50,7 @@ def _last_batches(table: DeltaTable, stream: str) -> dict[str, int]:
 
 
 def why_not_back(name: str, then: TableAt) -> str | None:
-    """Why a table cannot go back to what it was; None if it can.
+    """Explain why a table cannot go back to a version; None if it can.
 
     Every file of the version has to be there still: VACUUM removes those that no newer version has.
     """
@@ -61,7 +61,7 @@ def why_not_back(name: str, then: TableAt) -> str | None:
     if then.version is None or then.is_shared:
         return None
     if str(now.metadata().id) != then.table_id:
-        return f"{name}: the table at {then.uri} was made anew since, so it has no version of that time"
+        return f"{name}: the table at {then.uri} was recreated since, so it has no version of that time"
     try:
         before = DeltaTable(then.uri, version=then.version)
         gone = set(before.file_uris()) - set(now.file_uris())
@@ -80,7 +80,7 @@ def _exists(uri: str) -> bool:
 
 
 def take_back(stream: str, then: TableAt, check: CheckLease) -> None:
-    """Take one table back; a second time changes nothing.
+    """Take a table back to a savepoint; idempotent.
 
     The stream's own tables are restored to their version. A table that streams share keeps the rows of the
     others: of this stream's rows those go that were not there, by the generation and the batch that wrote

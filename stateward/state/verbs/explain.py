@@ -122,7 +122,7 @@ def explain(
         spark: A session; it need not be the one that runs the stream.
         checkpoint_uri: One generation's folder, or a savepoint's copy of one.
         stream: Name of the stream.
-        key: The key. Of a stream on Spark's own operators any row that has it in a text field of its key.
+        key: The key. For a stream on Spark's own operators, each row with this text in a field of its key.
         job: The stream's declaration. With it and ``config`` what is to come is known of a keyed stream.
         config: Its launch.
         batch_id: As of which retained batch; None for the newest.
@@ -137,7 +137,7 @@ def explain(
     except StateError:
         if is_retained(found, found.first):
             raise
-        report("history", "shortened: the stream runs, and has let go of its oldest batches")
+        report("history", "shortened: the stream runs, and has removed its oldest batches")
         found = newer_half(retained(checkpoint_uri, stream, batch_id))
         return _explained(spark, found, key, job=job, config=config, report=report)
 

@@ -59,8 +59,8 @@ class Inspection:
         size: The terms of the size formula.
         growth: Over the retained batches.
         interval: The checkpoint-interval formula.
-        bounds: Of each bound per key how often it was reached, and what that has cost.
-        unreadable: States that the stream's logic of now cannot read.
+        bounds: How often each bound per key was reached, and what that cost.
+        unreadable: States that the current logic of the stream cannot read.
         keys_shown: Whether keys are named in full.
         notes: What was left out, or what a figure rests on, in sentences.
     """
@@ -155,9 +155,9 @@ def inspect(
         job: Its declaration. With it and ``config`` the keys of a keyed stream have timers.
         config: Its launch.
         batch_id: As of which retained batch; None for the newest.
-        limits: Sizes at which somebody should look; None for 1 GB and 5 GB.
+        limits: Sizes at which to warn; None for 1 GB and 5 GB.
         mtbf_ms: The mean time between failures, milliseconds; None to assume a day.
-        mtbf_from: What that rests on, in words.
+        mtbf_from: What that rests on, as text.
         show_keys: Whether keys are named in full, which may be personal data.
         largest: How many of the largest keys to name.
         samples: As of how many batches to count keys for the growth; 1 or less leaves it out. Each costs
@@ -256,7 +256,7 @@ def _skew(groups: list[tuple[Load, ...]]) -> float | None:
 def _samples(
     spark: SparkSession, found: Retained, all_stores: tuple[Store, ...], earlier: list[PlannedBatch]
 ) -> list[Sample]:
-    """The keys as of earlier batches; without those that a running stream has let go of in the meantime."""
+    """The keys as of earlier batches; without those that a running stream has removed in the meantime."""
     counted = []
     for plan in earlier:
         try:
@@ -298,13 +298,13 @@ def _notes(found: Retained, variables: list[Variable], unreadable: int, has_time
         notes.append("The stream keeps no state.")
     if unreadable:
         notes.append(
-            f"{unreadable} states cannot be read by the stream's code of now, nor brought to its version by "
+            f"{unreadable} states cannot be read by the stream's current code, nor brought to its version by "
             "the steps in STATE_STEPS, so they have no timers here: `verdict` says what is missing."
         )
     if any(variable.name == KEYS and variable.timers is None for variable in variables):
         notes.append("Without the stream's declaration and configuration its keys have no timers here.")
     if found.batch_id != found.last:
-        notes.append("Files on disk are those of now, whatever batch is looked at.")
+        notes.append("Files on disk are the current ones, whichever batch is inspected.")
     if not has_times:
         notes.append(
             "The times of the commits are not those of their batches, as in a copy of a checkpoint, so what "

@@ -122,7 +122,7 @@ class MigrateVerb(NextGeneration[Plan]):
 
 
 def _reasons(found: Descriptor, now: Descriptor) -> list[str]:
-    """What there is to do, in words."""
+    """Describe what there is to do."""
     reasons = []
     of, to = (part.get("key", {}).get("version", 1) for part in (found, now))
     if of < to and moves_keys(now["key"]["steps"], of, to):
@@ -145,8 +145,8 @@ def require_enough(stream: str, found: Descriptor, now: Descriptor, *, is_split:
 
     Args:
         stream: The stream's name.
-        found: Of the checkpoint.
-        now: Of the code.
+        found: The descriptor of the checkpoint.
+        now: The descriptor of the code.
         is_split: Whether keys that are no longer the stream's are left out on the way.
 
     Raises:
@@ -183,7 +183,7 @@ def migration_of(context: Context, job: StreamJob, config: Config, found: Descri
         context: Whose checkpoint is read.
         job: The stream's declaration, or that of a stream that takes some of its keys.
         config: That stream's configuration.
-        found: Of the checkpoint.
+        found: The descriptor of the checkpoint.
 
     Raises:
         StateError: A step of keys is missing.

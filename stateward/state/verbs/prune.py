@@ -65,7 +65,7 @@ class PruneVerb(Change[Unneeded]):
         context, request, now = self.context, self.context.request, self.context.clock()
         arguments = request.arguments
         context.report("savepoints", "reading")
-        savepoints = [context.shelf.look(savepoint) for savepoint in context.shelf.ids()]
+        savepoints = [context.catalog.look(savepoint) for savepoint in context.catalog.ids()]
         context.report("savepoints", READY)
         policy = Policy(arguments["keep"], timedelta(days=arguments["days"]))
         going = to_remove(savepoints, policy, now)

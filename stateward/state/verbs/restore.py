@@ -60,7 +60,7 @@ class RestoreVerb(NextGeneration[Plan]):
         """
         context, stream, topics = self.context, self.context.stream, self.context.request.config.topics
         context.report("savepoint", "verifying")
-        manifest = context.shelf.require_good(context.request.arguments["savepoint"])
+        manifest = context.catalog.require_good(context.request.arguments["savepoint"])
         context.report("savepoint", READY)
         context.report("Kafka", "looking for the records to be read again")
         if gone := out_of_reach(context.kafka(), manifest.next, topics):
@@ -105,7 +105,7 @@ class RestoreVerb(NextGeneration[Plan]):
         manifest, target_uri = plan.manifest, self.following.uri
         self.context.report("checkpoint", f"building {target_uri}")
         generations.pin(target_uri, self.context.clock())
-        source = f"{self.context.shelf.folder(manifest.savepoint)}/{CHECKPOINT}"
+        source = f"{self.context.catalog.folder(manifest.savepoint)}/{CHECKPOINT}"
         copied = {file.path: file.sha256 for file in checkpoint_copy.copy_checkpoint(source, target_uri)}
         for file in manifest.files:
             same = copied.get(file.path, file.sha256) == file.sha256

@@ -38,10 +38,10 @@ class SavepointVerb(Change[Checkpoint]):
 
     def resume(self, earlier: Earlier) -> Answer | None:
         """Answer with the savepoint of the earlier try; one that is not whole is removed, and made again."""
-        shelf, savepoint = self.context.shelf, self.context.request.stamp
-        if savepoint not in shelf.ids():
+        catalog, savepoint = self.context.catalog, self.context.request.stamp
+        if savepoint not in catalog.ids():
             return None
-        found = shelf.look(savepoint)
+        found = catalog.look(savepoint)
         if not found.is_good or (made := found.manifest) is None:
             checkpoint_copy.remove(found.uri)
             return None
@@ -56,7 +56,7 @@ class SavepointVerb(Change[Checkpoint]):
         """
         context, savepoint = self.context, self.context.request.stamp
         checkpoint = require_drained(context.stream, context.generation.uri, runs=context.runs)
-        if savepoint in context.shelf.ids():
+        if savepoint in context.catalog.ids():
             raise StateError(
                 f"stream {context.stream}: expected no savepoint {savepoint}, found one. Try again in a "
                 "second."
@@ -80,7 +80,7 @@ class SavepointVerb(Change[Checkpoint]):
         """
         context, request, generation = self.context, self.context.request, self.context.generation
         context.journal.decide({"savepoint": request.stamp})
-        folder = context.shelf.folder(request.stamp)
+        folder = context.catalog.folder(request.stamp)
         tables = tables_at(context.stream, request.config.tables)
         context.report("checkpoint", f"copying {generation.uri}")
         files = checkpoint_copy.copy_checkpoint(generation.uri, f"{folder}/{CHECKPOINT}")
@@ -117,7 +117,7 @@ class SavepointVerb(Change[Checkpoint]):
         self, generation: int, last_batch: int, files: int, size: int, tables: Mapping[str, TableAt]
     ) -> Answer:
         stream, savepoint = self.context.stream, self.context.request.stamp
-        uri = self.context.shelf.folder(savepoint)
+        uri = self.context.catalog.folder(savepoint)
         versions = {name: table.version for name, table in tables.items()}
         return Answer(
             (

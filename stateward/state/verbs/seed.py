@@ -91,7 +91,7 @@ def require_new(stream: str, generation: Generation) -> None:
         raise StateError(
             f"stream {stream}: expected a stream without a checkpoint, found one in {generation.uri}. What "
             "it keeps would be lost: take a new stream, or remove the checkpoint by hand if the stream is to "
-            "begin anew."
+            "start over."
         )
 
 

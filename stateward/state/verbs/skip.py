@@ -49,7 +49,7 @@ class SkipVerb(NextGeneration[Plan]):
             line = f"Kafka has all that {context.stream} reads next. Nothing was changed."
             return Answer((line,), data={"changed": False, "gaps": []})
         # In a table whose rows are identified by their offsets, those of two topics of one name would mix.
-        again = [gap for gap in gaps if gap.is_anew and gap.topic in context.request.config.topics]
+        again = [gap for gap in gaps if gap.is_recreated and gap.topic in context.request.config.topics]
         if again and isinstance(context.job, LandingJob):
             raise StateError(
                 f"stream {context.stream}: {again[0]}. Its rows are known by their offsets, and those begin "
@@ -81,7 +81,7 @@ class SkipVerb(NextGeneration[Plan]):
             f"{stream} {self.would('go', 'goes')} on, as generation {generation}, after {lost:,} records "
             "that Kafka has lost."
         ]
-        lines += [f"{gap}: how many records were lost is not known." for gap in data if gap.is_anew]
+        lines += [f"{gap}: how many records were lost is not known." for gap in data if gap.is_recreated]
         if batch is not None:
             lines.append(
                 f"Batch {batch}, which was to read them and has written nothing, {self.would('be', 'is')} "
@@ -96,7 +96,7 @@ class SkipVerb(NextGeneration[Plan]):
         rows = [
             (
                 *(gap.topic, gap.partition, gap.expected, gap.begins),
-                *((None, None) if gap.is_anew else (gap.lost, landed_of(request.raw_uri, gap))),
+                *((None, None) if gap.is_recreated else (gap.lost, landed_of(request.raw_uri, gap))),
             )
             for gap in data
         ]

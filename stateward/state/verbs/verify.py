@@ -20,7 +20,7 @@ class SavepointsVerb(ReadOnly):
 
     def apply(self) -> Answer:
         """Verify all of them; a broken one is no error here."""
-        found = verify(self.context.shelf, None, self.context.report)
+        found = verify(self.context.catalog, None, self.context.report)
         good = sum(one.is_good for one in found)
         line = f"{self.context.stream} has {len(found)} savepoints, of which {good} are good."
         return _answer(line, found, is_good=True)
@@ -33,25 +33,25 @@ class VerifyVerb(ReadOnly):
 
     def apply(self) -> Answer:
         """Verify one savepoint, or all."""
-        found = verify(self.context.shelf, self.context.request.arguments["savepoint"], self.context.report)
+        found = verify(self.context.catalog, self.context.request.arguments["savepoint"], self.context.report)
         broken = [one.savepoint for one in found if not one.is_good]
         line = f"Broken: {', '.join(broken)}." if broken else "Every file is what it was."
         return _answer(line, found, is_good=not broken)
 
 
-def verify(shelf: SavepointCatalog, savepoint: str | None, report: Report) -> list[Savepoint]:
+def verify(catalog: SavepointCatalog, savepoint: str | None, report: Report) -> list[Savepoint]:
     """Read one savepoint, or all, the oldest first.
 
     Raises:
         StateError: There is none of that id.
     """
-    ids = shelf.ids()
+    ids = catalog.ids()
     if savepoint is not None and savepoint not in ids:
         raise StateError(f"expected a savepoint {savepoint}, found {', '.join(ids) or 'none'}")
     found = []
     for one in ids if savepoint is None else [savepoint]:
         report(one, "reading")
-        found.append(shelf.look(one))
+        found.append(catalog.look(one))
         report(one, READY)
     return found
 

@@ -78,7 +78,7 @@ class Installed:
         self.folder = folder
         self.config: Config = replace(parse_config(document, "test"), bootstrap_servers="none:1")
         self.document = document
-        self.shelf = SavepointCatalog(STREAM, f"file://{folder}/data/savepoints/{STREAM}")
+        self.catalog = SavepointCatalog(STREAM, f"file://{folder}/data/savepoints/{STREAM}")
         self.kafka = FakeKafka()
         if not self.path.exists():
             for table in (*SHARED_TABLES, ALERTS, STATUS):
@@ -213,7 +213,7 @@ class Installed:
         return Context(
             request=request,
             generation=self.generation,
-            shelf=self.shelf,
+            catalog=self.catalog,
             journal=Journal(f"{data}/operations/{operation}.json", lambda: NOW),
             report=quiet,
             clock=lambda: now,

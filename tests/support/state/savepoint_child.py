@@ -18,13 +18,13 @@ _ACTS = ("open", "os.rename")
 
 def main(folder: str, survives: str) -> None:
     installed = Installed(Path(folder))
-    shelf = str(installed.folder / "data" / "savepoints" / STREAM)
+    catalog = str(installed.folder / "data" / "savepoints" / STREAM)
     left = int(survives)
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
         nonlocal left
         path = str(arguments[0])
-        if event in _ACTS and path.startswith(shelf) and not Path(path).is_dir():
+        if event in _ACTS and path.startswith(catalog) and not Path(path).is_dir():
             left -= 1
             if left < 0:
                 os.kill(os.getpid(), signal.SIGKILL)

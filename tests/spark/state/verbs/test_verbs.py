@@ -55,7 +55,7 @@ def test_a_state_is_looked_at_and_repartitioned_and_the_stream_goes_on(
     made_from_the_account = re.compile(r"\b[0-9a-f]{32}\b")
     assert made_from_the_account.search(in_full.whole_page)
     assert not made_from_the_account.search(explained.whole_page)
-    assert operate(launch, "explain", key="nobody").data["entries"] == ()
+    assert operate(launch, "explain", key="unknown").data["entries"] == ()
 
     saved = operate(launch, "savepoint", reason="before").data["savepoint"]
     with pytest.raises(StateError, match="expected two states"):

@@ -86,7 +86,7 @@ def test_a_damaged_state_file_is_reported_and_the_savepoint_is_broken(
         installed.savepoint(LATER + timedelta(seconds=1))
 
     assert files(installed) == before
-    good = [one for one in installed.shelf.ids() if installed.shelf.look(one).is_good]
+    good = [one for one in installed.catalog.ids() if installed.catalog.look(one).is_good]
     assert good == [stamp(NOW), stamp(LATER)]
 
 
@@ -97,7 +97,7 @@ def test_a_state_with_a_missing_file_is_not_saved(missing: str, installed: Insta
     with pytest.raises(StateError, match=rf"{STREAM}: expected the whole state .* no {missing} or"):
         installed.savepoint(LATER)
     assert files(installed) == before
-    assert installed.shelf.ids() == [stamp(NOW)]
+    assert installed.catalog.ids() == [stamp(NOW)]
 
 
 def test_an_operators_metadata_is_checked_before_it_is_relocated(installed: Installed) -> None:
@@ -137,7 +137,7 @@ def test_a_log_with_a_gap_is_not_saved(missing: str, message: str, installed: In
     with pytest.raises(StateError, match=message):
         installed.savepoint(LATER)
     assert files(installed) == before
-    assert installed.shelf.ids() == [stamp(NOW)]
+    assert installed.catalog.ids() == [stamp(NOW)]
 
 
 def test_a_full_disk_is_reported_and_the_partial_copy_removed(installed: Installed, tmp_path: Path) -> None:
@@ -185,12 +185,12 @@ def test_a_disk_that_fills_up_during_a_savepoint(
         assert (code, result["state"]) == (1, "refused")
         assert "No space left on device" in result["message"]
         assert "The original is unchanged. Free space" in result["message"]
-        assert not [one for one in installed.shelf.ids() if installed.shelf.look(one).is_good]
+        assert not [one for one in installed.catalog.ids() if installed.catalog.look(one).is_good]
         assert not [path for path in disk.rglob("*") if path.is_file()], "the disk is still full"
     assert "@error\t" in capsys.readouterr().out
     assert files(installed) == before
     installed.savepoint(LATER)
-    assert installed.shelf.require_good(stamp(LATER))
+    assert installed.catalog.require_good(stamp(LATER))
 
 
 def test_a_disk_without_space_for_the_result(
@@ -211,7 +211,7 @@ def test_a_disk_without_space_for_the_result(
     assert f"stream {STREAM}: savepoint could not go on" in told
     assert "manifest.json" in told
     assert files(installed) == before
-    [broken] = [one for one in installed.shelf.ids() if not installed.shelf.look(one).is_good]
+    [broken] = [one for one in installed.catalog.ids() if not installed.catalog.look(one).is_good]
     assert broken == stamp(LATER)
 
 
@@ -239,5 +239,5 @@ def test_a_restore_without_space_changes_nothing(
 def test_a_truncated_manifest_is_reported(installed: Installed) -> None:
     manifest = installed.folder / "data/savepoints" / STREAM / stamp(NOW) / "manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()))[:-40])
-    [problem] = installed.shelf.look(stamp(NOW)).problems
+    [problem] = installed.catalog.look(stamp(NOW)).problems
     assert problem.startswith("manifest.json cannot be read")

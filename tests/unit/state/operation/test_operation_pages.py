@@ -109,7 +109,7 @@ def test_operations_of_the_same_second_have_folders_of_their_own(installed: Inst
 def test_a_savepoint_and_a_restore_by_request(installed: Installed) -> None:
     code, result = perform(installed, "savepoint", reason="before <b>")
     assert (code, result["state"], result["data"]["savepoint"]) == (0, "done", "20261122T034500Z")
-    manifest = installed.shelf.require_good("20261122T034500Z")
+    manifest = installed.catalog.require_good("20261122T034500Z")
     assert manifest.yaml.startswith("# yaml-language-server")
     assert manifest.state_version == 1
 
@@ -138,7 +138,7 @@ def test_a_stream_that_runs_is_left_alone(
     assert "@error\tstream device_lifecycle: the lease is held" in capsys.readouterr().out
     holder.check()
     assert installed.rows() == before
-    assert installed.shelf.ids() == ["20261122T024500Z"]
+    assert installed.catalog.ids() == ["20261122T024500Z"]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_dry_run_says_of_a_stream_that_runs_what_would_be(
     assert "would" in result["lines"][0]
     assert result["lines"][-1].startswith("The stream runs. It has to be stopped for that")
     assert installed.generation.number == 1
-    assert installed.shelf.ids() == ["20261122T024500Z"]
+    assert installed.catalog.ids() == ["20261122T024500Z"]
 
 
 def again(installed: Installed, verb: str, **given: Any) -> tuple[int, dict[str, Any]]:
@@ -168,10 +168,10 @@ def again(installed: Installed, verb: str, **given: Any) -> tuple[int, dict[str,
 
 def test_a_try_after_the_last_act_does_nothing_again(installed: Installed) -> None:
     code, first = again(installed, "savepoint")
-    assert (code, installed.shelf.ids()) == (0, ["20261122T024500Z", "20261122T034500Z"])
+    assert (code, installed.catalog.ids()) == (0, ["20261122T024500Z", "20261122T034500Z"])
     code, second = again(installed, "savepoint")
     assert (code, second["operation"], second["data"]) == (0, first["operation"], first["data"])
-    assert len(installed.shelf.ids()) == 2
+    assert len(installed.catalog.ids()) == 2
     code, first = again(installed, "restore", savepoint="20261122T024500Z")
     assert (code, installed.generation.number) == (0, 2)
     code, second = again(installed, "restore", savepoint="20261122T024500Z")
@@ -185,7 +185,7 @@ def test_a_savepoint_that_was_half_made_is_made_anew(installed: Installed) -> No
     (folder / "checkpoint" / "left").write_text("over")
     code, result = again(installed, "savepoint")
     assert code == 0, result
-    assert installed.shelf.look(folder.name).is_good
+    assert installed.catalog.look(folder.name).is_good
     assert not (folder / "checkpoint" / "left").exists()
 
 

@@ -57,7 +57,7 @@ INSPECTION = Inspection(
     ),
     unreadable=0,
     keys_shown=True,
-    notes=("Files on disk are those of now, whatever batch is looked at.",),
+    notes=("Files on disk are the current ones, whichever batch is inspected.",),
 )
 STATE = {"state": {"count": 2}, "held": [["e1", 5, NASTY]]}
 EXPLANATION = Explanation(

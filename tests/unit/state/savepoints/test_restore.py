@@ -141,7 +141,7 @@ def kafka_forgot(installed: Installed) -> None:
     installed.kafka.begins["device_readings"][1] = 7
 
 
-def topic_made_anew(installed: Installed) -> None:
+def topic_recreated(installed: Installed) -> None:
     installed.kafka.ends["device_readings"] = {0: 19, 1: 100}
 
 
@@ -162,7 +162,7 @@ def forgotten(installed: Installed) -> None:
         (log / f"{version:020}.json").unlink()
 
 
-def table_made_anew(installed: Installed) -> None:
+def table_recreated(installed: Installed) -> None:
     shutil.rmtree(installed.uri(ALERTS).removeprefix("file://"))
     ALERTS.create(installed.uri(ALERTS))
 
@@ -183,11 +183,11 @@ def savepoint_broken(installed: Installed) -> None:
             r"device_readings, partition 1: expected the record 6, found that Kafka begins with 7",
         ),
         (kafka_forgot, r"What there is instead: raw_events does not exist"),
-        (topic_made_anew, r"partition 0: expected the record 20, found the end at 19"),
+        (topic_recreated, r"partition 0: expected the record 20, found the end at 19"),
         (partition_gone, r"partition 1: expected the record 6, found no such partition"),
         (vacuumed, r"device_alerts: 2 files of its version 2 were vacuumed away"),
         (forgotten, r"device_alerts: its version 2 is no longer on record"),
-        (table_made_anew, r"device_alerts: the table at .* was made anew"),
+        (table_recreated, r"device_alerts: the table at .* was recreated"),
         (table_gone, r"device_alerts: expected a Delta table"),
         (savepoint_broken, r"is broken: offsets/1 is missing"),
     ],
@@ -222,7 +222,7 @@ def test_how_far_back_raw_events_reaches_is_said(installed: Installed) -> None:
         installed.restore()
 
 
-def test_somebody_who_writes_a_shared_table_meanwhile_is_waited_for(
+def test_a_concurrent_writer_of_a_shared_table_is_waited_for(
     installed: Installed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = iter([True, True])
@@ -230,7 +230,7 @@ def test_somebody_who_writes_a_shared_table_meanwhile_is_waited_for(
     class Contended(DeltaTable):
         def delete(self, predicate: str | None = None, **options: Any) -> dict[str, Any]:
             if next(opened, False):
-                raise CommitFailedError("somebody else was first")
+                raise CommitFailedError("another writer was first")
             return super().delete(predicate, **options)  # type: ignore[no-any-return]
 
     monkeypatch.setattr(tables, "DeltaTable", Contended)
@@ -254,7 +254,7 @@ def test_what_was_begun_is_finished_before_anything_else(installed: Installed) -
     assert installed.totals()["accepted"] == 22, "the savepoint is no longer needed"
 
 
-def test_tables_that_nobody_has_written_since_stay_as_they_are(installed: Installed) -> None:
+def test_tables_without_a_write_since_stay_as_they_are(installed: Installed) -> None:
     """Delta refuses to restore a table to the version that it has."""
     made = installed.savepoint(NOW + timedelta(hours=1))
     before = installed.rows()

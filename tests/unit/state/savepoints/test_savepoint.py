@@ -55,7 +55,7 @@ def test_a_savepoint_says_all_that_is_needed_to_go_back_to_it(
     made = installed.savepoint()
     assert (made["savepoint"], made["last_batch"], made["generation"]) == ("20261122T024500Z", 1, 1)
 
-    found = installed.shelf.require_good(None)
+    found = installed.catalog.require_good(None)
     assert found.next == {"device_readings": {0: 20, 1: 6}, TICKS: {0: 2}}
     assert found.initial == {"device_readings": {0: 0, 1: 0}, TICKS: {0: 0}}
     assert (found.query_id, found.last_batch, found.watermark_ms, found.partitions) == ("query-1", 1, 1000, 2)
@@ -69,7 +69,7 @@ def test_a_savepoint_says_all_that_is_needed_to_go_back_to_it(
     assert "base64" in schemas[SCHEMA_FILE]
     assert "transformWithState" in schemas[OPERATOR]["text"]
     assert {file.path for file in found.files} >= {"metadata", ".metadata.crc", "offsets/1", "commits/1"}
-    assert installed.shelf.look(made["savepoint"]).is_good
+    assert installed.catalog.look(made["savepoint"]).is_good
 
 
 def test_a_copy_does_not_lead_back_to_the_original(installed: Installed) -> None:
@@ -84,14 +84,14 @@ def test_a_copy_does_not_lead_back_to_the_original(installed: Installed) -> None
 def test_a_dry_run_writes_nothing(installed: Installed) -> None:
     would = installed.savepoint(dry_run=True)
     assert would["files"] > 0
-    assert installed.shelf.ids() == []
+    assert installed.catalog.ids() == []
 
 
 def test_a_pending_batch_is_refused(installed: Installed) -> None:
     installed.plan(2)
     with pytest.raises(StateError, match=r"device_lifecycle: .* found batch 2 planned .* Start the stream"):
         installed.savepoint()
-    assert installed.shelf.ids() == []
+    assert installed.catalog.ids() == []
 
 
 def test_a_stream_that_never_ran_is_refused(tmp_path: Path) -> None:
@@ -112,10 +112,10 @@ def test_one_byte_is_enough_and_the_file_is_named(installed: Installed) -> None:
     copy = folder(installed) / "checkpoint"
     for file in sorted(path for path in copy.rglob("*") if path.is_file()):
         flip(file)
-        [looked] = verify(installed.shelf, None, quiet)
+        [looked] = verify(installed.catalog, None, quiet)
         assert looked.problems == (f"{file.relative_to(copy)} has different content",)
         flip(file)
-    assert installed.shelf.look(stamp(NOW)).is_good
+    assert installed.catalog.look(stamp(NOW)).is_good
 
 
 def test_what_is_missing_or_added_or_cut_off_is_named(installed: Installed) -> None:
@@ -124,15 +124,15 @@ def test_what_is_missing_or_added_or_cut_off_is_named(installed: Installed) -> N
     (copy / "commits/1").unlink()
     (copy / "commits/7").write_text("")
     (copy / "offsets/1").write_text("v1")
-    assert set(installed.shelf.look(stamp(NOW)).problems) == {
+    assert set(installed.catalog.look(stamp(NOW)).problems) == {
         "commits/1 is missing",
         "commits/7 was added",
         f"offsets/1 has 2 bytes, expected {(installed.path / 'offsets/1').stat().st_size}",
     }
     with pytest.raises(StateError, match=r"savepoint 20261122T024500Z is broken: commits/1 is missing"):
-        installed.shelf.require_good(stamp(NOW))
+        installed.catalog.require_good(stamp(NOW))
     with pytest.raises(StateError, match="expected a good savepoint"):
-        installed.shelf.require_good(None)
+        installed.catalog.require_good(None)
 
 
 def test_a_manifest_that_was_changed_or_is_missing_is_noticed(installed: Installed) -> None:
@@ -141,11 +141,11 @@ def test_a_manifest_that_was_changed_or_is_missing_is_noticed(installed: Install
     document = json.loads(file.read_text())
     document["next"]["device_readings"]["0"] = 21
     file.write_text(json.dumps(document))
-    assert installed.shelf.look(stamp(NOW)).problems == ("manifest.json has another content than it had",)
+    assert installed.catalog.look(stamp(NOW)).problems == ("manifest.json has another content than it had",)
     flip(file)
-    assert not installed.shelf.look(stamp(NOW)).is_good
+    assert not installed.catalog.look(stamp(NOW)).is_good
     file.unlink()
-    [problem] = installed.shelf.look(stamp(NOW)).problems
+    [problem] = installed.catalog.look(stamp(NOW)).problems
     assert problem.startswith("it has no manifest.json")
 
 
@@ -166,7 +166,7 @@ def test_a_making_that_dies_is_never_listed_as_good(
         now = NOW + timedelta(seconds=survived)
         with pytest.raises(OSError, match="killed"):
             installed.savepoint(now)
-        looked = [installed.shelf.look(savepoint) for savepoint in installed.shelf.ids()]
+        looked = [installed.catalog.look(savepoint) for savepoint in installed.catalog.ids()]
         assert [one.savepoint for one in looked if one.is_good] == []
 
 
@@ -214,7 +214,7 @@ def test_pruning_removes_folders_and_a_dry_run_none(installed: Installed) -> Non
     (folder(installed, "notes")).mkdir()
     arguments = {"keep": 1, "days": 3, "operations_days": 30, "generations": 1}
     would = PruneVerb(installed.context("prune", "op-1", arguments, dry_run=True)).run()
-    assert len(installed.shelf.ids()) == 4
+    assert len(installed.catalog.ids()) == 4
     done = PruneVerb(installed.context("prune", "op-1", arguments)).run()
     assert would.data == done.data
-    assert installed.shelf.ids() == [stamp(NOW), "notes"]
+    assert installed.catalog.ids() == [stamp(NOW), "notes"]

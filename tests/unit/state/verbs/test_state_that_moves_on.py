@@ -1,4 +1,4 @@
-"""A stream that runs lets go of its oldest batches while somebody looks at its state."""
+"""A running stream removes its oldest batches while its state is read."""
 
 from __future__ import annotations
 
