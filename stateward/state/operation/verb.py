@@ -152,19 +152,20 @@ class NextGeneration(Change[P]):
 
     def carry_out(self, plan: P) -> Answer:
         """Build the next generation, write the decision down, and make the generation current."""
-        context, number = self.context, self.following.number
         with self.hold():
-            checkpoint_copy.remove(self.following.uri)
+            context, following = self.context, self.following
+            operation, journal = context.request.operation, context.journal
+            checkpoint_copy.remove(following.uri)
             answer = self.apply(plan)
-            decided: dict[str, Any] = {"generation": number}
-            if (decision := self.decision(plan)) is not None:
-                decided |= decision
-                self.context.journal.decide(decided)
-            self.context.report("generation", f"{number} becomes the current one")
+            decision = self.decision(plan)
+            decided = {"generation": following.number, **(decision or {})}
+            if decision is not None:
+                journal.decide(decided)
+            context.report("generation", f"{following.number} becomes the current one")
             if self.is_announced:
-                pending = Pending(context.request.operation, self.name, context.journal.uri)
+                pending = Pending(operation, self.name, journal.uri)
                 generations.announce(context.generation, pending, context.clock())
-            self.make_current(decided, context.journal, context.request.operation)
+            self.make_current(decided, journal, operation)
         return answer
 
     def make_current(self, decided: Mapping[str, Any], journal: Journal, operation: str) -> None:

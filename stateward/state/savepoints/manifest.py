@@ -110,8 +110,9 @@ class Manifest:
 
 def write(manifest: Manifest, folder_uri: str) -> None:
     """Write the manifest into the savepoint's folder, which completes the savepoint."""
+    document = manifest.document()
     sync_disks([folder_uri])  # the manifest states that the files are there
-    storage.write_json(f"{folder_uri}/{NAME}", manifest.document())
+    storage.write_json(f"{folder_uri}/{NAME}", document)
 
 
 def read(folder_uri: str) -> Manifest:

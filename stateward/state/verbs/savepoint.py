@@ -79,6 +79,10 @@ class SavepointVerb(Change[Checkpoint]):
             CopyError: A file cannot be read or written, or is damaged; the savepoint has no manifest then.
         """
         context, request, generation = self.context, self.context.request, self.context.generation
+        code, schemas = code_version(), _schemas(generation.uri)
+        last_batch = checkpoint.last_committed()
+        planned, initial = checkpoint.planned(last_batch), checkpoint.initial_offsets()
+        partitions = checkpoint.state_partitions()
         context.journal.decide({"savepoint": request.stamp})
         folder = context.catalog.folder(request.stamp)
         tables = tables_at(context.stream, request.config.tables)
@@ -86,14 +90,12 @@ class SavepointVerb(Change[Checkpoint]):
         files = checkpoint_copy.copy_checkpoint(generation.uri, f"{folder}/{CHECKPOINT}")
         context.report("checkpoint", READY)
         context.report("manifest", "writing")
-        last_batch = checkpoint.last_committed()
-        planned, initial = checkpoint.planned(last_batch), checkpoint.initial_offsets()
         made = Manifest(
             stream=context.stream,
             savepoint=request.stamp,
             made_at=iso(context.clock()),
             reason=request.arguments["reason"],
-            code=code_version(),
+            code=code,
             yaml=request.yaml,
             # The YAML may have been changed since the driver wrote the state.
             configuration=storage.read_json(request.launched_uri) or request.document,
@@ -103,9 +105,9 @@ class SavepointVerb(Change[Checkpoint]):
             watermark_ms=0 if planned is None else planned.watermark_ms,
             initial=initial,
             next=initial if planned is None else planned.offsets,
-            partitions=checkpoint.state_partitions(),
+            partitions=partitions,
             state_version=getattr(context.job, "state_version", None),
-            schemas=_schemas(generation.uri),
+            schemas=schemas,
             tables=tables,
             files=files,
         )
