@@ -91,6 +91,14 @@ class Sample:
     keys: int
 
 
+def spread(batches: Sequence[int], most: int) -> list[int]:
+    """At most ``most`` of the batches, evenly spread, the first among them."""
+    if most < 1 or not batches:
+        return []
+    step = max(1.0, len(batches) / most)
+    return [batches[int(number * step)] for number in range(min(most, len(batches)))]
+
+
 @dataclass(frozen=True)
 class Growth:
     """The growth of the state over the sampled batches, extrapolated.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from stateward.contract.job_steps import Report
@@ -11,7 +13,7 @@ from stateward.runtime.api.stream_job import StreamJob
 from stateward.state.inspection.bounds import Bound, bounds_of
 from stateward.state.inspection.documents import inspection_document
 from stateward.state.inspection.measures import Load, Variable
-from stateward.state.inspection.sizes import Growth, Sample, Size, SizeLimits, growth, skew
+from stateward.state.inspection.sizes import Growth, Sample, Size, SizeLimits, growth, skew, spread
 from stateward.state.migration.key_evaluator import rule_of
 from stateward.state.operation.answer import Answer, Listing
 from stateward.state.operation.errors import StateError
@@ -38,9 +40,6 @@ if TYPE_CHECKING:
     from stateward.runtime.api.config import Config
     from stateward.runtime.checkpoint.checkpoint import PlannedBatch
 
-LARGEST = 10
-SAMPLES = 5
-
 
 @dataclass(frozen=True)
 class Inspection:
@@ -54,8 +53,7 @@ class Inspection:
         planned_ms: When that batch was planned.
         watermark_ms: Its watermark; 0 before the first tick.
         variables: By operator and variable.
-        partition_skew: The fullest partition over the mean, by bytes of keys and states; None without any.
-        bucket_skew: Likewise of buckets; None too where there are none.
+        partition_skew, bucket_skew: The fullest over the mean, by bytes of keys and states; None without any.
         size: The terms of the size formula.
         growth: Over the retained batches.
         interval: The checkpoint-interval formula.
@@ -92,7 +90,11 @@ class InspectVerb(ReadOnly):
     def apply(self) -> Answer:
         """Look at the current state, or at a savepoint's."""
         context, arguments = self.context, self.context.request.arguments
-        mtbf_ms, mtbf_from = self._failures()
+        mtbf_ms: int | None = None
+        mtbf_from = "assumed: no restarts are on record"
+        if (failures := context.request.failures) is not None:
+            since_ms, now_ms = (int(at.timestamp() * 1000) for at in (failures.since, context.clock()))
+            mtbf_ms, mtbf_from = mean_time_between(failures.count, since_ms, now_ms)
         found = inspect(
             context.spark(),
             context.checkpoint(arguments["savepoint"]),
@@ -121,14 +123,6 @@ class InspectVerb(ReadOnly):
             whole_page=inspection_page(found),
         )
 
-    def _failures(self) -> tuple[int | None, str]:
-        """The mean time between failures that the control plane has on record, and what it rests on."""
-        found = self.context.request.failures
-        if found is None:
-            return None, "assumed: no restarts are on record"
-        since_ms, now_ms = (int(at.timestamp() * 1000) for at in (found.since, self.context.clock()))
-        return mean_time_between(found.count, since_ms, now_ms)
-
 
 def inspect(
     spark: SparkSession,
@@ -142,8 +136,8 @@ def inspect(
     mtbf_ms: int | None = None,
     mtbf_from: str = "",
     show_keys: bool = False,
-    largest: int = LARGEST,
-    samples: int = SAMPLES,
+    largest: int = 10,
+    samples: int = 5,
     report: Report = lambda step, state: None,
 ) -> Inspection:
     """Look at the state in a checkpoint's folder; nothing is written there.
@@ -157,7 +151,7 @@ def inspect(
         batch_id: As of which retained batch; None for the newest.
         limits: Sizes at which to warn; None for 1 GB and 5 GB.
         mtbf_ms: The mean time between failures, milliseconds; None to assume a day.
-        mtbf_from: What that rests on, as text.
+        mtbf_from: The source of that.
         show_keys: Whether keys are named in full, which may be personal data.
         largest: How many of the largest keys to name.
         samples: As of how many batches to count keys for the growth; 1 or less leaves it out. Each costs
@@ -246,11 +240,10 @@ def _size(found: Retained, variables: list[Variable]) -> Size:
 
 def _skew(groups: list[tuple[Load, ...]]) -> float | None:
     """The skew of all variables together, by number."""
-    bytes_of: dict[int, int] = {}
-    for group in groups:
-        for load in group:
-            bytes_of[load.number] = bytes_of.get(load.number, 0) + load.key_bytes + load.value_bytes
-    return skew(list(bytes_of.values())) if bytes_of else None
+    bytes_of: Counter[int] = Counter()
+    for load in chain.from_iterable(groups):
+        bytes_of[load.number] += load.key_bytes + load.value_bytes
+    return skew(list(bytes_of.values()))
 
 
 def _samples(
@@ -278,14 +271,6 @@ def _sample(
             for store in all_stores
         )
     return Sample(batch, plan.planned_ms, keys)
-
-
-def spread(batches: list[int], most: int) -> list[int]:
-    """At most ``most`` of the batches, evenly spread, the first among them."""
-    if most < 1 or not batches:
-        return []
-    step = max(1.0, len(batches) / most)
-    return [batches[int(number * step)] for number in range(min(most, len(batches)))]
 
 
 def _masked(variable: Variable) -> Variable:

@@ -22,6 +22,7 @@ from stateward.state.inspection.sizes import (
     level,
     skew,
     slope,
+    spread,
 )
 from stateward.state.partitions.checkpoint_interval import (
     ASSUMED_MTBF_MS,
@@ -34,7 +35,6 @@ from stateward.state.partitions.checkpoint_interval import (
     mean_time_between,
     young_ms,
 )
-from stateward.state.verbs.inspect import spread
 
 SIZE = Size(keys=100, key_bytes=1000, value_bytes=9000, store_bytes=20_000, disk_bytes=50_000)
 
