@@ -1,4 +1,4 @@
-"""The protocol of verbs: what all of them do alike. A verb itself is a class in `stateward.state.verbs`."""
+"""The protocol of verbs, and what all of them have in common; the verbs are in `stateward.state.verbs`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stateward.state.operation.context import Context
 from stateward.state.operation.journal import Journal
 
 P = TypeVar("P")
-"""What a verb has planned."""
+"""The plan of a verb."""
 
 
 class Verb(ABC):
@@ -41,7 +41,7 @@ class Verb(ABC):
         """
 
     def would(self, infinitive: str, present: str) -> str:
-        """The verb of a sentence: what a dry run would do, or what was done."""
+        """Choose the verb of a sentence: what a dry run would do, or what was done."""
         return f"would {infinitive}" if self.context.request.dry_run else present
 
 
@@ -49,7 +49,7 @@ class ReadOnly(Verb):
     """A verb that changes nothing."""
 
     def run(self) -> Answer:
-        """Read, and answer."""
+        """Apply the verb; a dry run is the same."""
         return self.apply()
 
     @abstractmethod
@@ -59,12 +59,12 @@ class ReadOnly(Verb):
 
 @dataclass(frozen=True)
 class Earlier:
-    """What an earlier try has decided.
+    """The decision of an earlier try.
 
     Attributes:
-        plan: Its decision.
-        journal: Where that is written, and which steps are done.
-        pending: The operation, if it has begun to change the stream and did not end; None if it has ended.
+        plan: What was decided.
+        journal: The journal that has it, and the steps that are done.
+        pending: The operation if it is unfinished; None if it did its last act.
     """
 
     plan: Mapping[str, Any]
@@ -73,26 +73,26 @@ class Earlier:
 
 
 class Change(Verb, Generic[P]):
-    """A verb that changes something: planned, then applied; what an earlier try has begun is resumed."""
+    """A verb that changes something. A plan is made, then applied; a retry resumes the try before it."""
 
     @abstractmethod
     def plan(self) -> P | Answer:
-        """Check everything, and decide; nothing is written. An answer: there is nothing to do."""
+        """Check everything and decide what to do; write nothing. An answer means that nothing is to do."""
 
     @abstractmethod
     def preview(self, plan: P) -> Answer:
-        """Answer a dry run; nothing is written."""
+        """Answer a dry run; write nothing."""
 
     @abstractmethod
     def apply(self, plan: P) -> Answer:
-        """Do what was planned."""
+        """Carry out the plan, and answer."""
 
     def resume(self, earlier: Earlier) -> Answer | None:
-        """Finish what an earlier try has begun, or answer again; None to start over."""
+        """Finish an earlier try, or repeat its answer; return None to start over."""
         return None
 
     def run(self) -> Answer:
-        """Resume an earlier try; without one plan, and preview or carry out the plan."""
+        """Resume an earlier try if there is one; otherwise plan, and preview or carry out the plan."""
         earlier = self._earlier()
         if earlier is not None and (answer := self.resume(earlier)) is not None:
             return answer
@@ -103,16 +103,17 @@ class Change(Verb, Generic[P]):
         return self.preview(plan) if self.context.request.dry_run else self.carry_out(plan)
 
     def carry_out(self, plan: P) -> Answer:
-        """Apply a plan."""
+        """Apply the plan."""
         return self.apply(plan)
 
     def _earlier(self) -> Earlier | None:
-        """The decision of a try that died: of this operation after its last act, or of a pending one."""
-        current = self.context.generation
-        pending, journal = current.pending, self.context.journal
-        if pending is not None:
-            journal = Journal(pending.journal_uri, self.context.clock)
-        if journal.plan is None or (pending is not None and pending.verb != self.name):
+        """Find a try of this operation that died after its last act, or a pending operation of this verb."""
+        context, current = self.context, self.context.generation
+        if (pending := current.pending) is not None:
+            journal = Journal(pending.journal_uri, context.clock) if pending.verb == self.name else None
+        else:
+            journal = context.journal
+        if journal is None or journal.plan is None:
             return None
         has_ended = journal.plan.get("generation", current.number) == current.number
         return Earlier(journal.plan, journal, pending) if pending is not None or has_ended else None
@@ -121,12 +122,12 @@ class Change(Verb, Generic[P]):
 class NextGeneration(Change[P]):
     """A verb that builds the next generation beside the current one, and then makes it current.
 
-    Nothing refers to the next generation before the last act, one write: what a try that died before has left
-    is removed, and the next try starts over.
+    Nothing refers to the next generation before the last act, which is one write. A retry after a try that
+    died before it removes what that try left, and starts over.
     """
 
     is_announced: ClassVar[bool] = False
-    """Whether more than `current.json` changes at the end, so that no driver may start in between."""
+    """Whether the last acts change more than `current.json`, so that no driver may start during them."""
 
     @property
     def following(self) -> Generation:
@@ -135,19 +136,19 @@ class NextGeneration(Change[P]):
 
     @abstractmethod
     def apply(self, plan: P) -> Answer:
-        """Build the next generation and prove it; the answer is given once it is current."""
+        """Build the next generation and prove it. The answer is given once the generation is current."""
 
     def decision(self, plan: P) -> Mapping[str, Any] | None:
-        """What the journal keeps of a plan, beside the generation's number; None: no journal is kept."""
+        """Return what the journal keeps of a plan besides the generation's number; None keeps no journal."""
         return None
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Hold what has to be held besides the stream's own lease, from the first write to the last."""
+        """Hold further leases besides the stream's own, from the first write to the last."""
         yield
 
     def before_current(self, decided: Mapping[str, Any], journal: Journal, operation: str) -> None:
-        """Change what has to change before the next generation is current; a second time does no harm."""
+        """Do the last acts before the next generation becomes current; they have to be idempotent."""
         self.context.take_over()
 
     def carry_out(self, plan: P) -> Answer:
@@ -169,7 +170,7 @@ class NextGeneration(Change[P]):
         return answer
 
     def make_current(self, decided: Mapping[str, Any], journal: Journal, operation: str) -> None:
-        """Do the last acts of an operation, which makes the decided generation current."""
+        """Do the last acts of an operation: the decided generation becomes current."""
         self.before_current(decided, journal, operation)
         number = decided["generation"]
         following = Generation(self.context.generation.root, number, generations.folder_of(number))
