@@ -18,7 +18,7 @@ from benchmarks.harness.user_sessions import Stateward, all_ms, launch_of
 from benchmarks.harness.workload import Events, payment
 from benchmarks.peers.task import Task
 from spark_jobs.fraud_watch.machine import FraudMachine
-from spark_jobs.fraud_watch.model import FraudAlert, PaymentEvent
+from spark_jobs.fraud_watch.model import FraudAlert, FraudSettings, PaymentEvent
 from stateward.runtime.api.key_logic import replay_oracle
 from tests.support.spark.launches import FRAUD_WATCH
 
@@ -67,15 +67,7 @@ def fraud_answer(events: Events) -> Answer:
 
 
 def _rows(events: Events) -> Iterator[Row]:
-    machine = FraudMachine(
-        velocity_count=LOGIC["velocity_count"],
-        velocity_amount_micros=LOGIC["velocity_amount"] * _MICROS,
-        velocity_window_ms=LOGIC["velocity_window_ms"],
-        authentication_window_ms=LOGIC["authentication_window_ms"],
-        idle_ms=LOGIC["idle_ms"],
-        review_ms=LOGIC["review_ms"],
-        safety_ms=LOGIC["safety_ms"],
-    )
+    machine = FraudMachine(FraudSettings.of(LOGIC))
     order = np.argsort(events.users, kind="stable")
     users, times = events.users[order], events.times_ms[order]
     bounds = [0, *(np.flatnonzero(np.diff(users)) + 1).tolist(), len(users)]

@@ -5,11 +5,11 @@ Most streams need no entry: their declaration has a logic of one key, or an orac
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 
 from proof.truth.expected import StreamTruth, TruthError
 from proof.truth.keyed_truth import KeyedTruth
+from stateward.project.project import NoSuchStreamError, Project
 from stateward.runtime.api.config import Config
 from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.api.stream_job import StreamJob
@@ -34,8 +34,8 @@ def truth_about(config: Config, recorded_ms: int) -> StreamTruth:
     if find is not None:
         return find(config, recorded_ms)
     try:
-        job = importlib.import_module(f"spark_jobs.{config.stream}.declaration").JOB
-    except ModuleNotFoundError as error:
+        job = Project.imported().declaration(config.stream)
+    except NoSuchStreamError as error:
         raise TruthError(
             f"stream {config.stream}: expected its declaration or an entry in proof/truth/registry.py, "
             f"found neither ({error})"

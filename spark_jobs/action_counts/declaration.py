@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.action_counts.logic import CountLogic
-from spark_jobs.action_counts.model import STATE_SCHEMA_VERSION, ActionEvent, Count, CurrentCount
+from spark_jobs.action_counts.model import (
+    STATE_SCHEMA_VERSION,
+    ActionEvent,
+    Count,
+    CountSettings,
+    CurrentCount,
+)
 from stateward.runtime.api.record_fields import EVENT_TIME, Field
 from stateward.runtime.api.stream_job import Output, StreamJob
 from stateward.runtime.api.tables import Column, Table
@@ -39,7 +45,7 @@ def _fields(config: Config) -> tuple[Field, ...]:
 
 
 def _logic(config: Config) -> CountLogic:
-    return CountLogic(config.logic["idle_ms"])
+    return CountLogic(CountSettings.of(config.logic))
 
 
 def _event(record: Any, event_ms: int) -> tuple[Any, ...]:

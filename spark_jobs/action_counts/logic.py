@@ -9,19 +9,15 @@ does not know that, so by event time it is as exact as any other stream. Idle is
 
 from dataclasses import dataclass
 
-from spark_jobs.action_counts.model import TIMEOUT, ActionEvent, Count, CurrentCount
+from spark_jobs.action_counts.model import TIMEOUT, ActionEvent, Count, CountSettings, CurrentCount
 from stateward.runtime.api.key_logic import Rows
 
 
 @dataclass(frozen=True)
 class CountLogic:
-    """`stateward.runtime.api.key_logic.KeyLogic` of the stream.
+    """`stateward.runtime.api.key_logic.KeyLogic` of the stream."""
 
-    Attributes:
-        idle_ms: How long a user may do nothing (ms).
-    """
-
-    idle_ms: int
+    settings: CountSettings
 
     def apply(self, key: str, state: Count | None, event: ActionEvent) -> tuple[Count, Rows]:
         """Count the event; it is the last action even if its time is older, as when a clock was set back."""
@@ -39,7 +35,7 @@ class CountLogic:
 
     def deadline(self, state: Count) -> int:
         """Idle since the newest action."""
-        return state.last_ms + self.idle_ms
+        return state.last_ms + self.settings.idle_ms
 
     def expire(self, key: str, state: Count, at_ms: int) -> tuple[None, Rows]:
         """End the count, which the final row keeps; ``at_ms`` is the deadline."""

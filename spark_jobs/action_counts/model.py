@@ -6,12 +6,23 @@ Bound per key: one `Count`, with two texts of at most 1,024 characters each. Bes
 ``max_held_events`` remembered ids, and as many held events if the stream runs by event time.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from stateward.contract.stream_settings import MINUTE, StreamSettings
 
 STATE_SCHEMA_VERSION = 1
 
 TIMEOUT = "TIMEOUT"
 """What a final row says in place of the last action."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountSettings(StreamSettings):
+    """A count ends `idle` after the user's last action."""
+
+    idle_ms: int = 5 * MINUTE
+    max_held_events: int = 10_000
 
 
 class ActionEvent(NamedTuple):

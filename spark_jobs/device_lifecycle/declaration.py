@@ -9,6 +9,7 @@ from spark_jobs.device_lifecycle.model import (
     STATE_SCHEMA_VERSION,
     DeviceAlert,
     DeviceReading,
+    DeviceSettings,
     DeviceState,
     DeviceStatus,
 )
@@ -76,9 +77,7 @@ def _fields(config: Config) -> tuple[Field, ...]:
 
 
 def _logic(config: Config) -> DeviceMachine:
-    return DeviceMachine(
-        offline_after_ms=config.logic["offline_after_ms"], forget_after_ms=config.logic["forget_after_ms"]
-    )
+    return DeviceMachine(DeviceSettings.of(config.logic))
 
 
 def _event(record: Any, event_ms: int) -> tuple[Any, ...]:

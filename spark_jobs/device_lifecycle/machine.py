@@ -26,6 +26,7 @@ from spark_jobs.device_lifecycle.model import (
     STATUSES,
     DeviceAlert,
     DeviceReading,
+    DeviceSettings,
     DeviceState,
     DeviceStatus,
 )
@@ -41,15 +42,9 @@ from stateward.runtime.api.key_logic import Rows, row_id
 
 @dataclass(frozen=True)
 class DeviceMachine:
-    """`stateward.runtime.api.key_logic.KeyLogic` of the stream; durations in milliseconds, longer than zero.
+    """`stateward.runtime.api.key_logic.KeyLogic` of the stream."""
 
-    Attributes:
-        offline_after_ms: Without a reading for so long, a device is offline.
-        forget_after_ms: Offline for so long, it is forgotten.
-    """
-
-    offline_after_ms: int
-    forget_after_ms: int
+    settings: DeviceSettings
 
     def apply(
         self, key: str, state: DeviceState | None, event: DeviceReading
@@ -72,8 +67,8 @@ class DeviceMachine:
     def deadline(self, state: DeviceState) -> int:
         """When the device goes offline, or is forgotten."""
         if state.mode == OFFLINE:
-            return state.changed_ms + self.forget_after_ms
-        return state.last_ms + self.offline_after_ms
+            return state.changed_ms + self.settings.forget_after_ms
+        return state.last_ms + self.settings.offline_after_ms
 
     def expire(self, key: str, state: DeviceState, at_ms: int) -> tuple[DeviceState | None, Rows]:
         """Follow the table for the timeout; ``at_ms`` is the deadline. Writes as `apply` does."""
@@ -103,7 +98,7 @@ class DeviceMachine:
 
     def _runtime(self, state: DeviceState, until_ms: int) -> int:
         gap_ms = until_ms - state.last_ms
-        if state.mode == RUNNING and gap_ms < self.offline_after_ms:
+        if state.mode == RUNNING and gap_ms < self.settings.offline_after_ms:
             return state.runtime_ms + gap_ms
         return state.runtime_ms
 

@@ -7,7 +7,10 @@ Bound per key: one `DeviceState` with at most `MAX_ERROR_CODES` error codes, eac
 ids.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from stateward.contract.stream_settings import DAY, HOUR, StreamSettings
 
 STATE_SCHEMA_VERSION = 1
 
@@ -37,6 +40,25 @@ MAX_ERROR_CODES = 20
 
 BY_TIMEOUT = ""
 """What stands for the id of a reading where a timeout brought the row: it sorts before every id."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceSettings(StreamSettings):
+    """When a device is offline, and when it is forgotten; see docs/streams/device_lifecycle.md.
+
+    Attributes:
+        offline_after_ms: A device is offline after this long without a reading.
+        forget_after_ms: A device that is offline for this long is forgotten.
+        max_held_events: Readings of a device that wait for the watermark.
+    """
+
+    offline_after_ms: int = HOUR
+    forget_after_ms: int = 30 * DAY
+    max_held_events: int = 10_000
+
+    def longest_ms(self) -> int:
+        """How long after its last reading a device is forgotten: one timeout follows the other."""
+        return self.offline_after_ms + self.forget_after_ms
 
 
 class DeviceReading(NamedTuple):

@@ -6,8 +6,27 @@ newest event is ahead of the watermark; a tumbling one keeps each different type
 an id per event, three times, until the watermark is the allowed lateness beyond the event.
 """
 
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
+
+from stateward.contract.stream_settings import MINUTE, SettingsError, StreamSettings, duration_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowSettings(StreamSettings):
+    """Windows of `size`; a sliding one starts every `slide`. See docs/streams/event_windows.md."""
+
+    size_ms: int = 5 * MINUTE
+    slide_ms: int = MINUTE
+
+    def check(self) -> None:
+        """Refuse settings that contradict each other."""
+        if self.slide_ms > self.size_ms:
+            raise SettingsError(
+                f"logic.slide to be at most logic.size ({duration_text(self.size_ms)}),"
+                " so that no event is between two windows"
+            )
 
 
 class UserEvent(NamedTuple):

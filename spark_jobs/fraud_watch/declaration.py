@@ -9,6 +9,7 @@ from spark_jobs.fraud_watch.machine import FraudMachine
 from spark_jobs.fraud_watch.model import (
     STATE_SCHEMA_VERSION,
     FraudAlert,
+    FraudSettings,
     FraudState,
     FraudSummary,
     PaymentEvent,
@@ -81,16 +82,7 @@ def _fields(config: Config) -> tuple[Field, ...]:
 
 
 def _logic(config: Config) -> FraudMachine:
-    logic = config.logic
-    return FraudMachine(
-        velocity_count=logic["velocity_count"],
-        velocity_amount_micros=to_micros(logic["velocity_amount"]),
-        velocity_window_ms=logic["velocity_window_ms"],
-        authentication_window_ms=logic["authentication_window_ms"],
-        idle_ms=logic["idle_ms"],
-        review_ms=logic["review_ms"],
-        safety_ms=logic["safety_ms"],
-    )
+    return FraudMachine(FraudSettings.of(config.logic))
 
 
 def _event(record: Any, event_ms: int) -> tuple[Any, ...]:

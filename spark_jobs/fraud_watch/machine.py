@@ -8,7 +8,9 @@ in another window, an event 30 min after the last one finds its account inactive
 
 from bisect import insort
 from dataclasses import dataclass
+from functools import cached_property
 
+from spark_jobs.fraud_watch.amounts import to_micros
 from spark_jobs.fraud_watch.model import (
     AUTHENTICATED,
     FLAGGED,
@@ -23,6 +25,7 @@ from spark_jobs.fraud_watch.model import (
     TRANSACTION,
     WATCHING,
     FraudAlert,
+    FraudSettings,
     FraudState,
     FraudSummary,
     Payment,
@@ -44,25 +47,13 @@ from stateward.runtime.api.key_logic import NO_ROWS, Rows, row_id
 
 @dataclass(frozen=True)
 class FraudMachine:
-    """`stateward.runtime.api.key_logic.KeyLogic` of the stream; durations in milliseconds.
+    """`stateward.runtime.api.key_logic.KeyLogic` of the stream."""
 
-    Attributes:
-        velocity_count: So many transactions within the window are a breach.
-        velocity_amount_micros: Transactions of this total within the window are one too, in millionths.
-        velocity_window_ms: Length of the sliding window.
-        authentication_window_ms: How long after becoming suspicious an authentication clears the account.
-        idle_ms: Without an event for so long, an account that is not flagged is watched no longer.
-        review_ms: How long a flagged account waits for its case to be closed.
-        safety_ms: Whatever is left after so long is removed; longer than all the others.
-    """
+    settings: FraudSettings
 
-    velocity_count: int
-    velocity_amount_micros: int
-    velocity_window_ms: int
-    authentication_window_ms: int
-    idle_ms: int
-    review_ms: int
-    safety_ms: int
+    @cached_property
+    def _velocity_amount_micros(self) -> int:
+        return to_micros(self.settings.velocity_amount)
 
     def apply(
         self, key: str, state: FraudState | None, event: PaymentEvent
@@ -101,13 +92,13 @@ class FraudMachine:
         """The deadline (ms) and what it triggers. Events do not prolong a review."""
         since_ms = state.entered_ms
         if state.name in (WATCHING, SUSPICIOUS):
-            since_ms, timeout_ms, trigger = state.last_ms, self.idle_ms, IDLE
+            since_ms, timeout_ms, trigger = state.last_ms, self.settings.idle_ms, IDLE
         elif state.name == FLAGGED:
-            timeout_ms, trigger = self.review_ms, REVIEW_OVER
+            timeout_ms, trigger = self.settings.review_ms, REVIEW_OVER
         else:
-            timeout_ms, trigger = self.safety_ms, SAFETY
-        if timeout_ms > self.safety_ms:
-            timeout_ms, trigger = self.safety_ms, SAFETY
+            timeout_ms, trigger = self.settings.safety_ms, SAFETY
+        if timeout_ms > self.settings.safety_ms:
+            timeout_ms, trigger = self.settings.safety_ms, SAFETY
         return since_ms + timeout_ms, trigger
 
     def _trigger(self, state: FraudState | None, event: PaymentEvent) -> str:
@@ -115,7 +106,7 @@ class FraudMachine:
             return OTHER
         if event.kind == AUTHENTICATED and state is not None and state.name == SUSPICIOUS:
             after_ms = event.event_ms - state.entered_ms
-            if not 0 <= after_ms < self.authentication_window_ms:
+            if not 0 <= after_ms < self.settings.authentication_window_ms:
                 return AUTHENTICATED_LATE
         return event.kind
 
@@ -142,7 +133,7 @@ class FraudMachine:
 
     def _slide(self, window: tuple[Payment, ...], event: PaymentEvent, last_ms: int) -> tuple[Payment, ...]:
         """The window that ends at the newest event, with this transaction in its place."""
-        after_ms = last_ms - self.velocity_window_ms
+        after_ms = last_ms - self.settings.velocity_window_ms
         payment = Payment(event.event_ms, event.event_id, event.amount_micros)
         if event.event_ms == last_ms and (not window or window[0].event_ms > after_ms):
             return (*window, payment)
@@ -153,9 +144,9 @@ class FraudMachine:
         return tuple(kept)
 
     def _breach(self, window: tuple[Payment, ...]) -> str | None:
-        if len(window) >= self.velocity_count:
+        if len(window) >= self.settings.velocity_count:
             return REASON_COUNT
-        if _total(window) >= self.velocity_amount_micros:
+        if _total(window) >= self._velocity_amount_micros:
             return REASON_AMOUNT
         return None
 

@@ -9,7 +9,17 @@ default), because as many as that are a breach, which clears it. Beside it, as f
 Amounts are whole millionths of the currency: adding them up is exact and does not depend on the order.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+from stateward.contract.stream_settings import (
+    HOUR,
+    MINUTE,
+    Between,
+    SettingsError,
+    StreamSettings,
+    duration_text,
+)
 
 STATE_SCHEMA_VERSION = 1
 
@@ -45,6 +55,45 @@ MAX_MICROS = 2**63 - 1
 
 MAX_EVIDENCE = 20
 """Largest number of event ids in an alert; of more, the newest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FraudSettings(StreamSettings):
+    """When an account is suspicious, and when it is forgotten; see docs/streams/fraud_watch.md.
+
+    Attributes:
+        velocity_count: So many transactions within the window are a breach.
+        velocity_amount: Transactions of this total within the window are a breach too.
+        velocity_window_ms: Length of the sliding window.
+        authentication_window_ms: How long after becoming suspicious an authentication clears the account.
+        idle_ms: An account that is not flagged is forgotten after this long without an event.
+        review_ms: How long a flagged account waits for its case to be closed.
+        safety_ms: Whatever is left after so long is removed; longer than all the others.
+        max_held_events: Events of an account that wait for the watermark.
+    """
+
+    velocity_count: Annotated[int, Between(1, 1000)] = 5
+    velocity_amount: Annotated[float, Between(0.000001, 1e12)] = 5000.0
+    velocity_window_ms: int = 10 * MINUTE
+    authentication_window_ms: int = 2 * MINUTE
+    idle_ms: int = 30 * MINUTE
+    review_ms: int = 24 * HOUR
+    safety_ms: int = 25 * HOUR
+    max_held_events: int = 10_000
+
+    def check(self) -> None:
+        """Refuse settings that contradict each other."""
+        longest_ms = max(self.idle_ms, self.review_ms)
+        if self.safety_ms <= longest_ms:
+            raise SettingsError(
+                "logic.safety to be longer than logic.idle and logic.review"
+                f" ({duration_text(longest_ms)}), so that it removes only what they have missed"
+            )
+        if max(self.velocity_window_ms, self.authentication_window_ms) > self.idle_ms:
+            raise SettingsError(
+                "logic.velocity_window and logic.authentication_window to be at most logic.idle"
+                f" ({duration_text(self.idle_ms)}), after which an account is forgotten"
+            )
 
 
 class PaymentEvent(NamedTuple):

@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from stateward.contract.stream_settings import MINUTE, StreamSettings
+
 STATE_SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntrusionSettings(StreamSettings):
+    """`horizon` replaces that of every pattern; see docs/streams/intrusion_patterns.md."""
+
+    horizon_ms: int = 20 * MINUTE
+    max_held_events: int = 10_000
 
 
 @dataclass(frozen=True)

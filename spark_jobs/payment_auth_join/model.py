@@ -5,12 +5,23 @@ is ``after`` beyond it and each authentication until it is ``before`` beyond it,
 until its row is due, and an id per event, three times, until the watermark is the allowed lateness beyond it.
 """
 
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
+
+from stateward.contract.stream_settings import MINUTE, StreamSettings
 
 # Kinds of events; all others take part in nothing.
 TRANSACTION = "transaction"
 AUTHENTICATED = "authenticated"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinSettings(StreamSettings):
+    """How far an authentication may be from its payment; see docs/streams/payment_auth_join.md."""
+
+    before_ms: int = 2 * MINUTE
+    after_ms: int = 2 * MINUTE
 
 
 class PaymentEvent(NamedTuple):

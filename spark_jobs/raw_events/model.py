@@ -1,6 +1,16 @@
 """Rows of ``raw_events``. There is no state."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from stateward.contract.stream_settings import StreamSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawSettings(StreamSettings):
+    """Records are kept as they are: there is nothing to set. See docs/streams/raw_events.md."""
+
+    reads_several_topics: ClassVar[bool] = True
 
 
 class RawRecord(NamedTuple):

@@ -10,6 +10,7 @@ from spark_jobs.user_activity.model import (
     ActivityAnomaly,
     ActivityEvent,
     ActivitySession,
+    ActivitySettings,
     ActivityState,
 )
 from stateward.runtime.api.record_fields import EVENT_TIME, Field
@@ -72,11 +73,7 @@ def _fields(config: Config) -> tuple[Field, ...]:
 
 
 def _logic(config: Config) -> ActivityLogic:
-    logic = config.logic
-    return ActivityLogic(
-        session_timeout_ms=logic["session_timeout_ms"],
-        counter_idle_ms=logic["counter_idle_ms"],
-    )
+    return ActivityLogic(ActivitySettings.of(config.logic))
 
 
 def _event(record: Any, event_ms: int) -> tuple[Any, ...]:

@@ -28,6 +28,7 @@ from spark_jobs.user_activity.model import (
     ActivityAnomaly,
     ActivityEvent,
     ActivitySession,
+    ActivitySettings,
     ActivityState,
 )
 from stateward.runtime.api.key_logic import NO_ROWS, Rows, row_id
@@ -35,15 +36,9 @@ from stateward.runtime.api.key_logic import NO_ROWS, Rows, row_id
 
 @dataclass(frozen=True)
 class ActivityLogic:
-    """`stateward.runtime.api.key_logic.KeyLogic` of the stream; durations in milliseconds.
+    """`stateward.runtime.api.key_logic.KeyLogic` of the stream."""
 
-    Attributes:
-        session_timeout_ms: A session without a logout ends so long after its login.
-        counter_idle_ms: Without an event for so long, a user's count is forgotten; longer than the timeout.
-    """
-
-    session_timeout_ms: int
-    counter_idle_ms: int
+    settings: ActivitySettings
 
     def apply(
         self, key: str, state: ActivityState | None, event: ActivityEvent
@@ -59,8 +54,8 @@ class ActivityLogic:
     def deadline(self, state: ActivityState) -> int:
         """The timeout after the open login; with none open, the idle time after the newest event."""
         if state.login_ms is not None:
-            return state.login_ms + self.session_timeout_ms
-        return state.last_ms + self.counter_idle_ms
+            return state.login_ms + self.settings.session_timeout_ms
+        return state.last_ms + self.settings.counter_idle_ms
 
     def expire(self, key: str, state: ActivityState, at_ms: int) -> tuple[ActivityState | None, Rows]:
         """Close the open session, or forget the count; ``at_ms`` is the deadline."""
@@ -82,7 +77,7 @@ class ActivityLogic:
 
     def _overtaken(self, user_id: str, state: ActivityState, login_ms: int) -> ActivitySession:
         """The session of a login that arrived after the newer one of the state."""
-        due_ms = login_ms + self.session_timeout_ms
+        due_ms = login_ms + self.settings.session_timeout_ms
         if state.login_ms is None or due_ms <= state.login_ms:
             return close(user_id, state, login_ms, due_ms, CLOSED_TIMEOUT)
         return close(user_id, state, login_ms, state.login_ms, CLOSED_RELOGIN)

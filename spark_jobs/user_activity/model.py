@@ -6,7 +6,10 @@ Bound per key: one `ActivityState` (about 150 bytes), with at most one open logi
 events and as many remembered ids.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from stateward.contract.stream_settings import DAY, HOUR, SettingsError, StreamSettings, duration_text
 
 STATE_SCHEMA_VERSION = 1
 
@@ -23,6 +26,30 @@ CLOSED_RELOGIN = "RELOGIN"
 LOGOUT_WITHOUT_LOGIN = "LOGOUT_WITHOUT_LOGIN"
 LOGOUT_AFTER_TIMEOUT = "LOGOUT_AFTER_TIMEOUT"
 UNKNOWN_ACTIVITY = "UNKNOWN_ACTIVITY"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivitySettings(StreamSettings):
+    """When a session and a user's count end; see docs/streams/user_activity.md.
+
+    Attributes:
+        session_timeout_ms: A session without a logout ends this long after its login.
+        counter_idle_ms: A user's count is forgotten after this long without an event.
+        max_held_events: Events of a user that wait for the watermark.
+    """
+
+    session_timeout_ms: int = HOUR
+    counter_idle_ms: int = 30 * DAY
+    max_held_events: int = 10_000
+
+    def check(self) -> None:
+        """Refuse settings that contradict each other."""
+        if self.counter_idle_ms <= self.session_timeout_ms:
+            raise SettingsError(
+                "logic.counter_idle to be longer than logic.session_timeout"
+                f" ({duration_text(self.session_timeout_ms)}), so that a session is counted"
+                " before its user is forgotten"
+            )
 
 
 class ActivityEvent(NamedTuple):

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.user_sessions.logic import SessionLogic
-from spark_jobs.user_sessions.model import STATE_SCHEMA_VERSION, ClosedSession, OpenSession, SessionEvent
+from spark_jobs.user_sessions.model import (
+    STATE_SCHEMA_VERSION,
+    ClosedSession,
+    OpenSession,
+    SessionEvent,
+    SessionSettings,
+)
 from stateward.runtime.api.record_fields import EVENT_TIME, Field
 from stateward.runtime.api.stream_job import Output, StreamJob
 from stateward.runtime.api.tables import Column, Table
@@ -51,13 +57,13 @@ def _fields(config: Config) -> tuple[Field, ...]:
             "number",
             required=False,
             minimum=0.001,
-            maximum=config.logic["max_gap_ms"] / 1000,
+            maximum=SessionSettings.of(config.logic).max_gap_ms / 1000,
         ),
     )
 
 
 def _logic(config: Config) -> SessionLogic:
-    return SessionLogic(config.logic["gap_ms"])
+    return SessionLogic(SessionSettings.of(config.logic).gap_ms)
 
 
 def _event(record: Any, event_ms: int) -> tuple[Any, ...]:

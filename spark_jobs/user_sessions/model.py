@@ -6,12 +6,29 @@ Bound per key: at most one open session (about 100 bytes), ``max_held_events`` h
     remembered ids.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from stateward.contract.stream_settings import HOUR, MINUTE, SettingsError, StreamSettings, duration_text
 
 STATE_SCHEMA_VERSION = 2
 
 ENDED = "ENDED"
 TIMEOUT = "TIMEOUT"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionSettings(StreamSettings):
+    """Sessions end after `gap`, or what an event asks for, up to `max_gap`."""
+
+    gap_ms: int = 30 * MINUTE
+    max_gap_ms: int = 24 * HOUR
+    max_held_events: int = 10_000
+
+    def check(self) -> None:
+        """Refuse settings that contradict each other."""
+        if self.gap_ms > self.max_gap_ms:
+            raise SettingsError(f"logic.gap to be at most logic.max_gap ({duration_text(self.max_gap_ms)})")
 
 
 class SessionEvent(NamedTuple):

@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 
+from stateward.contract.stream_settings import duration_text
 from stateward.project.unexpected_value import UnexpectedValueError
 
 EXAMPLE = "a duration such as 500ms, 15s, 30m, 24h, 7d or 1h30m"
@@ -49,11 +50,4 @@ def to_ms(duration: timedelta) -> int:
 
 def format_duration(duration: timedelta) -> str:
     """Write a duration the way `parse_duration` reads it, largest units first."""
-    rest = to_ms(duration)
-    if rest <= 0:
-        return "0s"
-    text = ""
-    for unit in ("d", "h", "m", "s", "ms"):
-        count, rest = divmod(rest, _UNIT_MS[unit])
-        text += f"{count}{unit}" if count else ""
-    return text
+    return duration_text(to_ms(duration))

@@ -10,11 +10,12 @@ from pydantic_core import PydanticKnownError
 
 from stateward.contract.table_names import PLATFORM_TABLES, SHARED_TABLES
 from stateward.project import durations
-from stateward.project.spec_fields import NAME_PATTERN, Count, Duration, Instant, Name, Part, Span, is_cron
+from stateward.project.project import NAME_PATTERN
+from stateward.project.spec_fields import Count, Duration, Instant, Name, Part, Span
 from stateward.project.spec_health import Health, Restart
 from stateward.project.spec_logic import Logic, logic_model
 from stateward.project.spec_problems import Problem, YamlDocument, parse_yaml, problems_of, read_yaml
-from stateward.project.spec_reconciliation import Reconciliation
+from stateward.project.spec_quality import Quality, Reconciliation
 from stateward.project.spec_state import Savepoints, State
 from stateward.project.unexpected_value import UnexpectedValueError
 
@@ -111,22 +112,6 @@ class Lease(Part):
         return self
 
 
-class Quality(Part):
-    """Which tables are validated, each against the suite of its name, and when."""
-
-    tables: Annotated[list[Name], Field(min_length=1)]
-    settle: Span = timedelta(seconds=10)
-    max_staleness: Duration = timedelta(minutes=15)
-    schedule: str | None = "0 3 * * *"
-
-    @field_validator("schedule")
-    @classmethod
-    def _cron(cls, value: str | None) -> str | None:
-        if value is not None and not is_cron(value):
-            raise UnexpectedValueError("a cron expression of five fields such as 0 3 * * *, or null")
-        return value
-
-
 class StreamSpec(Part):
     """One stream, as its YAML file wants it to be."""
 
@@ -154,7 +139,7 @@ class StreamSpec(Part):
     @field_validator("logic", mode="before")
     @classmethod
     def _logic_of_this_stream(cls, value: object, info: ValidationInfo) -> object:
-        model = logic_model(info.data.get("stream"))
+        model = logic_model(info.data.get("stream"), (info.context or {}).get("jobs"))
         if type(value) is Logic:  # the default: there is no such section
             return model()
         return model.model_validate(value) if isinstance(value, dict) else value
@@ -219,18 +204,21 @@ class SpecError(ValueError):
         self.problems = problems
 
 
-def parse_spec(document: YamlDocument) -> StreamSpec:
+def parse_spec(document: YamlDocument, jobs: Path | None = None) -> StreamSpec:
     """Validate one YAML document.
+
+    Args:
+        document: The document.
+        jobs: The folder of the package `spark_jobs`, for the stream's settings; by default the deployed one.
 
     Raises:
         SpecError: The document is not a valid spec, or its file is not named after its stream.
     """
     try:
-        spec = StreamSpec.model_validate(document.data)
+        spec = StreamSpec.model_validate(document.data, context={"jobs": jobs})
     except ValidationError as error:
         stream = document.data.get("stream") if isinstance(document.data, dict) else None
-        parts = {"logic": logic_model(stream)}
-        raise SpecError(problems_of(error, document, StreamSpec, parts)) from None
+        raise SpecError(problems_of(error, document, StreamSpec, _parts(stream, jobs))) from None
     stem = Path(document.file).stem
     if spec.stream != stem:
         problem = Problem(
@@ -243,6 +231,13 @@ def parse_spec(document: YamlDocument) -> StreamSpec:
         )
         raise SpecError([problem])
     return spec
+
+
+def _parts(stream: object, jobs: Path | None) -> dict[str, type[Logic]]:
+    try:
+        return {"logic": logic_model(stream, jobs)}
+    except UnexpectedValueError:  # one of the problems
+        return {}
 
 
 def load_specs(folder: Path | None = None) -> tuple[list[StreamSpec], list[Problem]]:
@@ -269,8 +264,13 @@ def load_specs(folder: Path | None = None) -> tuple[list[StreamSpec], list[Probl
     return specs, problems
 
 
-def load_spec(stream: str, folder: Path | None = None) -> StreamSpec:
+def load_spec(stream: str, folder: Path | None = None, jobs: Path | None = None) -> StreamSpec:
     """Read the spec of one stream.
+
+    Args:
+        stream: The stream.
+        folder: Where its file is; `include/streams` when not given.
+        jobs: See `parse_spec`.
 
     Raises:
         SpecError: Its file is missing or invalid.
@@ -280,7 +280,7 @@ def load_spec(stream: str, folder: Path | None = None) -> StreamSpec:
         # It may come from the form of a run, and is about to become a path.
         remedy = "Name a stream by its YAML's `stream`."
         raise SpecError([Problem(str(root), 0, "(file)", "the name of a stream", repr(stream), remedy)])
-    return _parsed(read_yaml(root / f"{stream}.yaml"))
+    return _parsed(read_yaml(root / f"{stream}.yaml"), jobs)
 
 
 def spec_of(content: bytes, file: Path) -> StreamSpec:
@@ -289,10 +289,10 @@ def spec_of(content: bytes, file: Path) -> StreamSpec:
     Raises:
         SpecError: It is invalid.
     """
-    return _parsed(parse_yaml(content, file))
+    return _parsed(parse_yaml(content, file), None)
 
 
-def _parsed(document: YamlDocument | Problem) -> StreamSpec:
+def _parsed(document: YamlDocument | Problem, jobs: Path | None) -> StreamSpec:
     if isinstance(document, Problem):
         raise SpecError([document])
-    return parse_spec(document)
+    return parse_spec(document, jobs)

@@ -7,9 +7,8 @@ from croniter import croniter  # type: ignore[import-untyped]  # comes with Airf
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from stateward.project import durations
+from stateward.project.project import NAME_PATTERN
 from stateward.project.unexpected_value import UnexpectedValueError
-
-NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
 
 
 def _positive(value: timedelta) -> timedelta:

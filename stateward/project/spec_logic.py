@@ -1,15 +1,22 @@
 """The section `logic` of each stream's YAML: the settings of what the stream computes.
 
-A stream with a model here is told of a wrong or unknown setting before it is deployed. Any other stream may
-have settings of its own: text, numbers, true or false, and durations.
+The settings of a stream are a class in its `model.py` (see `stateward.contract.stream_settings`). They are
+checked before the stream is deployed. A stream without such a class may have any settings: text, numbers,
+true or false, and durations.
 """
 
+import dataclasses
+import functools
 from datetime import timedelta
-from typing import Annotated, Any, ClassVar, Self
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, create_model, model_validator
 
+from stateward.contract.stream_settings import Between, SettingsError, StreamSettings
 from stateward.project import durations
+from stateward.project.project import Project, SettingsLoadError
+from stateward.project.settings import Settings
 from stateward.project.spec_fields import Count, Duration, Part
 from stateward.project.unexpected_value import UnexpectedValueError
 
@@ -37,9 +44,15 @@ class Logic(Part):
         spans = [value for _, value in self if isinstance(value, timedelta)]
         return max(spans, default=timedelta(0))
 
+    def __eq__(self, other: object) -> bool:
+        """Compare the settings: those of two releases have classes of their own."""
+        return isinstance(other, Logic) and self.config() == other.config()
+
+    __hash__ = None  # type: ignore[assignment]
+
 
 class FreeLogic(Logic):
-    """Settings of a stream that has no model of its own; the bound is one that every keyed stream has."""
+    """Settings of a stream that has no class for them; the bound is one that every keyed stream has."""
 
     # Only the driver knows what kind of stream it is, and refuses what it would not read.
     reads_several_topics: ClassVar[bool] = True
@@ -60,140 +73,66 @@ class FreeLogic(Logic):
         }
 
 
-class ActionCountsLogic(Logic):
-    """A count ends `idle` after the user's last action."""
+class _TypedLogic(Logic):
+    """Settings that have a class; its fields are added by `_model_of`."""
 
-    idle: Duration = timedelta(minutes=5)
-    max_held_events: Count = 10_000
-
-
-class UserSessionsLogic(Logic):
-    """Sessions end after `gap`, or what an event asks for, up to `max_gap`."""
-
-    gap: Duration = timedelta(minutes=30)
-    max_gap: Duration = timedelta(hours=24)
-    max_held_events: Count = 10_000
+    settings_class: ClassVar[type[StreamSettings]]
 
     @model_validator(mode="after")
-    def _gap_is_allowed(self) -> Self:
-        if self.gap > self.max_gap:
-            raise UnexpectedValueError(
-                f"logic.gap to be at most logic.max_gap ({durations.format_duration(self.max_gap)})"
-            )
+    def _agree(self) -> Self:
+        try:
+            self.settings_class.of(self.config()).check()
+        except SettingsError as error:
+            raise UnexpectedValueError(error.expected) from None
         return self
-
-
-class FraudWatchLogic(Logic):
-    """See docs/streams/fraud_watch.md."""
-
-    velocity_count: Annotated[int, Field(ge=1, le=1000)] = 5
-    velocity_amount: Annotated[float, Field(ge=0.000001, le=1e12)] = 5000.0
-    velocity_window: Duration = timedelta(minutes=10)
-    authentication_window: Duration = timedelta(minutes=2)
-    idle: Duration = timedelta(minutes=30)
-    review: Duration = timedelta(hours=24)
-    safety: Duration = timedelta(hours=25)
-    max_held_events: Count = 10_000
-
-    @model_validator(mode="after")
-    def _safety_comes_last(self) -> Self:
-        longest = max(self.idle, self.review)
-        if self.safety <= longest:
-            raise UnexpectedValueError(
-                "logic.safety to be longer than logic.idle and logic.review"
-                f" ({durations.format_duration(longest)}), so that it removes only what they have missed"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _windows_fit(self) -> Self:
-        if max(self.velocity_window, self.authentication_window) > self.idle:
-            raise UnexpectedValueError(
-                "logic.velocity_window and logic.authentication_window to be at most logic.idle"
-                f" ({durations.format_duration(self.idle)}), after which an account is forgotten"
-            )
-        return self
-
-
-class DeviceLifecycleLogic(Logic):
-    """See docs/streams/device_lifecycle.md."""
-
-    offline_after: Duration = timedelta(minutes=60)
-    forget_after: Duration = timedelta(days=30)
-    max_held_events: Count = 10_000
 
     def longest(self) -> timedelta:
-        """Return how long after its last reading a device is forgotten: one timeout follows the other."""
-        return self.offline_after + self.forget_after
+        """Return how long a key can live after its last event."""
+        return timedelta(milliseconds=self.settings_class.of(self.config()).longest_ms())
 
 
-class IntrusionPatternsLogic(Logic):
-    """`horizon` replaces that of every pattern; see docs/streams/intrusion_patterns.md."""
+def logic_model(stream: object, jobs: Path | None = None) -> type[Logic]:
+    """Return the model of a stream's settings.
 
-    horizon: Duration = timedelta(minutes=20)
-    max_held_events: Count = 10_000
+    Args:
+        stream: The stream's name.
+        jobs: The folder of a release's package `spark_jobs`. If it has no such class, as before 0.2, that of
+            the deployed package is used.
 
-
-class RawEventsLogic(Logic):
-    """Records are kept as they are: there is nothing to set. See docs/streams/raw_events.md."""
-
-    reads_several_topics: ClassVar[bool] = True
-
-
-class EventWindowsLogic(Logic):
-    """Windows of `size`; a sliding one starts every `slide`. See docs/streams/event_windows.md."""
-
-    size: Duration = timedelta(minutes=5)
-    slide: Duration = timedelta(minutes=1)
-
-    @model_validator(mode="after")
-    def _windows_leave_no_gap(self) -> Self:
-        if self.slide > self.size:
-            raise UnexpectedValueError(
-                f"logic.slide to be at most logic.size ({durations.format_duration(self.size)}),"
-                " so that no event is between two windows"
-            )
-        return self
+    Raises:
+        UnexpectedValueError: The stream's `model.py` cannot be read.
+    """
+    try:
+        found = Project(jobs).settings(stream) if jobs else None
+        found = found or Project.of(Settings()).settings(stream)
+    except SettingsLoadError as error:
+        raise UnexpectedValueError(f"settings of stream {stream} that can be read, not {error}") from None
+    return FreeLogic if found is None else _model_of(found)
 
 
-class PaymentAuthJoinLogic(Logic):
-    """How far an authentication may be from its payment; see docs/streams/payment_auth_join.md."""
-
-    before: Duration = timedelta(minutes=2)
-    after: Duration = timedelta(minutes=2)
-
-
-class UserActivityLogic(Logic):
-    """See docs/streams/user_activity.md."""
-
-    session_timeout: Duration = timedelta(hours=1)
-    counter_idle: Duration = timedelta(days=30)
-    max_held_events: Count = 10_000
-
-    @model_validator(mode="after")
-    def _count_outlives_a_session(self) -> Self:
-        if self.counter_idle <= self.session_timeout:
-            raise UnexpectedValueError(
-                "logic.counter_idle to be longer than logic.session_timeout"
-                f" ({durations.format_duration(self.session_timeout)}), so that a session is counted"
-                " before its user is forgotten"
-            )
-        return self
+@functools.lru_cache(maxsize=256)
+def _model_of(settings: type[StreamSettings]) -> type[Logic]:
+    hints = get_type_hints(settings, include_extras=True)
+    fields: dict[str, Any] = {}
+    for field in dataclasses.fields(settings):
+        default = ... if field.default is dataclasses.MISSING else field.default
+        if field.name.endswith("_ms"):
+            span = default if default is ... else timedelta(milliseconds=default)
+            fields[field.name.removesuffix("_ms")] = (Duration, span)
+        else:
+            fields[field.name] = (_type_of(hints[field.name]), default)
+    description = (settings.__doc__ or "").partition("\n")[0]
+    model = create_model(settings.__name__, __base__=_TypedLogic, __doc__=description, **fields)
+    model.settings_class = settings
+    model.reads_several_topics = settings.reads_several_topics
+    return model
 
 
-MODELS: dict[str, type[Logic]] = {
-    "action_counts": ActionCountsLogic,
-    "device_lifecycle": DeviceLifecycleLogic,
-    "event_windows": EventWindowsLogic,
-    "fraud_watch": FraudWatchLogic,
-    "intrusion_patterns": IntrusionPatternsLogic,
-    "payment_auth_join": PaymentAuthJoinLogic,
-    "raw_events": RawEventsLogic,
-    "user_activity": UserActivityLogic,
-    "user_sessions": UserSessionsLogic,
-}
-
-
-def logic_model(stream: object) -> type[Logic]:
-    """Return the model of a stream's settings."""
-    return MODELS.get(stream, FreeLogic) if isinstance(stream, str) else FreeLogic
+def _type_of(hint: Any) -> Any:
+    if hint is int:
+        return Count
+    if get_origin(hint) is Annotated:
+        kind, *metadata = get_args(hint)
+        bounds = [one for one in metadata if isinstance(one, Between)]
+        return Annotated[kind, *(Field(ge=kind(one.minimum), le=kind(one.maximum)) for one in bounds)]
+    return hint

@@ -10,14 +10,17 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from stateward.project.durations import format_duration
+from stateward.project.project import Project
+from stateward.project.settings import Settings
 from stateward.project.spec import STREAMS_FOLDER, StreamSpec
-from stateward.project.spec_logic import MODELS
+from stateward.project.spec_logic import logic_model
 
 SCHEMA_FILE = STREAMS_FOLDER / "stream.schema.json"
 
 
 def schema_text() -> str:
     """Return the schema as it stands in its file."""
+    project = Project.of(Settings())
     schema = StreamSpec.model_json_schema()
     schema["properties"]["logic"] = {
         "type": "object",
@@ -28,9 +31,10 @@ def schema_text() -> str:
     schema["allOf"] = [
         {
             "if": {"properties": {"stream": {"const": stream}}},
-            "then": {"properties": {"logic": model.model_json_schema()}},
+            "then": {"properties": {"logic": logic_model(stream, project.jobs).model_json_schema()}},
         }
-        for stream, model in MODELS.items()
+        for stream in project.streams()
+        if project.settings(stream)
     ]
     return json.dumps(_readable(schema), indent=2) + "\n"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
 from stateward.contract import storage
 from stateward.contract.reading import InvalidDocumentError
 from stateward.contract.requests import RecomputeRequest, read_request
+from stateward.project.project import Project
 from stateward.recompute.lookback import Span
 from stateward.runtime.api.config import Config
 from stateward.runtime.api.native_job import NativeJob
@@ -59,7 +59,7 @@ def job_of(stream: str) -> Recomputable:
         BackfillError: It has neither logic nor an oracle, or a table without a column for the time of its
             rows.
     """
-    job: Any = importlib.import_module(f"spark_jobs.{stream}.declaration").JOB
+    job = Project.imported().declaration(stream)
     if not isinstance(job, Recomputable):
         raise BackfillError(
             f"stream {stream}: expected a stream with logic or an oracle, found a {type(job).__name__}. "

@@ -10,10 +10,12 @@ import pytest
 
 from spark_jobs.device_lifecycle.declaration import DEVICE_ALERTS, JOB
 from spark_jobs.device_lifecycle.machine import DeviceMachine
-from spark_jobs.device_lifecycle.model import DeviceReading
+from spark_jobs.device_lifecycle.model import DeviceReading, DeviceSettings
 from tests.support.spark.bucket_bench import BucketBench, close_copies
 
-LONG, SHORT = DeviceMachine(1000, 5000), DeviceMachine(300, 5000)
+LONG, SHORT = (
+    DeviceMachine(DeviceSettings(offline_after_ms=after_ms, forget_after_ms=5000)) for after_ms in (1000, 300)
+)
 
 
 @pytest.fixture

@@ -12,14 +12,13 @@ from deltalake import DeltaTable, write_deltalake
 
 from spark_jobs.event_windows import declaration as event_windows
 from spark_jobs.event_windows.logic import all_rows as windows_of
-from spark_jobs.event_windows.model import UserEvent
+from spark_jobs.event_windows.model import UserEvent, WindowSettings
 from spark_jobs.payment_auth_join import declaration as payment_auth_join
 from spark_jobs.payment_auth_join.logic import all_rows as payments_of
 from spark_jobs.payment_auth_join.model import PaymentEvent
 from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.settings import Settings
 from stateward.project.spec import SpecError, load_spec
-from stateward.project.spec_logic import EventWindowsLogic
 from stateward.runtime.api.config import Config, parse_config
 from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.api.record_fields import Bounds, Reason
@@ -62,7 +61,7 @@ def test_a_slide_beyond_the_size_is_refused(tmp_path: Path) -> None:
     (tmp_path / shipped.name).write_text(shipped.read_text().replace("  slide: 1m", "  slide: 6m"))
     with pytest.raises(SpecError, match=r"logic\.slide to be at most logic\.size \(5m\)"):
         load_spec("event_windows", tmp_path)
-    assert EventWindowsLogic(slide=timedelta(minutes=5)).slide == timedelta(minutes=5)
+    assert WindowSettings(slide_ms=300_000).slide_ms == 300_000
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from stateward.control.reconcile.executor import Prepared
 from stateward.control.releases import release as releases
 from stateward.project.durations import to_ms
 from stateward.project.layout import Layout
+from stateward.project.project import PACKAGE
 from stateward.project.settings import Settings
 from stateward.project.spec import SpecError, StreamSpec, load_spec
 
@@ -150,7 +151,7 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
     _require_connection(spec)
-    job = code / "spark_jobs" / spec.stream / "job.py"
+    job = code / PACKAGE / spec.stream / "job.py"
     if not job.is_file():
         raise LaunchError(f"stream {spec.stream}: expected its driver at {job}, found no such file.")
     conf = {**DRIVER_CONF, **_executors(settings), **spec.spark.conf}
@@ -218,7 +219,7 @@ class SparkLauncher:
         try:
             kept = self._again(wanted) if wanted else releases.keep(stream, self.settings)
             # What is kept, and not what was read before: the file may have been edited since.
-            return kept, load_spec(stream, kept.streams)
+            return kept, load_spec(stream, kept.streams, kept.code / PACKAGE)
         except (OSError, releases.ReleaseError, SpecError) as error:
             raise LaunchError(f"stream {stream}: its release cannot be started: {error}") from error
 

@@ -7,6 +7,7 @@ import logging
 from stateward.control.reconcile.observe import read_control
 from stateward.control.releases import release as releases
 from stateward.project.layout import Layout
+from stateward.project.project import PACKAGE
 from stateward.project.settings import Settings
 from stateward.project.spec import SpecError, StreamSpec, load_spec
 
@@ -47,7 +48,7 @@ def _launched(stream: str, settings: Settings) -> StreamSpec | None:
         return None
     try:
         kept = releases.find(stream, control.release, settings)
-        spec = load_spec(stream, kept.streams)
+        spec = load_spec(stream, kept.streams, kept.code / PACKAGE)
     except (OSError, releases.ReleaseError, SpecError):
         return None
     # No part of a release: the file that was kept may say what was declared long ago.

@@ -23,16 +23,16 @@ from pathlib import Path
 import stateward
 from stateward.contract.durable import replace_file
 from stateward.project.layout import Layout
+from stateward.project.project import PACKAGE
 from stateward.project.settings import Settings
 from stateward.project.spec import StreamSpec, spec_of
 
 KEPT_RELEASES = 5
 """Earlier releases of each stream that stay."""
 
-_PACKAGE = "spark_jobs"
 _LIBRARY = Path(stateward.__file__).parent
 # What a driver imports of the library: an edit of a page, say, makes no other release.
-_OF_A_DRIVER = frozenset({"__init__.py", "driver.py", "contract", "rendering", "runtime", "state"})
+_OF_A_DRIVER = frozenset({"__init__.py", "driver.py", "contract", "project", "rendering", "runtime", "state"})
 _DIGITS = 12
 # What the control plane reads anew at each look; a driver knows nothing of it.
 _NOT_THE_DRIVERS = frozenset(
@@ -113,7 +113,7 @@ def find(stream: str, release: str, settings: Settings) -> Release:
         ReleaseError: It is not on this machine.
     """
     found = _release(Layout.of(settings), stream, release)
-    if not (found.code / _PACKAGE).is_dir() or not (found.streams / f"{stream}.yaml").is_file():
+    if not (found.code / PACKAGE).is_dir() or not (found.streams / f"{stream}.yaml").is_file():
         raise ReleaseError(
             f"stream {stream}: expected its release {release} in {found.streams} and {found.code}, found it"
             " incomplete. Trigger its DAG with the action restart, which takes the code and YAML of now."
@@ -132,7 +132,7 @@ def _release(layout: Layout, stream: str, release: str) -> Release:
 def _code_digest(jobs: Path, library: Path) -> str:
     """Digest the two packages by the paths below them, wherever they lie and whatever the first is called."""
     found = []
-    for folder, name in ((jobs, _PACKAGE), (library, _LIBRARY.name)):
+    for folder, name in ((jobs, PACKAGE), (library, _LIBRARY.name)):
         for file in sorted(path for path in folder.rglob("*") if _counts(path)):
             place, at = file.relative_to(folder), file.stat()
             if folder == jobs or place.parts[0] in _OF_A_DRIVER:
@@ -172,19 +172,19 @@ def _keep_code(layout: Layout, source: Path) -> str:
     """Keep the code of now, if it is not kept yet; returns the digest of what is kept."""
     folder = layout.releases_dir / "code"
     digest = _code_digest(source, _LIBRARY)
-    if (folder / digest / _PACKAGE).is_dir():
+    if (folder / digest / PACKAGE).is_dir():
         return digest
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         copy = Path(temporary) / "code"
-        shutil.copytree(source, copy / _PACKAGE, ignore=_no_cache)
+        shutil.copytree(source, copy / PACKAGE, ignore=_no_cache)
         shutil.copytree(_LIBRARY, copy / _LIBRARY.name, ignore=_not_of_a_driver)
-        digest = _code_digest(copy / _PACKAGE, copy / _LIBRARY.name)
+        digest = _code_digest(copy / PACKAGE, copy / _LIBRARY.name)
         try:
             copy.rename(folder / digest)
         except OSError:
             # Another stream's launch has kept the same code meanwhile.
-            if not (folder / digest / _PACKAGE).is_dir():
+            if not (folder / digest / PACKAGE).is_dir():
                 raise
     return digest
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from stateward.project.project import NoSuchStreamError, Project
 from stateward.runtime.api.tables import SHARED_TABLES, Table
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def personal_columns(stream: str, table: str, types: Mapping[str, str]) -> froze
 
 def declared_table(stream: str, table: str) -> Table | None:
     """Return the declaration of a table, by its stream or by any other; None if there is none."""
-    for name in (stream, "", *_streams()):
+    for name in (stream, "", *Project.imported().streams()):
         tables = [output.table for output in outputs_of(name)] if name else SHARED_TABLES
         for one in tables:
             if one.name == table:
@@ -59,17 +58,9 @@ def declared_table(stream: str, table: str) -> Table | None:
 def outputs_of(stream: str) -> tuple[Output, ...]:
     """Return what a stream declares to write; nothing if there is no such stream."""
     try:
-        job: Any = importlib.import_module(f"spark_jobs.{stream}.declaration").JOB
-    except ModuleNotFoundError as error:
-        if not (error.name or "").startswith(f"spark_jobs.{stream}"):
-            raise
+        return tuple(Project.imported().declaration(stream).outputs)
+    except NoSuchStreamError:
         return ()
-    return (job.output,) if hasattr(job, "output") else tuple(job.outputs)
-
-
-def _streams() -> list[str]:
-    (folder,) = importlib.import_module("spark_jobs").__path__
-    return sorted(file.parent.name for file in Path(folder).glob("*/declaration.py"))
 
 
 def complaint(expectations: Iterable[Expectation], personal: frozenset[str]) -> str | None:

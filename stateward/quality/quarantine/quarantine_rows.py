@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stateward.contract.table_names import QUARANTINE, RAW_EVENTS
+from stateward.project.project import Project
 from stateward.quality.privacy.personal import outputs_of
 from stateward.quality.quarantine.batch_offsets import BatchOffsets
 from stateward.quality.quarantine.event_search import EventSearch, own_records
@@ -102,7 +102,7 @@ def _search(spark: SparkSession, stream: str, config: Config | None, raw_uri: st
 
     if config is None or not outputs_of(stream) or not DeltaTable.is_deltatable(raw_uri):
         return lambda rows: {}
-    job: Any = importlib.import_module(f"spark_jobs.{stream}.declaration").JOB
+    job = Project.imported().declaration(stream)
     if not hasattr(job, "key"):
         return lambda rows: {}
     search = EventSearch(spark, raw_uri, config, job)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from stateward.contract.job_steps import Report
+from stateward.project.project import NoSuchStreamError, Project
 from stateward.runtime.checkpoint.generations import Generation
 from stateward.runtime.sink.fence import CheckLease
 from stateward.state.inspection.masker import Masker, masker_of
@@ -81,16 +81,10 @@ class Context:
         Raises:
             StateError: There is none.
         """
-        name = f"spark_jobs.{stream}.declaration"
         try:
-            return importlib.import_module(name).JOB
-        except ModuleNotFoundError as error:
-            if error.name not in (name, name.rpartition(".")[0]):
-                raise
-            raise StateError(
-                f"stream {stream}: expected its declaration in {name.replace('.', '/')}.py, found no such "
-                "file: deploy the release that has it"
-            ) from error
+            return Project.imported().declaration(stream)
+        except NoSuchStreamError as error:
+            raise StateError(str(error)) from error
 
     def checkpoint(self, savepoint: str | None) -> str:
         """The folder of a savepoint's checkpoint; without one that of the current generation.

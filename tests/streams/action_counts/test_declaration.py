@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from spark_jobs.action_counts.declaration import ACTION_COUNTS, JOB
 from spark_jobs.action_counts.logic import CountLogic
-from spark_jobs.action_counts.model import ActionEvent, Count
+from spark_jobs.action_counts.model import ActionEvent, Count, CountSettings
 from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
@@ -54,7 +54,7 @@ def event_of(value: bytes) -> ActionEvent:
 def test_the_settings_reach_the_logic_and_the_clock_the_driver() -> None:
     config = parse_config(resolved_configuration(load_spec("action_counts"), Settings(), "r1"), "test")
 
-    assert JOB.logic(config) == CountLogic(idle_ms=300_000)
+    assert JOB.logic(config) == CountLogic(CountSettings())
     assert config.in_processing_time
     assert config.watermark_delay_ms == 0
     assert set(config.tables) >= {output.table.name for output in JOB.outputs}

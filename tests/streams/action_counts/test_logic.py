@@ -11,13 +11,13 @@ from typing import Any, cast
 import pytest
 
 from spark_jobs.action_counts.logic import CountLogic
-from spark_jobs.action_counts.model import ActionEvent, Count, CurrentCount
+from spark_jobs.action_counts.model import ActionEvent, Count, CountSettings, CurrentCount
 from stateward.runtime.api.key_logic import KeyState, advance, next_timer, replay_oracle
 from stateward.runtime.keyed.admission import Limits
 
 IDLE = 10
 LATENESS = 5
-LOGIC = CountLogic(IDLE)
+LOGIC = CountLogic(CountSettings(idle_ms=IDLE))
 LIMITS = Limits(LATENESS, 1000)
 ARRIVAL = Limits(LATENESS, 1000, eager=True, as_they_come=True)
 UserState = KeyState[Count, ActionEvent]

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from spark_jobs.device_lifecycle.declaration import DEVICE_ALERTS, DEVICE_STATUS, JOB
 from spark_jobs.device_lifecycle.machine import DeviceMachine
-from spark_jobs.device_lifecycle.model import DeviceReading, DeviceState
+from spark_jobs.device_lifecycle.model import DeviceReading, DeviceSettings, DeviceState
 from stateward.runtime.api.config import Config
 from stateward.runtime.api.key_logic import KeyState, replay_oracle
 from stateward.runtime.api.record_fields import Bounds, Reason
@@ -51,7 +51,7 @@ def reading_of(value: bytes) -> DeviceReading:
 
 
 def test_the_settings_reach_the_machine() -> None:
-    assert JOB.logic(CONFIG) == DeviceMachine(offline_after_ms=3_600_000, forget_after_ms=2_592_000_000)
+    assert JOB.logic(CONFIG) == DeviceMachine(DeviceSettings(**LOGIC))
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from spark_jobs.device_lifecycle.model import (
     STATUSES,
     DeviceAlert,
     DeviceReading,
+    DeviceSettings,
     DeviceState,
     DeviceStatus,
 )
@@ -47,10 +48,10 @@ EAGER = Limits(1000, 1000, eager=True)
 END = 10**9
 OFFLINE_TICKS = 10
 FORGET_TICKS = 30
-MACHINE = DeviceMachine(offline_after_ms=OFFLINE_TICKS, forget_after_ms=FORGET_TICKS)
+MACHINE = DeviceMachine(DeviceSettings(offline_after_ms=OFFLINE_TICKS, forget_after_ms=FORGET_TICKS))
 MINUTE = 60_000
 DAY = 24 * 60 * MINUTE
-SHIPPED = DeviceMachine(offline_after_ms=60 * MINUTE, forget_after_ms=30 * DAY)
+SHIPPED = DeviceMachine(DeviceSettings())
 MARKS = {"r": "running", "i": "idle", "e": "error", "E": "error", "x": "retired", "o": "self_test"}
 CODEC: KeptCodec[DeviceState, DeviceReading] = KeptCodec(DeviceState, DeviceReading)
 

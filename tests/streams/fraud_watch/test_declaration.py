@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from spark_jobs.fraud_watch.declaration import FRAUD_ALERTS, JOB
 from spark_jobs.fraud_watch.machine import FraudMachine
-from spark_jobs.fraud_watch.model import MICROS, FraudState, Payment, PaymentEvent
+from spark_jobs.fraud_watch.model import FraudSettings, FraudState, Payment, PaymentEvent
 from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
@@ -55,15 +55,7 @@ def event_of(config: Config, value: bytes) -> PaymentEvent:
 
 
 def test_the_shipped_settings_reach_the_machine(config: Config) -> None:
-    assert JOB.logic(config) == FraudMachine(
-        velocity_count=5,
-        velocity_amount_micros=5_000 * MICROS,
-        velocity_window_ms=600_000,
-        authentication_window_ms=120_000,
-        idle_ms=1_800_000,
-        review_ms=86_400_000,
-        safety_ms=90_000_000,
-    )
+    assert JOB.logic(config) == FraudMachine(FraudSettings())
     assert {output.table.name for output in JOB.outputs} <= set(config.tables)
 
 

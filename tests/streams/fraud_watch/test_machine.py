@@ -23,6 +23,7 @@ from spark_jobs.fraud_watch.model import (
     MAX_MICROS,
     MICROS,
     FraudAlert,
+    FraudSettings,
     FraudState,
     FraudSummary,
     PaymentEvent,
@@ -36,16 +37,11 @@ AccountState = KeyState[FraudState, PaymentEvent]
 LATENESS = 6
 LIMITS = Limits(LATENESS, 1000)
 END = 10**9
-MACHINE = FraudMachine(
-    velocity_count=5,
-    velocity_amount_micros=5_000 * MICROS,
-    velocity_window_ms=10,
-    authentication_window_ms=4,
-    idle_ms=30,
-    review_ms=50,
-    safety_ms=100,
+SETTINGS = FraudSettings(
+    velocity_window_ms=10, authentication_window_ms=4, idle_ms=30, review_ms=50, safety_ms=100
 )
-HASTY = replace(MACHINE, safety_ms=20)
+MACHINE = FraudMachine(SETTINGS)
+HASTY = FraudMachine(replace(SETTINGS, safety_ms=20))
 KINDS = {
     "t": ("transaction", 100),
     "T": ("transaction", 3_000),
@@ -313,7 +309,9 @@ def test_identities_are_the_same_on_every_run_and_differ_between_alerts_cases_an
 
 
 def test_the_evidence_is_bounded_and_keeps_the_newest() -> None:
-    machine = replace(MACHINE, velocity_count=30, velocity_amount_micros=10**15, velocity_window_ms=100)
+    machine = FraudMachine(
+        replace(SETTINGS, velocity_count=30, velocity_amount=10**9, velocity_window_ms=100)
+    )
     alert, _ = replay_oracle(machine, "acc", events_of("t" * 30))
 
     assert isinstance(alert, FraudAlert)

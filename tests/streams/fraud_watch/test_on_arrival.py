@@ -55,7 +55,7 @@ def test_on_arrival_in_any_order_no_event_is_lost_and_the_state_goes(drawn: list
         turn = advance(MACHINE, "acc", kept, [one], watermark_ms=0, limits=limits)
         kept = turn.kept
         rows += turn.rows
-        assert kept.state is None or len(kept.state.window) < MACHINE.velocity_count
+        assert kept.state is None or len(kept.state.window) < MACHINE.settings.velocity_count
     turn = advance(MACHINE, "acc", kept, [], watermark_ms=END, limits=limits)
     rows += turn.rows
 

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from spark_jobs.user_activity.declaration import JOB
 from spark_jobs.user_activity.logic import ActivityLogic
-from spark_jobs.user_activity.model import ActivityEvent, ActivityState
+from spark_jobs.user_activity.model import ActivityEvent, ActivitySettings, ActivityState
 from stateward.runtime.api.config import Config
 from stateward.runtime.api.key_logic import KeyState, replay_oracle
 from stateward.runtime.api.record_fields import Bounds, Reason
@@ -54,7 +54,7 @@ def event_of(value: bytes) -> ActivityEvent:
 
 
 def test_the_settings_reach_the_logic() -> None:
-    assert JOB.logic(CONFIG) == ActivityLogic(session_timeout_ms=3_600_000, counter_idle_ms=2_592_000_000)
+    assert JOB.logic(CONFIG) == ActivityLogic(ActivitySettings(max_held_events=100))
 
 
 @pytest.mark.parametrize("activity", ["login", "logout", "LOGIN", "lunch"])

@@ -18,6 +18,7 @@ from spark_jobs.user_activity.model import (
     ActivityAnomaly,
     ActivityEvent,
     ActivitySession,
+    ActivitySettings,
     ActivityState,
 )
 from stateward.runtime.api.key_logic import KeyState, advance, next_timer, replay_oracle
@@ -32,7 +33,7 @@ LATENESS = 5
 LIMITS = Limits(LATENESS, 1000)
 EAGER = Limits(1000, 1000, eager=True)
 END = 10**9
-LOGIC = ActivityLogic(TIMEOUT, IDLE)
+LOGIC = ActivityLogic(ActivitySettings(session_timeout_ms=TIMEOUT, counter_idle_ms=IDLE))
 ACTIVITIES = {"i": "login", "o": "logout", "?": "lunch"}
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -163,7 +164,7 @@ def test_the_rows_of_a_timeline(name: str) -> None:
     ids=["1 h minus 1 ms", "1 h", "30 d minus 1 ms", "30 d"],
 )
 def test_the_boundaries_in_milliseconds(events: list[ActivityEvent], expected: list[str]) -> None:
-    assert shown(replay_oracle(ActivityLogic(HOUR_MS, 30 * DAY_MS), "u", events)) == expected
+    assert shown(replay_oracle(ActivityLogic(ActivitySettings()), "u", events)) == expected
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 
 from spark_jobs.action_counts import declaration as action_counts
 from spark_jobs.action_counts.logic import CountLogic
-from spark_jobs.action_counts.model import ActionEvent
+from spark_jobs.action_counts.model import ActionEvent, CountSettings
 from spark_jobs.device_lifecycle import declaration as device_lifecycle
 from spark_jobs.device_lifecycle.machine import DeviceMachine
-from spark_jobs.device_lifecycle.model import DeviceReading
+from spark_jobs.device_lifecycle.model import DeviceReading, DeviceSettings
 from spark_jobs.fraud_watch import declaration as fraud_watch
 from spark_jobs.fraud_watch.machine import FraudMachine
-from spark_jobs.fraud_watch.model import PaymentEvent
+from spark_jobs.fraud_watch.model import FraudSettings, PaymentEvent
 from spark_jobs.intrusion_patterns import declaration as intrusion_patterns
 from spark_jobs.intrusion_patterns.logic import IntrusionLogic
 from spark_jobs.intrusion_patterns.model import Pattern, SecurityEvent
 from spark_jobs.user_activity import declaration as user_activity
 from spark_jobs.user_activity.logic import ActivityLogic
-from spark_jobs.user_activity.model import ActivityEvent
+from spark_jobs.user_activity.model import ActivityEvent, ActivitySettings
 from spark_jobs.user_sessions import declaration as user_sessions
 from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import SessionEvent
@@ -47,7 +47,9 @@ class Case:
 
 
 CASES = {
-    "action_counts": Case(action_counts.JOB, CountLogic(600), ActionEvent, (st.sampled_from("xyz"),)),
+    "action_counts": Case(
+        action_counts.JOB, CountLogic(CountSettings(idle_ms=600)), ActionEvent, (st.sampled_from("xyz"),)
+    ),
     "user_sessions": Case(
         user_sessions.JOB,
         SessionLogic(1000),
@@ -60,20 +62,22 @@ CASES = {
     ),
     "user_activity": Case(
         user_activity.JOB,
-        ActivityLogic(session_timeout_ms=800, counter_idle_ms=2000),
+        ActivityLogic(ActivitySettings(session_timeout_ms=800, counter_idle_ms=2000)),
         ActivityEvent,
         (st.sampled_from(("login", "login", "logout", "logout", "lunch")),),
     ),
     "fraud_watch": Case(
         fraud_watch.JOB,
         FraudMachine(
-            velocity_count=3,
-            velocity_amount_micros=50 * _MICROS,
-            velocity_window_ms=600,
-            authentication_window_ms=300,
-            idle_ms=1000,
-            review_ms=2500,
-            safety_ms=3000,
+            FraudSettings(
+                velocity_count=3,
+                velocity_amount=50,
+                velocity_window_ms=600,
+                authentication_window_ms=300,
+                idle_ms=1000,
+                review_ms=2500,
+                safety_ms=3000,
+            )
         ),
         PaymentEvent,
         (
@@ -85,7 +89,7 @@ CASES = {
     ),
     "device_lifecycle": Case(
         device_lifecycle.JOB,
-        DeviceMachine(offline_after_ms=600, forget_after_ms=1500),
+        DeviceMachine(DeviceSettings(offline_after_ms=600, forget_after_ms=1500)),
         DeviceReading,
         (
             st.sampled_from(("running", "running", "idle", "error", "retired", "odd")),

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from stateward.project.project import Project
+from stateward.project.settings import Settings
 from stateward.project.spec import STREAMS_FOLDER, SpecError, StreamSpec, load_spec, load_specs
-from stateward.project.spec_logic import MODELS, FraudWatchLogic
 from stateward.project.spec_schema import SCHEMA_FILE, schema_text
 
 FRAUD = (STREAMS_FOLDER / "fraud_watch.yaml").read_text()
@@ -35,13 +36,15 @@ def test_durations_of_the_logic_become_milliseconds() -> None:
     assert spec.logic.config() == {"gap_ms": 1_800_000, "max_gap_ms": 86_400_000, "max_held_events": 10_000}
 
 
-def test_every_shipped_stream_has_a_model_of_its_settings() -> None:
-    assert sorted(spec.stream for spec in load_specs()[0]) == sorted(MODELS)
+def test_every_shipped_stream_has_a_class_of_its_settings() -> None:
+    project = Project.of(Settings())
+    assert [spec.stream for spec in load_specs()[0]] == project.streams()
+    assert all(project.settings(stream) for stream in project.streams())
 
 
 def test_the_shipped_settings_of_fraud_watch_are_the_defaults_of_its_model() -> None:
     spec = load_spec("fraud_watch")
-    assert spec.logic == FraudWatchLogic()
+    assert spec.logic == type(spec.logic)()
     assert (spec.tables, spec.emission) == (["fraud_alerts", "fraud_summaries"], "watermark")
     assert spec.logic.config() == {
         "velocity_count": 5,
