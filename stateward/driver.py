@@ -1,20 +1,30 @@
-"""The driver of a stream: the runtime, with what `state` knows of the state in its checkpoint."""
+"""The driver of every stream: ``spark-submit stateward/driver.py <URI of the configuration>``.
+
+It is the runtime, with what `state` knows of the state in a checkpoint. The configuration names the stream.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from pathlib import Path
 
+if __name__ == "__main__":
+    # spark-submit puts this file's folder on the path, where `platform` hides the standard library's.
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from stateward.project.project import Project
 from stateward.runtime.driver import entry
 from stateward.runtime.driver.driver import StateChecks
 from stateward.state.compatibility.start import note_start, require_start
 from stateward.state.operation.replan import take_back_plan
 
-if TYPE_CHECKING:
-    from stateward.runtime.api.any_job import AnyJob
-
 CHECKS = StateChecks(require_start, note_start, take_back_plan)
 
 
-def run(job: AnyJob, arguments: list[str]) -> int:
-    """Run ``job`` with the configuration whose URI is the only argument; returns the exit code."""
-    return entry.run(job, arguments, CHECKS)
+def run(arguments: list[str]) -> int:
+    """Run a stream until it is drained; returns the exit code (docs/architecture.md)."""
+    return entry.run(Project.imported().declaration, arguments, CHECKS)
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

@@ -194,7 +194,7 @@ def _is_jvm(process: psutil.Process) -> bool:
 def _is_worker(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.Error):
         command = " ".join(process.cmdline())
-        return "pyspark" in command and "job.py" not in command
+        return "pyspark" in command and "driver.py" not in command
     return False
 
 

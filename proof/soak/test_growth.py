@@ -54,7 +54,7 @@ def role_of(owned: ManagedProcess) -> str:
         return owned.part or "supervisor"
     if owned.process.name() == "java":
         return "driver JVM"
-    if "job.py" in command:
+    if "driver.py" in command:
         return "driver Python"
     return "Python worker daemon" if "daemon" in command else "driver other"
 

@@ -143,7 +143,7 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
         spec: The stream.
         settings: Where everything is.
         run_id: This launch.
-        code: The folder of the package `spark_jobs`.
+        code: The folder of the packages `spark_jobs` and `stateward`.
 
     Raises:
         LaunchError: The connection does not exist, or there are no JARs or no job.
@@ -151,9 +151,7 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
     _require_connection(spec)
-    job = code / PACKAGE / spec.stream / "job.py"
-    if not job.is_file():
-        raise LaunchError(f"stream {spec.stream}: expected its driver at {job}, found no such file.")
+    entry = entry_point(spec.stream, code)
     conf = {**DRIVER_CONF, **_executors(settings), **spec.spark.conf}
     hook = SparkSubmitHook(
         conn_id=spec.spark.conn_id,
@@ -164,8 +162,24 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
         application_args=[Layout.of(settings).config_uri(spec.stream)],
     )
     # Private, and the only way to the provider's command without its waiting and killing.
-    command = hook._build_spark_submit_command(str(job))
+    command = hook._build_spark_submit_command(str(entry))
     return DriverCommand(command, driver_environment(os.environ, settings, spec.stream, run_id, code))
+
+
+def entry_point(stream: str, code: Path) -> Path:
+    """Return the script that runs a stream's driver in a release.
+
+    Raises:
+        LaunchError: The release does not have the stream.
+    """
+    folder = code / PACKAGE / stream
+    # Every stream of a release before 0.2 has an entry point of its own.
+    own, declaration = folder / "job.py", folder / "declaration.py"
+    if own.is_file():
+        return own
+    if not declaration.is_file():
+        raise LaunchError(f"stream {stream}: expected its declaration at {declaration}, found no such file.")
+    return code / "stateward" / "driver.py"
 
 
 def _executors(settings: Settings) -> dict[str, str]:

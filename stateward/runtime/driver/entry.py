@@ -18,26 +18,39 @@ from stateward.runtime.sink.fence import newest_epoch
 from stateward.runtime.telemetry.status import StatusFile
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stateward.runtime.api.any_job import AnyJob
 
 _LOG = logging.getLogger("stateward.driver")
 
 
-def run(job: AnyJob, arguments: list[str], checks: StateChecks) -> int:
-    """Run ``job`` with the configuration whose URI is the only argument; returns the exit code."""
+def run(declaration: Callable[[str], AnyJob], arguments: list[str], checks: StateChecks) -> int:
+    """Run the stream that a configuration is for.
+
+    Args:
+        declaration: Finds the declaration of a stream.
+        arguments: One, the URI of the configuration.
+        checks: What is checked of the state before the query starts.
+
+    Returns:
+        The exit code.
+    """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     if len(arguments) != 1:
-        print("usage: spark-submit job.py <URI of the configuration>", file=sys.stderr)  # noqa: T201
+        print("usage: spark-submit driver.py <URI of the configuration>", file=sys.stderr)  # noqa: T201
         return DriverExit.FAILED
     process = driver_process()
     try:
         config = load_config(arguments[0])
-        require_topics(job, config)
     except (ConfigError, ValueError) as error:
-        _LOG.error("%s", error)
-        record_bad_configuration(arguments[0], process, error)
-        return DriverExit.FAILED
+        return _bad_configuration(arguments[0], process, error)
+    job = declaration(config.stream)
+    try:
+        require_topics(job, config)
+    except ConfigError as error:
+        return _bad_configuration(arguments[0], process, error)
     lease, status = _lease(config, process), _status(config, process)
     try:
         epoch = lease.acquire(newest_epoch(config.stream, config.tables.values())).epoch
@@ -47,6 +60,12 @@ def run(job: AnyJob, arguments: list[str], checks: StateChecks) -> int:
         return DriverExit.REFUSED
     status.update(epoch=epoch)
     return Driver(job, config, lease, status, checks).run()
+
+
+def _bad_configuration(uri: str, process: ProcessIdentity, error: Exception) -> int:
+    _LOG.error("%s", error)
+    record_bad_configuration(uri, process, error)
+    return DriverExit.FAILED
 
 
 def require_topics(job: AnyJob, config: Config) -> None:

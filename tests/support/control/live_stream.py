@@ -115,7 +115,7 @@ class LiveStream:
             for driver in self.drivers()
             for process in driver.children(recursive=True)
             if "pyspark" in " ".join(_command_line(process))
-            and "job.py" not in " ".join(_command_line(process))
+            and "driver.py" not in " ".join(_command_line(process))
         ]
 
     def describe(self) -> str:

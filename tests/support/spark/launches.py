@@ -47,10 +47,6 @@ class Stream:
     logic: Mapping[str, Any]
 
     @property
-    def script(self) -> Path:
-        return CHECKOUT / "spark_jobs" / self.name / "job.py"
-
-    @property
     def job(self) -> Any:
         return importlib.import_module(f"spark_jobs.{self.name}.declaration").JOB
 
@@ -198,7 +194,7 @@ class Launch:
         settings = {**self.driver_conf, **local_files_conf(JARS.parent, "local[2]", {})}
         command += [part for conf in settings.items() for part in ("--conf", "=".join(conf))]
         command += ["--jars", ",".join(str(jar) for jar in sorted(JARS.glob("*.jar")))]
-        command += [str(self.stream.script), f"file://{config}"]
+        command += [str(CHECKOUT / "stateward" / "driver.py"), f"file://{config}"]
         with self.log(run_id).open("ab") as log:
             driver = subprocess.Popen(
                 command, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True

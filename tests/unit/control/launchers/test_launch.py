@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from stateward.contract.environment import ENV_DRIVER_STREAM
+from stateward.contract.exit_codes import DriverExit
 from stateward.control.launchers import detach, driver_process, launch, processes
 from stateward.control.launchers.driver_exit import Exit
 from stateward.control.launchers.driver_process import DriverCommand
 from stateward.project.layout import Layout
-from stateward.project.settings import Settings
+from stateward.project.settings import CHECKOUT, Settings
 from stateward.project.spec import load_spec
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -146,6 +148,35 @@ def test_a_program_that_is_missing_is_an_error_that_names_it(settings: Settings,
     command = DriverCommand(["no-such-program"], {"PATH": "/bin"})
     with pytest.raises(driver_process.LaunchError, match="no-such-program"):
         driver_process.start(command, tmp_path / "log")
+
+
+def test_a_driver_starts_by_the_entry_point_that_its_release_has(tmp_path: Path) -> None:
+    folder = tmp_path / "spark_jobs" / STREAM
+    folder.mkdir(parents=True)
+    with pytest.raises(launch.LaunchError, match=f"stream {STREAM}: expected its declaration at"):
+        launch.entry_point(STREAM, tmp_path)
+    (folder / "declaration.py").touch()
+    assert launch.entry_point(STREAM, tmp_path) == tmp_path / "stateward" / "driver.py"
+    # As in every release before 0.2.
+    (folder / "job.py").touch()
+    assert launch.entry_point(STREAM, tmp_path) == folder / "job.py"
+
+
+def test_the_entry_point_finds_the_library_and_the_standard_library(tmp_path: Path) -> None:
+    entry = launch.entry_point(STREAM, CHECKOUT)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, str(entry)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.splitlines()[-1:]) == (
+        DriverExit.FAILED,
+        ["usage: spark-submit driver.py <URI of the configuration>"],
+    )
 
 
 def test_the_resolved_configuration_is_what_a_driver_accepts(settings: Settings) -> None:

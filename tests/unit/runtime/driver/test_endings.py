@@ -17,7 +17,6 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from spark_jobs.device_lifecycle.declaration import JOB
 from stateward.contract.exit_codes import DriverExit
 from stateward.driver import run
 from stateward.runtime.api.config import ConfigError
@@ -227,7 +226,7 @@ def test_a_configuration_that_a_driver_cannot_use_is_said_in_the_status_it_names
     named = {"stream": "s", "run_id": "r1", "status_uri": f"file://{status}"}
     file.write_text(json.dumps({"version": 99, **named}))
 
-    assert run(JOB, [f"file://{file}"]) == DriverExit.FAILED
+    assert run([f"file://{file}"]) == DriverExit.FAILED
 
     written = json.loads(status.read_text())
     assert (written["run_id"], written["state"]) == ("r1", "failed")
@@ -235,7 +234,7 @@ def test_a_configuration_that_a_driver_cannot_use_is_said_in_the_status_it_names
     assert "expected version 1, found 99: start the driver with the same release" in written["message"]
     status.unlink()
     file.write_text("{half a docum")
-    assert run(JOB, [f"file://{file}"]) == DriverExit.FAILED
+    assert run([f"file://{file}"]) == DriverExit.FAILED
     assert not status.exists()
 
 

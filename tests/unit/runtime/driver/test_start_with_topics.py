@@ -39,7 +39,7 @@ def test_the_driver_says_so_before_it_takes_the_lease(tmp_path: Path) -> None:
     document["lease"] = {**CONFIG["lease"], "uri": f"file://{lease}"}
     (tmp_path / "config.json").write_text(json.dumps(document))
 
-    assert run(KEYED, [f"file://{tmp_path}/config.json"]) == DriverExit.FAILED
+    assert run([f"file://{tmp_path}/config.json"]) == DriverExit.FAILED
 
     written = json.loads(status.read_text())
     assert (written["state"], written["cause"]) == ("failed", {"kind": "configuration", "lasting": True})
