@@ -13,31 +13,15 @@ from spark_jobs.action_counts.model import (
     CurrentCount,
 )
 from stateward.runtime.api.record_fields import EVENT_TIME, Field
+from stateward.runtime.api.row_table import table_of
 from stateward.runtime.api.stream_job import Output, StreamJob
-from stateward.runtime.api.tables import Column, Table
 
 if TYPE_CHECKING:
     from stateward.runtime.api.config import Config
 
 USER = Field("user_id", "text")
 
-ACTION_COUNTS = Table(
-    "action_counts",
-    "One user as it is now",
-    (
-        Column("user_id", "string", "The user", personal=True),
-        Column("action_count", "long", "Actions since the last pause"),
-        Column("last_action", "string", "event_type of the last event; TIMEOUT in a final row"),
-        Column("last_event_id", "string", "Id of the last event, in a final row too"),
-        Column("is_final", "boolean", "Whether the user was idle for so long that the count has ended"),
-        Column("first_action_at", "timestamp", "When the first of these actions was read"),
-        Column("last_action_at", "timestamp", "When the last one was read"),
-        Column("updated_at", "timestamp", "last_action_at; in a final row last_action_at + idle"),
-    ),
-    current_by=(USER.name,),
-    came_at="updated_at",
-    nullable=("action_count", "last_action", "is_final", "first_action_at", "last_action_at", "updated_at"),
-)
+ACTION_COUNTS = table_of(CurrentCount, "action_counts", current_by=(USER.name,), came_at="updated_at")
 
 
 def _fields(config: Config) -> tuple[Field, ...]:

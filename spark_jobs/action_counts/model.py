@@ -7,8 +7,9 @@ Bound per key: one `Count`, with two texts of at most 1,024 characters each. Bes
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from stateward.contract.columns import Col, Timestamp
 from stateward.contract.stream_settings import MINUTE, StreamSettings
 
 STATE_SCHEMA_VERSION = 1
@@ -58,13 +59,17 @@ class Count(NamedTuple):
 
 
 class CurrentCount(NamedTuple):
-    """One row of the table ``action_counts``: a user as it is now; times in milliseconds since 1970 UTC."""
+    """One user as it is now."""
 
-    user_id: str
-    action_count: int
-    last_action: str
-    last_event_id: str
-    is_final: bool
-    first_action_ms: int
-    last_action_ms: int
-    updated_ms: int
+    user_id: Annotated[str, Col("The user", personal=True)]
+    action_count: Annotated[int, Col("Actions since the last pause", nullable=True)]
+    last_action: Annotated[str, Col("event_type of the last event; TIMEOUT in a final row", nullable=True)]
+    last_event_id: Annotated[str, Col("Id of the last event, in a final row too")]
+    is_final: Annotated[
+        bool, Col("Whether the user was idle for so long that the count has ended", nullable=True)
+    ]
+    first_action_ms: Annotated[int, Timestamp("When the first of these actions was read", nullable=True)]
+    last_action_ms: Annotated[int, Timestamp("When the last one was read", nullable=True)]
+    updated_ms: Annotated[
+        int, Timestamp("last_action_at; in a final row last_action_at + idle", nullable=True)
+    ]

@@ -8,8 +8,9 @@ ids.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from stateward.contract.columns import Col, Timestamp
 from stateward.contract.stream_settings import DAY, HOUR, StreamSettings
 
 STATE_SCHEMA_VERSION = 1
@@ -106,32 +107,43 @@ class DeviceState(NamedTuple):
 
 
 class DeviceAlert(NamedTuple):
-    """One row of the table ``device_alerts``, times in milliseconds since 1970 UTC."""
+    """One device that went offline, or that came back."""
 
-    alert_id: str
-    device_id: str
-    kind: str
-    raised_ms: int
-    last_heartbeat_ms: int
-    silence_ms: int | None
-    previous_mode: str
-    evidence: tuple[str, ...]
+    alert_id: Annotated[
+        str,
+        Col("Identity, from the device and the reading: the same on every run", derived_from=("device_id",)),
+    ]
+    device_id: Annotated[str, Col("The device")]
+    kind: Annotated[str, Col("OFFLINE or BACK_ONLINE", nullable=True)]
+    raised_ms: Annotated[
+        int, Timestamp("Event time: when the silence was too long, or of the next reading", nullable=True)
+    ]
+    last_heartbeat_ms: Annotated[int, Timestamp("Time of the last reading before the silence", nullable=True)]
+    silence_ms: Annotated[int | None, Col("raised_at - last_heartbeat_at, milliseconds; null for OFFLINE")]
+    previous_mode: Annotated[
+        str, Col("Mode before the silence: running, idle, error or unknown", nullable=True)
+    ]
+    evidence: Annotated[
+        tuple[str, ...], Col("Ids of the last reading, and of the one that ended the silence", nullable=True)
+    ]
 
 
 class DeviceStatus(NamedTuple):
-    """One row of the table ``device_status``: a device as it is now; times in milliseconds since 1970 UTC."""
+    """One device as it is now."""
 
-    device_id: str
-    mode: str
-    first_seen_ms: int
-    last_heartbeat_ms: int
-    runtime_ms: int
-    reading_count: int
-    error_codes: tuple[str, ...]
-    error_count: int
-    changed_ms: int
-    updated_ms: int
-    updated_by: str
+    device_id: Annotated[str, Col("The device")]
+    mode: Annotated[str, Col("running, idle, error, unknown, offline; at the end retired or forgotten")]
+    first_seen_ms: Annotated[int, Timestamp("Time of the first reading of this life of the device")]
+    last_heartbeat_ms: Annotated[int, Timestamp("Time of the newest reading")]
+    runtime_ms: Annotated[int, Col("Time spent running since first_seen_at, milliseconds", nullable=True)]
+    reading_count: Annotated[int, Col("Readings since first_seen_at", nullable=True)]
+    error_codes: Annotated[
+        tuple[str, ...], Col("The newest 20 error codes since first_seen_at, newest last", nullable=True)
+    ]
+    error_count: Annotated[int, Col("Readings with an error code since first_seen_at", nullable=True)]
+    changed_ms: Annotated[int, Timestamp("Event time at which it came into this mode")]
+    updated_ms: Annotated[int, Timestamp("Event time of the newest reading, or at which a timeout was due")]
+    updated_by: Annotated[str, Col("Id of that reading; empty for a timeout", nullable=True)]
 
     @property
     def version(self) -> tuple[int, str, int]:

@@ -9,9 +9,9 @@ from spark_jobs.event_windows.model import SlidingWindow, TumblingWindow, UserEv
 from spark_jobs.event_windows.plan import plan
 from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.api.record_fields import EVENT_TIME, Field
+from stateward.runtime.api.row_table import table_of
 from stateward.runtime.api.stream_job import Output
-from stateward.runtime.api.tables import Column, Table
-from stateward.runtime.ingest.event_rows import NUMBER, to_decimal
+from stateward.runtime.ingest.event_rows import to_decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,39 +22,10 @@ USER = Field("user_id", "text")
 MAX_VALUE = 1e12
 """So that a sum has room for more events than a window can ever hold: ten to the power of sixteen."""
 
-_WINDOW = (
-    Column(
-        "window_id",
-        "string",
-        "Identity, from the user and the window: the same on every run",
-        derived_from=("user_id", "window_start", "window_end"),
-    ),
-    Column("user_id", "string", "The user", personal=True),
-    Column("window_start", "timestamp", "Begin of the window; an event at it is inside"),
-    Column("window_end", "timestamp", "End of the window; an event at it is outside"),
-    Column("event_count", "long", "Events of the user in the window"),
-)
 
-EVENT_WINDOWS_SLIDING = Table(
-    "event_windows_sliding",
-    "One sliding window of one user in which there was an event",
-    (
-        *_WINDOW,
-        Column("value_sum", NUMBER, "Sum of the values; null if no event had one"),
-        Column("value_min", NUMBER, "Smallest value; null if no event had one"),
-        Column("value_max", NUMBER, "Largest value; null if no event had one"),
-    ),
-    came_at="window_end",
-    nullable=("window_start", "window_end", "event_count", "value_sum", "value_min", "value_max"),
-)
+EVENT_WINDOWS_SLIDING = table_of(SlidingWindow, "event_windows_sliding", came_at="window_end")
 
-EVENT_WINDOWS_TUMBLING = Table(
-    "event_windows_tumbling",
-    "One tumbling window of one user in which there was an event",
-    (*_WINDOW, Column("event_types", "array<string>", "Types of the events, each once, sorted")),
-    came_at="window_end",
-    nullable=("window_start", "window_end", "event_count"),
-)
+EVENT_WINDOWS_TUMBLING = table_of(TumblingWindow, "event_windows_tumbling", came_at="window_end")
 
 
 def _fields(config: Config) -> tuple[Field, ...]:

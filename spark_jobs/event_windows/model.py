@@ -8,8 +8,9 @@ an id per event, three times, until the watermark is the allowed lateness beyond
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from stateward.contract.columns import Col, Timestamp
 from stateward.contract.stream_settings import MINUTE, SettingsError, StreamSettings, duration_text
 
 
@@ -47,25 +48,43 @@ class UserEvent(NamedTuple):
     value: Decimal | None
 
 
-class SlidingWindow(NamedTuple):
-    """One row of the table ``event_windows_sliding``; times in milliseconds since 1970 UTC."""
+# Columns of both tables.
+WindowId = Annotated[
+    str,
+    Col(
+        "Identity, from the user and the window: the same on every run",
+        derived_from=("user_id", "window_start", "window_end"),
+    ),
+]
+UserId = Annotated[str, Col("The user", personal=True)]
+WindowStart = Annotated[
+    int, Timestamp("Begin of the window; an event at it is inside", name="window_start", nullable=True)
+]
+WindowEnd = Annotated[
+    int, Timestamp("End of the window; an event at it is outside", name="window_end", nullable=True)
+]
+EventCount = Annotated[int, Col("Events of the user in the window", nullable=True)]
 
-    window_id: str
-    user_id: str
-    start_ms: int
-    end_ms: int
-    event_count: int
-    value_sum: Decimal | None
-    value_min: Decimal | None
-    value_max: Decimal | None
+
+class SlidingWindow(NamedTuple):
+    """One sliding window of one user in which there was an event."""
+
+    window_id: WindowId
+    user_id: UserId
+    start_ms: WindowStart
+    end_ms: WindowEnd
+    event_count: EventCount
+    value_sum: Annotated[Decimal | None, Col("Sum of the values; null if no event had one")]
+    value_min: Annotated[Decimal | None, Col("Smallest value; null if no event had one")]
+    value_max: Annotated[Decimal | None, Col("Largest value; null if no event had one")]
 
 
 class TumblingWindow(NamedTuple):
-    """One row of the table ``event_windows_tumbling``; times in milliseconds since 1970 UTC."""
+    """One tumbling window of one user in which there was an event."""
 
-    window_id: str
-    user_id: str
-    start_ms: int
-    end_ms: int
-    event_count: int
-    event_types: tuple[str, ...]
+    window_id: WindowId
+    user_id: UserId
+    start_ms: WindowStart
+    end_ms: WindowEnd
+    event_count: EventCount
+    event_types: Annotated[tuple[str, ...], Col("Types of the events, each once, sorted")]

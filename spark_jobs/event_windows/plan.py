@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from stateward.runtime.ingest.event_rows import NUMBER
+from stateward.runtime.api.row_table import NUMBER
 from stateward.runtime.query.native_query import row_id
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from spark_jobs.fraud_watch.model import (
     PaymentEvent,
 )
 from stateward.runtime.api.record_fields import EVENT_TIME, Field
+from stateward.runtime.api.row_table import table_of
 from stateward.runtime.api.stream_job import Output, StreamJob
-from stateward.runtime.api.tables import Column, Table
 
 if TYPE_CHECKING:
     from stateward.runtime.api.config import Config
@@ -24,51 +24,9 @@ if TYPE_CHECKING:
 ACCOUNT = Field("account_id", "text")
 MAX_AMOUNT = 1e12
 
-FRAUD_ALERTS = Table(
-    "fraud_alerts",
-    "One alert about one account",
-    (
-        Column(
-            "alert_id",
-            "string",
-            "Identity, from the account and the event: the same on every run",
-            derived_from=("account_id",),
-        ),
-        Column("account_id", "string", "The account", personal=True),
-        Column("kind", "string", "SUSPICIOUS or FLAGGED: the state the account came into"),
-        Column("raised_at", "timestamp", "Event time of the event that raised it"),
-        Column("previous_state", "string", "State the account was in before"),
-        Column("reason", "string", "VELOCITY_COUNT, VELOCITY_AMOUNT or REVIEW_CONFIRMED"),
-        Column("transaction_count", "long", "Transactions in the velocity window"),
-        Column("amount", "double", "Their total"),
-        Column("evidence", "array<string>", "Ids of its events, at most the newest 20"),
-    ),
-    came_at="raised_at",
-    nullable=("previous_state", "transaction_count"),
-)
+FRAUD_ALERTS = table_of(FraudAlert, "fraud_alerts", came_at="raised_at")
 
-FRAUD_SUMMARIES = Table(
-    "fraud_summaries",
-    "One account that is watched no longer",
-    (
-        Column(
-            "summary_id",
-            "string",
-            "Identity, from the account and its first transaction",
-            derived_from=("account_id",),
-        ),
-        Column("account_id", "string", "The account", personal=True),
-        Column("state", "string", "State it was in at the end: watching, suspicious or flagged"),
-        Column("opened_at", "timestamp", "Time of the first transaction"),
-        Column("closed_at", "timestamp", "Event time of case_closed, or at which the timeout was due"),
-        Column("transaction_count", "long", "Transactions since opened_at"),
-        Column("amount", "double", "Their total"),
-        Column("alert_count", "long", "Alerts since opened_at"),
-        Column("close_reason", "string", "IDLE, CASE_CLOSED, EXPIRED, or SAFETY for what should not happen"),
-    ),
-    came_at="closed_at",
-    nullable=("state", "transaction_count", "amount", "alert_count"),
-)
+FRAUD_SUMMARIES = table_of(FraudSummary, "fraud_summaries", came_at="closed_at")
 
 
 def _fields(config: Config) -> tuple[Field, ...]:

@@ -12,6 +12,7 @@ Amounts are whole millionths of the currency: adding them up is exact and does n
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
+from stateward.contract.columns import Col, Timestamp
 from stateward.contract.stream_settings import (
     HOUR,
     MINUTE,
@@ -147,34 +148,39 @@ class FraudState(NamedTuple):
 
 
 class FraudAlert(NamedTuple):
-    """One row of the table ``fraud_alerts``, its time in milliseconds since 1970 UTC.
+    """One alert about one account.
 
     Count and amount are those of the velocity window when the alert was raised.
     """
 
-    alert_id: str
-    account_id: str
-    kind: str
-    raised_ms: int
-    previous_state: str
-    reason: str
-    transaction_count: int
-    amount: float
-    evidence: tuple[str, ...]
+    alert_id: Annotated[
+        str,
+        Col("Identity, from the account and the event: the same on every run", derived_from=("account_id",)),
+    ]
+    account_id: Annotated[str, Col("The account", personal=True)]
+    kind: Annotated[str, Col("SUSPICIOUS or FLAGGED: the state the account came into")]
+    raised_ms: Annotated[int, Timestamp("Event time of the event that raised it")]
+    previous_state: Annotated[str, Col("State the account was in before", nullable=True)]
+    reason: Annotated[str, Col("VELOCITY_COUNT, VELOCITY_AMOUNT or REVIEW_CONFIRMED")]
+    transaction_count: Annotated[int, Col("Transactions in the velocity window", nullable=True)]
+    amount: Annotated[float, Col("Their total")]
+    evidence: Annotated[tuple[str, ...], Col("Ids of its events, at most the newest 20")]
 
 
 class FraudSummary(NamedTuple):
-    """One row of the table ``fraud_summaries``, times in milliseconds since 1970 UTC.
+    """One account that is watched no longer.
 
-    Counts and amount are those since the account was opened.
+    Count and amount are those since the account was opened.
     """
 
-    summary_id: str
-    account_id: str
-    state: str
-    opened_ms: int
-    closed_ms: int
-    transaction_count: int
-    amount: float
-    alert_count: int
-    close_reason: str
+    summary_id: Annotated[
+        str, Col("Identity, from the account and its first transaction", derived_from=("account_id",))
+    ]
+    account_id: Annotated[str, Col("The account", personal=True)]
+    state: Annotated[str, Col("State it was in at the end: watching, suspicious or flagged", nullable=True)]
+    opened_ms: Annotated[int, Timestamp("Time of the first transaction")]
+    closed_ms: Annotated[int, Timestamp("Event time of case_closed, or at which the timeout was due")]
+    transaction_count: Annotated[int, Col("Transactions since opened_at", nullable=True)]
+    amount: Annotated[float, Col("Their total", nullable=True)]
+    alert_count: Annotated[int, Col("Alerts since opened_at", nullable=True)]
+    close_reason: Annotated[str, Col("IDLE, CASE_CLOSED, EXPIRED, or SAFETY for what should not happen")]

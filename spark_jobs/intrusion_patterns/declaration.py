@@ -14,36 +14,15 @@ from spark_jobs.intrusion_patterns.model import (
 )
 from spark_jobs.intrusion_patterns.patterns import PATTERNS
 from stateward.runtime.api.record_fields import EVENT_TIME, Field
+from stateward.runtime.api.row_table import table_of
 from stateward.runtime.api.stream_job import Output, StreamJob
-from stateward.runtime.api.tables import Column, Table
 
 if TYPE_CHECKING:
     from stateward.runtime.api.config import Config
 
 SOURCE = Field("source_ip", "text")
 
-INTRUSION_ALERTS = Table(
-    "intrusion_alerts",
-    "One complete pattern of one source",
-    (
-        Column(
-            "alert_id",
-            "string",
-            "Identity, from source, pattern and events: the same on every run",
-            derived_from=("source_ip", "pattern", "event_ids", "event_times"),
-        ),
-        Column("source_ip", "string", "The source", personal=True),
-        Column("pattern", "string", "Name of the pattern"),
-        Column("started_at", "timestamp", "Event time of the first step"),
-        Column("completed_at", "timestamp", "Event time of the last step"),
-        Column("duration_ms", "long", "completed_at - started_at, milliseconds"),
-        Column("event_ids", "array<string>", "Ids of the events, in the order of the steps"),
-        Column("event_times", "array<timestamp>", "Their event times, in the same order"),
-        Column("summary", "string", "What happened and what to do first, for a person", personal=True),
-    ),
-    came_at="completed_at",
-    nullable=("pattern", "started_at", "completed_at", "duration_ms", "event_ids", "event_times"),
-)
+INTRUSION_ALERTS = table_of(IntrusionAlert, "intrusion_alerts", came_at="completed_at")
 
 
 def _fields(config: Config) -> tuple[Field, ...]:

@@ -9,8 +9,9 @@ held events and as many remembered ids.
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from stateward.contract.columns import Col, Timestamp
 from stateward.contract.stream_settings import MINUTE, StreamSettings
 
 STATE_SCHEMA_VERSION = 1
@@ -85,17 +86,23 @@ class IntrusionState(NamedTuple):
 
 
 class IntrusionAlert(NamedTuple):
-    """One row of the table ``intrusion_alerts``, times in milliseconds since 1970 UTC.
+    """One complete pattern of one source.
 
-    ``event_times`` are datetimes in UTC, because within an array `runtime.rows` does not take milliseconds.
+    ``event_times`` are datetimes in UTC, because within an array `output_rows` does not take milliseconds.
     """
 
-    alert_id: str
-    source_ip: str
-    pattern: str
-    started_ms: int
-    completed_ms: int
-    duration_ms: int
-    event_ids: tuple[str, ...]
-    event_times: tuple[datetime, ...]
-    summary: str
+    alert_id: Annotated[
+        str,
+        Col(
+            "Identity, from source, pattern and events: the same on every run",
+            derived_from=("source_ip", "pattern", "event_ids", "event_times"),
+        ),
+    ]
+    source_ip: Annotated[str, Col("The source", personal=True)]
+    pattern: Annotated[str, Col("Name of the pattern", nullable=True)]
+    started_ms: Annotated[int, Timestamp("Event time of the first step", nullable=True)]
+    completed_ms: Annotated[int, Timestamp("Event time of the last step", nullable=True)]
+    duration_ms: Annotated[int, Col("completed_at - started_at, milliseconds", nullable=True)]
+    event_ids: Annotated[tuple[str, ...], Col("Ids of the events, in the order of the steps", nullable=True)]
+    event_times: Annotated[tuple[datetime, ...], Col("Their event times, in the same order", nullable=True)]
+    summary: Annotated[str, Col("What happened and what to do first, for a person", personal=True)]

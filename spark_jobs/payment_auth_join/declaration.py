@@ -9,9 +9,9 @@ from spark_jobs.payment_auth_join.model import PaymentAuthentication, PaymentEve
 from spark_jobs.payment_auth_join.plan import plan
 from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.api.record_fields import EVENT_TIME, Field
+from stateward.runtime.api.row_table import table_of
 from stateward.runtime.api.stream_job import Output
-from stateward.runtime.api.tables import Column, Table
-from stateward.runtime.ingest.event_rows import NUMBER, to_decimal
+from stateward.runtime.ingest.event_rows import to_decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,26 +21,7 @@ if TYPE_CHECKING:
 ACCOUNT = Field("account_id", "text")
 MAX_AMOUNT = 1e12
 
-PAYMENT_AUTHENTICATIONS = Table(
-    "payment_authentications",
-    "One transaction, with the first authentication around it",
-    (
-        Column(
-            "payment_id",
-            "string",
-            "Identity, from the account and the transaction: the same on every run",
-            derived_from=("account_id", "transaction_id"),
-        ),
-        Column("account_id", "string", "The account", personal=True),
-        Column("transaction_id", "string", "Id of the transaction's event"),
-        Column("transaction_at", "timestamp", "Time of the transaction"),
-        Column("amount", NUMBER, "Its amount; null if it named none"),
-        Column("authentication_id", "string", "Id of the authentication's event; null if there was none"),
-        Column("authenticated_at", "timestamp", "Time of the authentication; null if there was none"),
-    ),
-    came_at="transaction_at",
-    nullable=("amount", "authentication_id", "authenticated_at"),
-)
+PAYMENT_AUTHENTICATIONS = table_of(PaymentAuthentication, "payment_authentications", came_at="transaction_at")
 
 
 def _fields(config: Config) -> tuple[Field, ...]:

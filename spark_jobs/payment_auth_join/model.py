@@ -7,8 +7,9 @@ until its row is due, and an id per event, three times, until the watermark is t
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from stateward.contract.columns import Col, Timestamp
 from stateward.contract.stream_settings import MINUTE, StreamSettings
 
 # Kinds of events; all others take part in nothing.
@@ -43,12 +44,18 @@ class PaymentEvent(NamedTuple):
 
 
 class PaymentAuthentication(NamedTuple):
-    """One row of the table ``payment_authentications``; times in milliseconds since 1970 UTC."""
+    """One transaction, with the first authentication around it."""
 
-    payment_id: str
-    account_id: str
-    transaction_id: str
-    transaction_ms: int
-    amount: Decimal | None
-    authentication_id: str | None
-    authenticated_ms: int | None
+    payment_id: Annotated[
+        str,
+        Col(
+            "Identity, from the account and the transaction: the same on every run",
+            derived_from=("account_id", "transaction_id"),
+        ),
+    ]
+    account_id: Annotated[str, Col("The account", personal=True)]
+    transaction_id: Annotated[str, Col("Id of the transaction's event")]
+    transaction_ms: Annotated[int, Timestamp("Time of the transaction")]
+    amount: Annotated[Decimal | None, Col("Its amount; null if it named none")]
+    authentication_id: Annotated[str | None, Col("Id of the authentication's event; null if there was none")]
+    authenticated_ms: Annotated[int | None, Timestamp("Time of the authentication; null if there was none")]

@@ -1,8 +1,9 @@
 """Rows of ``raw_events``. There is no state."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
+from stateward.contract.columns import Col, Timestamp
 from stateward.contract.stream_settings import StreamSettings
 
 
@@ -14,28 +15,23 @@ class RawSettings(StreamSettings):
 
 
 class RawRecord(NamedTuple):
-    """One row of the table ``raw_events``: a record of Kafka, byte for byte.
+    """One record of Kafka as it was read, whatever is in it."""
 
-    Attributes:
-        topic: Kafka topic.
-        partition: Kafka partition.
-        offset: Kafka offset.
-        record_ms: Kafka's timestamp, milliseconds since 1970 UTC.
-        day: Its date, days since 1970 UTC.
-        key: Raw key, or None.
-        value: Raw value, or None.
-        header_names: Names of the headers in their order, or None.
-        header_values: Their raw values, in the same order.
-        raw_ms: Kafka's timestamp where ``record_ms`` is not it, but the nearest that a table can hold.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    record_ms: int
-    day: int
-    key: bytes | None
-    value: bytes | None
-    header_names: list[str] | None
-    header_values: list[bytes | None] | None
-    raw_ms: int | None = None
+    topic: Annotated[str, Col("Kafka topic")]
+    partition: Annotated[int, Col("Kafka partition", type="integer", nullable=True)]
+    offset: Annotated[int, Col("Kafka offset", nullable=True)]
+    record_ms: Annotated[int, Timestamp("Kafka's timestamp of the record", name="record_timestamp")]
+    day: Annotated[int, Col("Date of record_timestamp, UTC", name="date", type="date", nullable=True)]
+    key: Annotated[bytes | None, Col("Raw key; null if the record has none", personal=True)]
+    value: Annotated[bytes | None, Col("Raw value; null if the record has none", personal=True)]
+    header_names: Annotated[list[str] | None, Col("Names of the headers, in order; null if there are none")]
+    header_values: Annotated[
+        list[bytes | None] | None, Col("Raw values of the headers, in the same order", personal=True)
+    ]
+    raw_ms: Annotated[
+        int | None,
+        Col(
+            "Kafka's timestamp as it is, ms, where it is outside of the years 1 to 9999; otherwise null",
+            name="record_timestamp_ms",
+        ),
+    ] = None

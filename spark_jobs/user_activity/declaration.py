@@ -14,53 +14,17 @@ from spark_jobs.user_activity.model import (
     ActivityState,
 )
 from stateward.runtime.api.record_fields import EVENT_TIME, Field
+from stateward.runtime.api.row_table import table_of
 from stateward.runtime.api.stream_job import Output, StreamJob
-from stateward.runtime.api.tables import Column, Table
 
 if TYPE_CHECKING:
     from stateward.runtime.api.config import Config
 
 USER = Field("user_id", "text")
 
-ACTIVITY_SESSIONS = Table(
-    "activity_sessions",
-    "One completed session of one user, from login to logout",
-    (
-        Column(
-            "session_id",
-            "string",
-            "Identity, from the user and the login: the same on every run",
-            derived_from=("user_id",),
-        ),
-        Column("user_id", "string", "The user", personal=True),
-        Column("session_count", "long", "Sessions the user has completed, this one included"),
-        Column("login_at", "timestamp", "Time of the login"),
-        Column("logout_at", "timestamp", "Time of the logout or the next login, or login_at + timeout"),
-        Column("duration_ms", "long", "logout_at - login_at, milliseconds"),
-        Column("close_reason", "string", "LOGOUT, TIMEOUT, or RELOGIN: the user logged in once more"),
-    ),
-    came_at="logout_at",
-    nullable=("session_count", "duration_ms", "close_reason"),
-)
+ACTIVITY_SESSIONS = table_of(ActivitySession, "activity_sessions", came_at="logout_at")
 
-ACTIVITY_ANOMALIES = Table(
-    "activity_anomalies",
-    "One event of one user that belongs to no session",
-    (
-        Column(
-            "anomaly_id",
-            "string",
-            "Identity, from the user and the event: the same on every run",
-            derived_from=("user_id",),
-        ),
-        Column("user_id", "string", "The user", personal=True),
-        Column("event_id", "string", "Id of the event"),
-        Column("occurred_at", "timestamp", "Time of the event"),
-        Column("activity", "string", "activity of the event, as it was sent"),
-        Column("reason", "string", "LOGOUT_WITHOUT_LOGIN, LOGOUT_AFTER_TIMEOUT or UNKNOWN_ACTIVITY"),
-    ),
-    came_at="occurred_at",
-)
+ACTIVITY_ANOMALIES = table_of(ActivityAnomaly, "activity_anomalies", came_at="occurred_at")
 
 
 def _fields(config: Config) -> tuple[Field, ...]:

@@ -7,8 +7,9 @@ events and as many remembered ids.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from stateward.contract.columns import Col, Timestamp
 from stateward.contract.stream_settings import DAY, HOUR, SettingsError, StreamSettings, duration_text
 
 STATE_SCHEMA_VERSION = 1
@@ -87,23 +88,29 @@ class ActivityState(NamedTuple):
 
 
 class ActivitySession(NamedTuple):
-    """One row of the table ``activity_sessions``, times in milliseconds since 1970 UTC."""
+    """One completed session of one user, from login to logout."""
 
-    session_id: str
-    user_id: str
-    session_count: int
-    login_ms: int
-    logout_ms: int
-    duration_ms: int
-    close_reason: str
+    session_id: Annotated[
+        str, Col("Identity, from the user and the login: the same on every run", derived_from=("user_id",))
+    ]
+    user_id: Annotated[str, Col("The user", personal=True)]
+    session_count: Annotated[int, Col("Sessions the user has completed, this one included", nullable=True)]
+    login_ms: Annotated[int, Timestamp("Time of the login")]
+    logout_ms: Annotated[int, Timestamp("Time of the logout or the next login, or login_at + timeout")]
+    duration_ms: Annotated[int, Col("logout_at - login_at, milliseconds", nullable=True)]
+    close_reason: Annotated[
+        str, Col("LOGOUT, TIMEOUT, or RELOGIN: the user logged in once more", nullable=True)
+    ]
 
 
 class ActivityAnomaly(NamedTuple):
-    """One row of the table ``activity_anomalies``, its time in milliseconds since 1970 UTC."""
+    """One event of one user that belongs to no session."""
 
-    anomaly_id: str
-    user_id: str
-    event_id: str
-    occurred_ms: int
-    activity: str
-    reason: str
+    anomaly_id: Annotated[
+        str, Col("Identity, from the user and the event: the same on every run", derived_from=("user_id",))
+    ]
+    user_id: Annotated[str, Col("The user", personal=True)]
+    event_id: Annotated[str, Col("Id of the event")]
+    occurred_ms: Annotated[int, Timestamp("Time of the event")]
+    activity: Annotated[str, Col("activity of the event, as it was sent")]
+    reason: Annotated[str, Col("LOGOUT_WITHOUT_LOGIN, LOGOUT_AFTER_TIMEOUT or UNKNOWN_ACTIVITY")]

@@ -13,36 +13,15 @@ from spark_jobs.user_sessions.model import (
     SessionSettings,
 )
 from stateward.runtime.api.record_fields import EVENT_TIME, Field
+from stateward.runtime.api.row_table import table_of
 from stateward.runtime.api.stream_job import Output, StreamJob
-from stateward.runtime.api.tables import Column, Table
 
 if TYPE_CHECKING:
     from stateward.runtime.api.config import Config
 
 USER = Field("user_id", "text")
 
-SESSIONS = Table(
-    "sessions",
-    "One closed session of one user",
-    (
-        Column(
-            "session_id",
-            "string",
-            "Identity, from the user and the first event: the same on every run",
-            derived_from=("user_id",),
-        ),
-        Column("user_id", "string", "The user", personal=True),
-        Column("started_at", "timestamp", "Time of the first event"),
-        Column("ended_at", "timestamp", "Time of the last event"),
-        Column("duration_ms", "long", "ended_at - started_at, milliseconds"),
-        Column("event_count", "long", "Events in the session"),
-        Column("last_event_type", "string", "event_type of the last event"),
-        Column("close_reason", "string", "ENDED by an is_last event, or TIMEOUT after the gap"),
-        Column("closed_at", "timestamp", "Event time at which it closed: ended_at, or ended_at + gap"),
-    ),
-    came_at="closed_at",
-    nullable=("event_count", "last_event_type"),
-)
+SESSIONS = table_of(ClosedSession, "sessions", came_at="closed_at")
 
 
 def _fields(config: Config) -> tuple[Field, ...]:

@@ -7,8 +7,9 @@ Bound per key: at most one open session (about 100 bytes), ``max_held_events`` h
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from stateward.contract.columns import Col, Timestamp
 from stateward.contract.stream_settings import HOUR, MINUTE, SettingsError, StreamSettings, duration_text
 
 STATE_SCHEMA_VERSION = 2
@@ -61,14 +62,17 @@ class OpenSession(NamedTuple):
 
 
 class ClosedSession(NamedTuple):
-    """One row of the table ``sessions``, times in milliseconds since 1970 UTC."""
+    """One closed session of one user."""
 
-    session_id: str
-    user_id: str
-    started_ms: int
-    ended_ms: int
-    duration_ms: int
-    event_count: int
-    last_event_type: str
-    close_reason: str
-    closed_ms: int
+    session_id: Annotated[
+        str,
+        Col("Identity, from the user and the first event: the same on every run", derived_from=("user_id",)),
+    ]
+    user_id: Annotated[str, Col("The user", personal=True)]
+    started_ms: Annotated[int, Timestamp("Time of the first event")]
+    ended_ms: Annotated[int, Timestamp("Time of the last event")]
+    duration_ms: Annotated[int, Col("ended_at - started_at, milliseconds")]
+    event_count: Annotated[int, Col("Events in the session", nullable=True)]
+    last_event_type: Annotated[str, Col("event_type of the last event", nullable=True)]
+    close_reason: Annotated[str, Col("ENDED by an is_last event, or TIMEOUT after the gap")]
+    closed_ms: Annotated[int, Timestamp("Event time at which it closed: ended_at, or ended_at + gap")]

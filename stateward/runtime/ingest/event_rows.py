@@ -22,6 +22,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from stateward.runtime.api.record_fields import EVENT_TIME, Bounds, Field
+from stateward.runtime.api.row_table import NUMBER
 from stateward.runtime.api.tables import DEAD_LETTERS, LATE_EVENTS
 from stateward.runtime.checkpoint.checkpoint import PlannedBatch
 from stateward.runtime.ingest.parse import Rejection
@@ -29,7 +30,6 @@ from stateward.runtime.ingest.record_batch import Load, Place, running_batch
 from stateward.runtime.sink.output_rows import KIND_COUNTS, encode_pieces
 from stateward.runtime.watermark.partition_times import NEVER
 
-NUMBER: Final = "decimal(38,9)"
 AFTER_MS_US: Final = 1
 """Microseconds of a row's time after the millisecond of its event."""
 

@@ -75,6 +75,7 @@ PURE = (
     "spark_jobs/*/patterns.py",
     "stateward/contract/exit_codes.py",
     "stateward/contract/environment.py",
+    "stateward/contract/columns.py",
     "stateward/contract/stream_settings.py",
     "stateward/contract/table_names.py",
 )
