@@ -1,0 +1,92 @@
+"""Records, states and rows of any stream, made from what it declares."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from types import NoneType, UnionType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from stateward.control.launchers.launch import resolved_configuration
+from stateward.project.project import Project
+from stateward.project.settings import Settings
+from stateward.project.spec import load_spec
+from stateward.runtime.api.config import Config, parse_config
+from stateward.runtime.api.record_fields import Bounds
+from stateward.runtime.ingest.parse import Parsed, Parser, Rejection
+
+TODAY_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+BOUNDS = Bounds(not_before_ms=0, max_ahead_ms=86_400_000, max_record_bytes=10_000)
+ABSENT = object()
+_FIELDS = {"text": "x", "flag": True, "number": 1.5, "time": "2026-01-01T00:00:00.250Z"}
+_VALUES: dict[Any, Any] = {
+    str: "ü",
+    float: 1.5,
+    bool: True,
+    bytes: b"\xff",
+    Decimal: Decimal("1.500000000"),
+    datetime: datetime(2026, 1, 1, tzinfo=UTC),
+}
+
+
+def config_of(stream: str) -> Config:
+    """What the shipped YAML comes to."""
+    return parse_config(resolved_configuration(load_spec(stream), Settings(), "r1"), "test")
+
+
+class Records:
+    """Records of one stream.
+
+    Attributes:
+        job: Its declaration.
+        config: Its configuration.
+        defaults: What a record says unless it is changed.
+    """
+
+    def __init__(self, stream: str, job: Any = None, config: Any = None, **defaults: Any) -> None:
+        self.job = job or Project.imported().declaration(stream)
+        self.config = config or config_of(stream)
+        self.fields = self.job.fields(self.config)
+        self.defaults = {field.name: _FIELDS[field.kind] for field in self.fields} | defaults
+
+    def parsed(self, number: int = 0, **changes: Any) -> Parsed | Rejection:
+        """What becomes of a record; its id and the second of its time are the number."""
+        own = {"event_id": f"e{number}", "event_time": f"2026-01-01T00:00:{number:02}.250Z"}
+        fields = {**self.defaults, **own, **changes}
+        value = json.dumps({name: one for name, one in fields.items() if one is not ABSENT})
+        return Parser(self.fields, BOUNDS).parse(value.encode(), TODAY_MS)
+
+    def event(self, number: int = 0, **changes: Any) -> Any:
+        """The event that a record is."""
+        verdict = self.parsed(number, **changes)
+        assert isinstance(verdict, Parsed), verdict
+        event = self.job.event(verdict.record, verdict.event_ms)
+        return self.job.event_type(*event) if hasattr(self.job, "event_type") else event
+
+    def reason(self, **changes: Any) -> str | None:
+        """Why a record is a dead letter; None if it is an event."""
+        verdict = self.parsed(**changes)
+        return verdict.reason if isinstance(verdict, Rejection) else None
+
+
+def sample(kind: Any, *, full: bool = True, number: int = 1000) -> Any:
+    """A value of a type.
+
+    Args:
+        kind: The type; of a named tuple every field is filled.
+        full: Whether there is a value where None is allowed.
+        number: The value of an int.
+    """
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if get_origin(kind) is UnionType:
+        (kind,) = (one for one in get_args(kind) if one is not NoneType)
+        if not full:
+            return None
+    if get_origin(kind) in (tuple, list):
+        return get_origin(kind)((sample(get_args(kind)[0], full=full, number=number),))
+    if hasattr(kind, "_fields"):
+        hints = get_type_hints(kind, include_extras=True).values()
+        return kind(*(sample(hint, full=full, number=number) for hint in hints))
+    return number if kind is int else _VALUES[kind]
