@@ -12,6 +12,7 @@ from spark_jobs.device_lifecycle.model import (
     ALERT_BACK_ONLINE,
     ALERT_OFFLINE,
     ERROR,
+    FINAL,
     FORGOTTEN,
     IDLE,
     OFFLINE,
@@ -19,6 +20,7 @@ from spark_jobs.device_lifecycle.model import (
     RUNNING,
     UNKNOWN,
 )
+from stateward.runtime.api.diagram import OUTSIDE, Edge, block, picture, table
 
 # Triggers: what a reading can say, and these.
 OTHER = "other"  # a reading with any other status
@@ -92,3 +94,18 @@ def transition(state: str, trigger: str) -> Transition:
     """The row of the table. A mode that another release wrote is taken for ``unknown``."""
     row = TRANSITIONS.get((state, trigger))
     return TRANSITIONS[UNKNOWN, trigger] if row is None else row
+
+
+def drawn() -> str:
+    """The table as docs/streams/device_lifecycle.md shows it: the picture has what changes the mode."""
+    edges, rows = [], []
+    for row in _TABLE:
+        stays, alert = row.to == row.state, f"alert {row.alert}" if row.alert else ""
+        written = f"{alert}, status" if alert else "status"
+        rows.append((row.state, f"`{row.trigger}`", "-" if stays else row.to, written))
+        if not stays:
+            state = OUTSIDE if row.state == ABSENT else row.state
+            edges.append(Edge(state, row.to, f"{row.trigger} / {alert}" if alert else row.trigger))
+    edges += [Edge(mode, OUTSIDE) for mode in FINAL]
+    head = ("mode", "trigger", "next mode", "rows written")
+    return block("spark_jobs.device_lifecycle.transitions", picture(edges), table(head, rows))

@@ -23,6 +23,7 @@ from spark_jobs.fraud_watch.model import (
     TRANSACTION,
     WATCHING,
 )
+from stateward.runtime.api.diagram import OUTSIDE, Edge, block, picture, table
 
 # Triggers: the kinds of events, and these.
 OTHER = "other"  # an event of any other kind
@@ -33,6 +34,8 @@ REVIEW_OVER = "review_over"
 SAFETY = "safety"
 
 KINDS = frozenset({TRANSACTION, AUTHENTICATED, REVIEW_CONFIRMED, CASE_CLOSED})
+
+_HEAD = ("state", "trigger", "next state", "row written", "velocity window")
 
 
 class Transition(NamedTuple):
@@ -97,3 +100,24 @@ def transition(state: str, trigger: str) -> Transition:
     if trigger == SAFETY:
         return Transition(state, trigger, INACTIVE, summary=CLOSED_SAFETY)
     return Transition(state, trigger, state)
+
+
+def drawn() -> str:
+    """The table as docs/streams/fraud_watch.md shows it: the picture has what changes or writes something."""
+    edges, rows = [], []
+    for row in _TABLE:
+        written = f"alert {row.alert}" if row.alert else f"summary {row.summary}" if row.summary else ""
+        stays = row.to == row.state
+        rows.append(
+            (
+                row.state,
+                f"`{row.trigger}`",
+                "-" if stays else row.to,
+                written,
+                "cleared" if row.clears_window else "",
+            )
+        )
+        if written or not stays:
+            state, to = (OUTSIDE if name == INACTIVE else name for name in (row.state, row.to))
+            edges.append(Edge(state, to, f"{row.trigger} / {written}" if written else row.trigger))
+    return block("spark_jobs.fraud_watch.transitions", picture(edges), table(_HEAD, rows))

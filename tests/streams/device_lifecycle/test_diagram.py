@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_jobs.device_lifecycle import diagram
+from spark_jobs.device_lifecycle import transitions
 from spark_jobs.device_lifecycle.model import ABSENT, FINAL, MODES
 from spark_jobs.device_lifecycle.transitions import TRANSITIONS
 
@@ -12,15 +12,15 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "streams" / "device_lifecy
 
 
 def test_the_drawn_block_of_the_page_is_current() -> None:
-    remedy = "replace the block by what `python -m spark_jobs.device_lifecycle.diagram` prints"
-    assert diagram.block() in PAGE.read_text(encoding="utf-8"), remedy
+    remedy = "replace the block by what the command in its first line prints"
+    assert transitions.drawn() in PAGE.read_text(encoding="utf-8"), remedy
 
 
 def test_the_picture_shows_every_way_into_and_out_of_a_mode() -> None:
-    lines = diagram.mermaid().splitlines()
+    lines = transitions.drawn().split("```")[1].splitlines()
     moves = [row for row in TRANSITIONS.values() if row.to != row.state]
-    assert lines[0] == "stateDiagram-v2"
-    assert len(lines) - 1 == len(moves) + len(FINAL)
+    assert lines[:2] == ["mermaid", "stateDiagram-v2"]
+    assert len(lines) - 2 == len(moves) + len(FINAL)
     assert "    [*] --> running: running" in lines
     assert "    offline --> retired: retired / alert BACK_ONLINE" in lines
     assert "    retired --> [*]" in lines

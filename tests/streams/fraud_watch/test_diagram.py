@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_jobs.fraud_watch import diagram
+from spark_jobs.fraud_watch import transitions
 from spark_jobs.fraud_watch.model import STATES
 from spark_jobs.fraud_watch.transitions import TRANSITIONS
 
@@ -12,15 +12,15 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "streams" / "fraud_watch.m
 
 
 def test_the_drawn_block_of_the_page_is_current() -> None:
-    remedy = "replace the block by what `python -m spark_jobs.fraud_watch.diagram` prints"
-    assert diagram.block() in PAGE.read_text(encoding="utf-8"), remedy
+    remedy = "replace the block by what the command in its first line prints"
+    assert transitions.drawn() in PAGE.read_text(encoding="utf-8"), remedy
 
 
 def test_the_picture_shows_every_way_into_and_out_of_a_state() -> None:
-    lines = diagram.mermaid().splitlines()
+    lines = transitions.drawn().split("```")[1].splitlines()
     moves = [row for row in TRANSITIONS.values() if row.to != row.state]
-    assert lines[0] == "stateDiagram-v2"
-    assert len(lines) - 1 == len(moves)
+    assert lines[:2] == ["mermaid", "stateDiagram-v2"]
+    assert len(lines) - 2 == len(moves)
     assert "    [*] --> watching: transaction" in lines
     assert "    suspicious --> flagged: review_confirmed / alert FLAGGED" in lines
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.intrusion_patterns import diagram
+from spark_jobs.intrusion_patterns import patterns
 from spark_jobs.intrusion_patterns.model import Pattern
 from spark_jobs.intrusion_patterns.patterns import PATTERNS
 
@@ -15,12 +15,12 @@ SECOND = Pattern("guessed", ("auth_failure", "auth_success"), 90_000, "Lock the 
 
 
 def test_the_drawn_block_of_the_page_is_current() -> None:
-    remedy = "replace the block by what `python -m spark_jobs.intrusion_patterns.diagram` prints"
-    assert diagram.block() in PAGE.read_text(encoding="utf-8"), remedy
+    remedy = "replace the block by what the command in its first line prints"
+    assert patterns.drawn() in PAGE.read_text(encoding="utf-8"), remedy
 
 
 def test_the_picture_shows_how_each_match_begins_and_ends() -> None:
-    assert diagram.mermaid(PATTERNS[0]).splitlines() == [
+    assert patterns.picture_of(PATTERNS[0]).splitlines()[1:-1] == [
         "stateDiagram-v2",
         '    state "recon_scan" as steps_1',
         '    state "recon_scan, auth_failure" as steps_2',
@@ -33,7 +33,7 @@ def test_the_picture_shows_how_each_match_begins_and_ends() -> None:
 
 
 def test_a_second_pattern_is_drawn_beside_the_first() -> None:
-    block = diagram.block((*PATTERNS, SECOND))
+    block = patterns.drawn((*PATTERNS, SECOND))
 
     assert block.count("```mermaid") == 2
     assert "| `guessed` | `auth_failure`, `auth_success` | 90 s | 1 | Lock the account. |" in block
@@ -45,4 +45,4 @@ def test_a_second_pattern_is_drawn_beside_the_first() -> None:
     [(7_200_000, "2 h"), (5_400_000, "90 min"), (90_000, "90 s"), (1_500, "1500 ms")],
 )
 def test_a_duration_is_a_whole_number_of_its_unit(duration_ms: int, text: str) -> None:
-    assert diagram.span(duration_ms) == text
+    assert patterns.span(duration_ms) == text

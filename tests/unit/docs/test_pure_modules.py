@@ -51,6 +51,7 @@ PURE = (
     "stateward/runtime/telemetry/operator_metrics.py",
     "stateward/runtime/driver/retries.py",
     "stateward/runtime/kafka/offsets.py",
+    "stateward/runtime/api/diagram.py",
     "stateward/runtime/api/key_logic.py",
     "stateward/runtime/api/key_filter.py",
     "stateward/runtime/api/key_step.py",
