@@ -26,7 +26,7 @@ def test_the_shipped_settings_are_the_defaults() -> None:
 
 def test_a_slide_beyond_the_size_is_refused(tmp_path: Path) -> None:
     shipped = (STREAMS_FOLDER / "event_windows.yaml").read_text()
-    (tmp_path / "event_windows.yaml").write_text(shipped.replace("  slide: 1m", "  slide: 6m"))
+    (tmp_path / "event_windows.yaml").write_text(shipped + "logic: {slide: 6m}\n")
     with pytest.raises(SpecError, match=r"logic\.slide to be at most logic\.size \(5m\)"):
         load_spec("event_windows", tmp_path)
     WindowSettings(slide_ms=300_000).check()

@@ -12,6 +12,7 @@ import yaml
 from stateward.project.project import Project
 from stateward.project.settings import Settings
 from stateward.project.spec import STREAMS_FOLDER, SpecError, StreamSpec, load_spec, load_specs
+from stateward.project.spec_problems import YamlDocument, read_yaml
 from stateward.project.spec_schema import SCHEMA_FILE, schema_text
 
 FRAUD = (STREAMS_FOLDER / "fraud_watch.yaml").read_text()
@@ -91,7 +92,7 @@ def test_only_what_has_no_default_is_required(tmp_path: Path) -> None:
 
 
 def test_a_stream_may_emit_on_arrival(tmp_path: Path) -> None:
-    (tmp_path / "fraud_watch.yaml").write_text(FRAUD.replace("emission: watermark", "emission: eager"))
+    (tmp_path / "fraud_watch.yaml").write_text(FRAUD + "emission: eager\n")
     assert load_spec("fraud_watch", tmp_path).emission == "eager"
 
 
@@ -130,6 +131,29 @@ def test_limits_of_the_state_have_defaults_and_an_order(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(document))
     with pytest.raises(SpecError, match="expected warn_bytes to be at most critical_bytes, found 2 and 1"):
         load_spec("small", tmp_path)
+
+
+def test_a_shipped_yaml_says_only_what_differs_from_the_defaults() -> None:
+    for spec in load_specs()[0]:
+        document = yaml.safe_load((STREAMS_FOLDER / f"{spec.stream}.yaml").read_text())
+        for name, value in document.items():
+            required = StreamSpec.model_fields[name].is_required()
+            assert required or getattr(spec, name) != StreamSpec.model_fields[name].default, (
+                spec.stream,
+                name,
+            )
+            for field in value if isinstance(value, dict) else ():
+                part = type(getattr(spec, name)).model_fields[field]
+                same = not part.is_required() and getattr(getattr(spec, name), field) == part.default
+                assert not same, f"{spec.stream}.yaml: {name}.{field} is the default"
+
+
+def test_the_fields_of_a_full_yaml_are_those_of_the_model_and_their_defaults() -> None:
+    text = Path(__file__).with_name("every_field.yaml")
+    document = read_yaml(text)
+    assert isinstance(document, YamlDocument)
+    spec = StreamSpec.model_validate(document.data)
+    assert spec == load_spec("user_sessions")
 
 
 def test_the_editors_schema_is_current() -> None:
