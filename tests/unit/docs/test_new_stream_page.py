@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,68 +14,98 @@ from typing import Any
 import pytest
 
 import spark_jobs
+from stateward.project.spec import load_spec
 from stateward.runtime.api.key_logic import replay_oracle
-from stateward.runtime.api.record_fields import Bounds
-from stateward.runtime.ingest.parse import Parsed, Parser
 from stateward.runtime.sink.output_rows import decode_rows, encode_rows
+from tests.support.streams.contract import check_fields, check_state, check_tables
+from tests.support.streams.samples import Records
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "new-stream.md"
-MODULE = re.compile(r"^## \d+\. [^\n]*`spark_jobs/(?P<path>[^`]+\.py)`$(?P<text>.*?)^(?=## )", re.M | re.S)
-CODE = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
-MINUTE_MS = 60_000
+FILE = re.compile(r"^## \d+\. [^\n]*`(?P<path>[^`]+)`$\s+```(?:python|yaml)\n(?P<code>.*?)^```", re.M | re.S)
+STREAM = "door_refusals"
+RESULTS = ("opened", "refused", "refused", "opened", "refused", "refused")
 
 
 @pytest.fixture
-def declaration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The page's module ``declaration``, from a folder that holds what the page shows and nothing else."""
-    for found in MODULE.finditer(PAGE.read_text()):
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A project with the files of the page and nothing else."""
+    for found in FILE.finditer(PAGE.read_text()):
         target = tmp_path / found["path"]
-        target.parent.mkdir(exist_ok=True)
-        (code,) = CODE.findall(found["text"])
-        target.write_text(code)
-    (folder,) = tmp_path.iterdir()
-    assert {file.name for file in folder.iterdir()} == {"model.py", "logic.py", "declaration.py"}
-    (folder / "__init__.py").touch()
-    monkeypatch.setattr(spark_jobs, "__path__", [*spark_jobs.__path__, str(tmp_path)])
-    yield importlib.import_module(f"spark_jobs.{folder.name}.declaration")
-    for name in [name for name in sys.modules if name.startswith(f"spark_jobs.{folder.name}")]:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(found["code"])
+    monkeypatch.setattr(spark_jobs, "__path__", [*spark_jobs.__path__, str(tmp_path / "spark_jobs")])
+    yield tmp_path
+    for name in [name for name in sys.modules if name.startswith(f"spark_jobs.{STREAM}")]:
         del sys.modules[name]
 
 
-def test_it_names_every_type_that_shipped_tables_have() -> None:
-    declared = {
-        column
-        for file in PAGE.parents[1].glob("spark_jobs/*/declaration.py")
-        for column in re.findall(r'Column\("\w+", "(?:array<)?(\w+)>?"', file.read_text())
-    }
-    (sentence,) = re.findall(r"A `Column` is a ([^.]*)\.", PAGE.read_text())
-    assert {"string", "timestamp"} < declared <= set(re.findall(r"`(\w+)`", sentence))
+def declaration(project: Path) -> Any:
+    assert (project / "spark_jobs" / STREAM / "declaration.py").is_file()
+    return importlib.import_module(f"spark_jobs.{STREAM}.declaration").JOB
 
 
-def test_its_rows_are_what_the_page_says(declaration: Any) -> None:
-    job = declaration.JOB
-    config: Any = SimpleNamespace(logic={"quiet_ms": 15 * MINUTE_MS})
-    parser = Parser(
-        job.fields(config), Bounds(not_before_ms=0, max_ahead_ms=MINUTE_MS, max_record_bytes=1000)
+def test_a_stream_is_five_files_and_none_of_the_library(project: Path) -> None:
+    files = [str(file.relative_to(project)) for file in project.rglob("*") if file.is_file()]
+    assert sorted(files) == [
+        "include/streams/door_refusals.yaml",
+        "spark_jobs/door_refusals/declaration.py",
+        "spark_jobs/door_refusals/logic.py",
+        "spark_jobs/door_refusals/model.py",
+        "tests/streams/door_refusals/test_logic.py",
+    ]
+
+
+def test_its_yaml_is_checked_against_its_settings(project: Path) -> None:
+    spec = load_spec(STREAM, project / "include" / "streams", project / "spark_jobs")
+    assert spec.logic.config() == {"quiet_ms": 600_000, "max_held_events": 10_000}
+    assert spec.tables == [output.table.name for output in declaration(project).outputs]
+
+
+def test_it_keeps_the_contract_of_every_stream(project: Path) -> None:
+    job = declaration(project)
+    check_fields(Records(STREAM, job, SimpleNamespace(logic={})))
+    check_state(job)
+    check_tables(job, project)
+
+
+def test_its_rows_are_what_the_page_says(project: Path) -> None:
+    records = Records(STREAM, declaration(project), SimpleNamespace(logic={"quiet_ms": 15_000}), badge_id="b")
+    events = [
+        records.event(second, result=result)
+        for second, result in zip((0, 1, 2, 3, 10, 25), RESULTS, strict=True)
+    ]
+    (output,) = records.job.outputs
+    rows = replay_oracle(
+        records.job.logic(records.config), "b", [*events, records.event(25, result="refused")]
     )
-    events = []
-    for number, (minute, result) in enumerate(
-        [(0, "opened"), (1, "refused"), (2, "refused"), (3, "opened"), (10, "refused"), (25, "refused")]
-    ):
-        record = (
-            f'{{"event_id":"e{number}","badge_id":"b","result":"{result}",'
-            f'"event_time":"1970-01-01T00:{minute:02}:00Z"}}'
-        )
-        parsed = parser.parse(record.encode(), minute * MINUTE_MS)
-        assert isinstance(parsed, Parsed), parsed
-        events.append(job.event_type(*job.event(parsed.record, parsed.event_ms)))
-
-    rows = replay_oracle(job.logic(config), "b", events)
-
-    (output,) = job.outputs
     found = decode_rows(encode_rows(output.table, rows)).to_pylist()
-    assert [(row["refusals"], row["outcome"], row["last_at"].minute) for row in found] == [
+    assert [(row["refusals"], row["outcome"], row["last_at"].second) for row in found] == [
         (2, "OPENED", 2),
         (1, "GAVE_UP", 10),
         (1, "GAVE_UP", 25),
     ]
+
+
+def test_its_own_test_is_green(project: Path) -> None:
+    root = PAGE.parents[1]
+    # The folder of the page's stream is one more of the package's.
+    (project / "conftest.py").write_text(
+        f"import sys; sys.path.insert(0, {str(root)!r})\n"
+        f"import spark_jobs; spark_jobs.__path__.append({str(project / 'spark_jobs')!r})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(project), "tests"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and "6 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_it_names_every_type_that_shipped_tables_have() -> None:
+    types = re.findall(
+        r"^  \w+ (?:array<)?(\w+)", (PAGE.parents[1] / "tests/streams/tables.txt").read_text(), re.M
+    )
+    named = set(re.findall(r"`(?:Col\(type=\")?(\w+)(?:\"\))?`", PAGE.read_text()))
+    assert {"string", "timestamp"} < set(types) <= named
