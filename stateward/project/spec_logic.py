@@ -103,7 +103,8 @@ def logic_model(stream: object, jobs: Path | None = None) -> type[Logic]:
         UnexpectedValueError: The stream's `model.py` cannot be read.
     """
     try:
-        found = Project(jobs).settings(stream) if jobs else None
+        # Any: to mypy a class with a method __hash__ for its instances cannot be hashed itself.
+        found: Any = Project(jobs).settings(stream) if jobs else None
         found = found or Project.of(Settings()).settings(stream)
     except SettingsLoadError as error:
         raise UnexpectedValueError(f"settings of stream {stream} that can be read, not {error}") from None

@@ -62,7 +62,7 @@ def run(declaration: Callable[[str], AnyJob], arguments: list[str], checks: Stat
     return Driver(job, config, lease, status, checks).run()
 
 
-def _bad_configuration(uri: str, process: ProcessIdentity, error: Exception) -> int:
+def _bad_configuration(uri: str, process: ProcessIdentity, error: ValueError) -> int:
     _LOG.error("%s", error)
     record_bad_configuration(uri, process, error)
     return DriverExit.FAILED
