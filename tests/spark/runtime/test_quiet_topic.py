@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from stateward.project.project import Project
 from stateward.project.spec import load_specs
+from stateward.runtime.api.stream_job import StreamJob
 from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.kafka.set_clock import SetClock
@@ -30,8 +32,10 @@ from tests.support.spark.launches import (
     USER_SESSIONS,
     Launch,
     Stream,
+    stream,
 )
 from tests.support.spark.running_query import running
+from tests.support.streams.samples import ABSENT, Records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +67,7 @@ class Silence:
 
 
 MINUTE = timedelta(minutes=1)
-SILENCES = (
+SILENCES: tuple[Silence, ...] = (
     Silence(USER_SESSIONS, {"event_type": "view"}, 30 * MINUTE, "sessions", {"close_reason": "TIMEOUT"}),
     Silence(
         USER_ACTIVITY, {"activity": "login"}, 60 * MINUTE, "activity_sessions", {"close_reason": "TIMEOUT"}
@@ -80,6 +84,29 @@ SILENCES = (
     Silence(INTRUSION_PATTERNS, {"kind": "recon_scan"}, 20 * MINUTE),
 )
 
+
+def derived(name: str) -> Silence:
+    """A stream that has no entry above, from its logic and the fields of its records."""
+    records = Records(name)
+    logic, key = records.job.logic(records.config), records.job.key.name
+    optional = {field.name: ABSENT for field in records.fields if not field.required}
+    state, _ = logic.apply("key", None, records.event(**optional)._replace(event_ms=0))
+    _, rows = logic.expire("key", state, logic.deadline(state))
+    tables = [output.table.name for output in records.job.outputs if rows and type(rows[0]) is output.row]
+    values = {
+        field: value
+        for field, value in records.defaults.items()
+        if field not in ("event_id", "event_time", key, *optional)
+    }
+    return Silence(stream(name), values, logic.deadline(state) * MINUTE / 60_000, *tables)
+
+
+SILENCES += tuple(
+    derived(name)
+    for name in Project.imported().streams()
+    if isinstance(Project.imported().declaration(name), StreamJob)
+    and name not in {silence.stream.name for silence in SILENCES}
+)
 
 # By the time of events and by the wall clock; the others are in `make full`.
 FEW = (USER_SESSIONS, ACTION_COUNTS)

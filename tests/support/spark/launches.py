@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 import json
 import os
 import signal
@@ -19,6 +18,8 @@ from deltalake import DeltaTable
 
 from stateward.control.launchers.launch import DRIVER_CONF
 from stateward.control.launchers.local_files import local_files_conf
+from stateward.project.project import Project
+from stateward.project.spec import load_spec
 from stateward.runtime.api.record_fields import TICK_KEY
 from stateward.runtime.api.tables import SHARED_TABLES
 from stateward.runtime.checkpoint import generations
@@ -48,59 +49,24 @@ class Stream:
 
     @property
     def job(self) -> Any:
-        return importlib.import_module(f"spark_jobs.{self.name}.declaration").JOB
+        return Project.imported().declaration(self.name)
 
 
-EVENT_WINDOWS = Stream(
-    "event_windows",
-    ("event_windows_sliding", "event_windows_tumbling"),
-    {"size_ms": 5 * MINUTE_MS, "slide_ms": MINUTE_MS},
-)
-PAYMENT_AUTH_JOIN = Stream(
-    "payment_auth_join",
-    ("payment_authentications",),
-    {"before_ms": 2 * MINUTE_MS, "after_ms": 2 * MINUTE_MS},
-)
-USER_SESSIONS = Stream(
-    "user_sessions",
-    ("sessions",),
-    {"gap_ms": 30 * MINUTE_MS, "max_gap_ms": 24 * HOUR_MS, "max_held_events": 10_000},
-)
-FRAUD_WATCH = Stream(
-    "fraud_watch",
-    ("fraud_alerts", "fraud_summaries"),
-    {
-        "velocity_count": 5,
-        "velocity_amount": 5000,
-        "velocity_window_ms": 10 * MINUTE_MS,
-        "authentication_window_ms": 2 * MINUTE_MS,
-        "idle_ms": 30 * MINUTE_MS,
-        "review_ms": 24 * HOUR_MS,
-        "safety_ms": 25 * HOUR_MS,
-        "max_held_events": 10_000,
-    },
-)
-USER_ACTIVITY = Stream(
-    "user_activity",
-    ("activity_sessions", "activity_anomalies"),
-    {"session_timeout_ms": HOUR_MS, "counter_idle_ms": 30 * 24 * HOUR_MS, "max_held_events": 10_000},
-)
-INTRUSION_PATTERNS = Stream(
-    "intrusion_patterns",
-    ("intrusion_alerts",),
-    {"horizon_ms": 20 * MINUTE_MS, "max_held_events": 10_000},
-)
-ACTION_COUNTS = Stream(
-    "action_counts",
-    ("action_counts",),
-    {"idle_ms": 5 * MINUTE_MS, "max_held_events": 10_000},
-)
-DEVICE_LIFECYCLE = Stream(
-    "device_lifecycle",
-    ("device_alerts", "device_status"),
-    {"offline_after_ms": HOUR_MS, "forget_after_ms": 30 * 24 * HOUR_MS, "max_held_events": 10_000},
-)
-RAW_EVENTS = Stream("raw_events", ("raw_events",), {})
+def stream(name: str) -> Stream:
+    """What a launch has to know of a stream of the project."""
+    spec = load_spec(name)
+    return Stream(name, tuple(spec.tables), spec.logic.config())
+
+
+EVENT_WINDOWS = stream("event_windows")
+PAYMENT_AUTH_JOIN = stream("payment_auth_join")
+USER_SESSIONS = stream("user_sessions")
+FRAUD_WATCH = stream("fraud_watch")
+USER_ACTIVITY = stream("user_activity")
+INTRUSION_PATTERNS = stream("intrusion_patterns")
+ACTION_COUNTS = stream("action_counts")
+DEVICE_LIFECYCLE = stream("device_lifecycle")
+RAW_EVENTS = stream("raw_events")
 
 
 # The optimising compiler pays after minutes, and most drivers of tests do not live that long.

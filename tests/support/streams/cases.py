@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
@@ -26,6 +27,8 @@ from spark_jobs.user_activity.model import ActivityEvent, ActivitySettings
 from spark_jobs.user_sessions import declaration as user_sessions
 from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import SessionEvent
+from stateward.project.project import Project
+from stateward.project.spec import load_spec
 from stateward.runtime.api.key_logic import KeyLogic
 from stateward.runtime.api.stream_job import StreamJob
 
@@ -33,6 +36,7 @@ from stateward.runtime.api.stream_job import StreamJob
 Arrival = tuple[str, Any]
 
 _MICROS = 1_000_000
+_LONGEST_MS = 1500
 _STEPS = ("scan", "failure", "escalation")
 
 
@@ -107,6 +111,42 @@ CASES = {
         SecurityEvent,
         (st.sampled_from((*_STEPS, "other")),),
     ),
+}
+
+
+def derived(stream: str) -> Case:
+    """The case of a stream that has none above, from its settings and the types of its events."""
+    job, logic = Project.imported().declaration(stream), load_spec(stream).logic.config()
+    values = [_values(kind) for kind in list(get_type_hints(job.event_type).values())[2:]]
+    return Case(job, job.logic(SimpleNamespace(logic=scaled_down(logic))), job.event_type, tuple(values))
+
+
+def scaled_down(logic: dict[str, Any]) -> dict[str, Any]:
+    """Settings with their durations in proportion, the longest of them a second and a half."""
+    longest_ms = max((value for name, value in logic.items() if name.endswith("_ms")), default=1)
+    return {
+        name: max(1, value * _LONGEST_MS // longest_ms) if name.endswith("_ms") else value
+        for name, value in logic.items()
+    }
+
+
+def _values(kind: Any) -> st.SearchStrategy[Any]:
+    if get_origin(kind) is UnionType:
+        return st.one_of(map(_values, get_args(kind)))
+    known: dict[Any, st.SearchStrategy[Any]] = {
+        str: st.sampled_from("xyz"),
+        bool: st.booleans(),
+        int: st.integers(0, 30),
+        float: st.integers(0, 30).map(float),
+        NoneType: st.none(),
+    }
+    return known[kind]
+
+
+CASES |= {
+    name: derived(name)
+    for name in Project.imported().streams()
+    if name not in CASES and isinstance(Project.imported().declaration(name), StreamJob)
 }
 
 

@@ -9,11 +9,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import strategies as st
 
 from proof.traffic.records import DEAD, DUPLICATE, EVENT, Record
+from stateward.project.project import Project
 from stateward.runtime.api.record_fields import Reason
 from tests.support.spark.launches import (
     ACTION_COUNTS,
@@ -22,10 +24,13 @@ from tests.support.spark.launches import (
     FRAUD_WATCH,
     INTRUSION_PATTERNS,
     PAYMENT_AUTH_JOIN,
+    RAW_EVENTS,
     USER_ACTIVITY,
     USER_SESSIONS,
     Stream,
+    stream,
 )
+from tests.support.streams.cases import scaled_down
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 LATENESS_MS = 400
@@ -52,11 +57,11 @@ class Short:
     values: Mapping[str, st.SearchStrategy[Any]]
 
 
-def _short(stream: Stream, values: Mapping[str, st.SearchStrategy[Any]], **logic: int) -> Short:
-    return Short(replace(stream, logic={**stream.logic, **logic}), values)
+def _short(of: Stream, values: Mapping[str, st.SearchStrategy[Any]], **logic: int) -> Short:
+    return Short(replace(of, logic={**of.logic, **logic}), values)
 
 
-SHORT = (
+SHORT: tuple[Short, ...] = (
     _short(
         USER_SESSIONS,
         {
@@ -118,6 +123,26 @@ SHORT = (
         before_ms=300,
         after_ms=300,
     ),
+)
+
+
+def derived(name: str) -> Short:
+    """A stream that has no entry above, from its settings and the fields of its records."""
+    found = stream(name)
+    config: Any = SimpleNamespace(logic=found.logic)
+    values = {
+        field.name: _BY_KIND[field.kind] if field.required else st.none() | _BY_KIND[field.kind]
+        for field in found.job.fields(config)
+        if field.name not in ("event_id", "event_time", found.job.key.name)
+    }
+    return Short(replace(found, logic=scaled_down(dict(found.logic))), values)
+
+
+_BY_KIND = {"text": st.sampled_from("xyz"), "flag": st.booleans(), "number": st.integers(0, 30)}
+SHORT += tuple(
+    derived(name)
+    for name in Project.imported().streams()
+    if name not in {RAW_EVENTS.name, *(short.stream.name for short in SHORT)}
 )
 
 
