@@ -147,7 +147,7 @@ def _alert(
     since_ms = state.last_ms
     if event is not None:
         evidence, since_ms = (*evidence, event.event_id), event.event_ms
-    # The same on every run, so that a replay can be told from something new.
+    # The same on every run, so that a replay is recognised.
     return DeviceAlert(
         alert_id=row_id(device_id, kind, since_ms, evidence[-1]),
         device_id=device_id,

@@ -21,7 +21,7 @@ IDLE = "idle"
 ERROR = "error"
 RETIRED = "retired"
 
-# The other modes. Of one that is absent or forgotten nothing is kept.
+# The other modes. Nothing is kept for an absent or forgotten device.
 ABSENT = "absent"
 UNKNOWN = "unknown"
 OFFLINE = "offline"
@@ -147,5 +147,5 @@ class DeviceStatus(NamedTuple):
 
     @property
     def version(self) -> tuple[int, str, int]:
-        """Of two rows of a device the one with the larger version is the newer."""
+        """The row with the larger version is the newer of two rows of a device."""
         return self.updated_ms, self.updated_by, self.reading_count

@@ -25,7 +25,7 @@ def all_rows(
     """The rows of all windows that have an event.
 
     Args:
-        events: In any order. Of those of a user with the same id only the first by event time counts.
+        events: In any order. The first by event time counts of those with the same user and id.
         size_ms: Length of a window, milliseconds.
         slide_ms: From the start of a sliding window to that of the next, milliseconds; at most the size.
     """

@@ -68,7 +68,7 @@ class FraudMachine:
         state = self._noted(state, event)
         rows = NO_ROWS
         if row.to != state.name:
-            # Of all events only a review raises an alert by itself.
+            # A review is the only event that raises an alert by itself.
             after, rows = _follow(key, state, row, at_ms=state.last_ms, reason=REASON_REVIEW, event=event)
             if after is None:
                 return None, rows
@@ -164,7 +164,7 @@ def _opened(account_id: str, name: str, first: PaymentEvent) -> FraudState:
 
 
 def _identity(account_id: str, what: str, event: PaymentEvent) -> str:
-    """The same on every run, so that a replay can be told from something new."""
+    """The same on every run, so that a replay is recognised."""
     return row_id(account_id, what, event.event_ms, event.event_id)
 
 

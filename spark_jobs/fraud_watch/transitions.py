@@ -47,7 +47,7 @@ class Transition(NamedTuple):
         to: The state it is in afterwards; ``inactive`` is the removal of all that is kept.
         alert: The kind of the alert that is raised, if any.
         summary: The close reason of the summary row, if any.
-        clears_window: Whether the velocity window starts anew.
+        clears_window: Whether the velocity window is cleared.
     """
 
     state: str
@@ -93,7 +93,7 @@ TRANSITIONS = {(row.state, row.trigger): row for row in _TABLE}
 
 
 def transition(state: str, trigger: str) -> Transition:
-    """The row of the table. Of a state that another release wrote, the safety timeout is all there is."""
+    """The row of the table. A state that another release wrote has the safety timeout only."""
     row = TRANSITIONS.get((state, trigger))
     if row is not None:
         return row

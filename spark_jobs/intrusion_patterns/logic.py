@@ -1,6 +1,6 @@
 """Patterns of several steps: extend, complete, forget. Pure.
 
-Of each pattern, and for each number of its steps, the latest match is kept: the one whose first step is the
+For each pattern, and for each number of its steps, the latest match is kept: the one whose first step is the
 newest, of those the one whose second step is, and so on. Writing S, F and E for the steps of a pattern::
 
     events     S1    F1    S2    E1           S2 begins a match of its own, S1 F1 stays
@@ -102,7 +102,7 @@ def extend(
     Args:
         pattern: The pattern that is followed.
         matches: Those of all patterns.
-        event: Of a kind that is in the pattern.
+        event: Its kind is in the pattern.
     """
     step = Step(event.event_ms, event.event_id)
     latest: dict[int, tuple[Step, ...]] = {0: ()}
@@ -138,7 +138,7 @@ def alert(source_ip: str, pattern: Pattern, steps: tuple[Step, ...]) -> Intrusio
 
 
 def alert_id(source_ip: str, pattern: Pattern, steps: tuple[Step, ...]) -> str:
-    """The same on every run, so that a replay can be told from something new."""
+    """The same on every run, so that a replay is recognised."""
     return row_id(source_ip, pattern.name, *(part for step in steps for part in step))
 
 

@@ -22,7 +22,7 @@ def all_rows(events: Iterable[PaymentEvent], *, before_ms: int, after_ms: int) -
     """A row for each transaction.
 
     Args:
-        events: In any order. Of those of an account with the same id only the first by event time counts.
+        events: In any order. The first by event time counts of those with the same account and id.
         before_ms: How long before a transaction its authentication may be, milliseconds.
         after_ms: How long after it, milliseconds.
     """

@@ -85,7 +85,7 @@ class Settings(BaseSettings):
 
     notifiers: Path = Field(
         default=CHECKOUT / "include" / "notifiers.yaml",
-        description="YAML file that lists who is told of incidents (docs/alerts.md)",
+        description="YAML file that lists the notifiers of incidents (docs/alerts.md)",
     )
     maintenance: Path = Field(
         default=CHECKOUT / "include" / "maintenance.yaml",

@@ -10,7 +10,7 @@ from stateward.project.unexpected_value import UnexpectedValueError
 
 
 class StateLimits(Part):
-    """Sizes of the state on disk, all retained versions, at which somebody should look (bytes)."""
+    """Sizes of the state on disk, all retained versions, that need attention (bytes)."""
 
     warn_bytes: Count = 1_000_000_000
     critical_bytes: Count = 5_000_000_000

@@ -5,7 +5,7 @@ class UnexpectedValueError(ValueError):
     """A value is not what was expected.
 
     Attributes:
-        expected: What was, in words that go on after "expected".
+        expected: What was expected; the text continues after the word "expected".
     """
 
     def __init__(self, expected: str) -> None:

@@ -12,7 +12,7 @@ class KeyFilter(NamedTuple):
     """A rule that divides keys in two. Its function is pure and module-level.
 
     Attributes:
-        says: Which keys the function names, in words, such as ``large customers``.
+        says: Which keys the function names, for people, such as ``large customers``.
         names: Whether a key is one of them.
         rest: Whether the stream takes all keys but those.
     """

@@ -59,7 +59,7 @@ def masked_key(key: str) -> str:
 def without_key(error: Exception, key: str) -> str:
     """Name and text of an error that a stream's own function has raised for a key, with the key masked."""
     text = f"{type(error).__name__}: {error}".replace(repr(key), masked_key(key))
-    # A shorter key would be found in words that have nothing to do with it.
+    # A shorter key could be part of any other text.
     return text.replace(key, masked_key(key)) if len(key) > 4 else text
 
 

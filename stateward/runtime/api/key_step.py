@@ -16,7 +16,7 @@ class KeyStep(NamedTuple):
 
     Attributes:
         of: The version it begins with.
-        says: What it does, in words for whoever starts the stream.
+        says: What it does, for the person who starts the stream.
         key: From a key to what it is in the next version; None: keys stay what they are.
         merge: Two states whose keys have become one, from that key and both in the present version of the
             state, the one of the lesser old key first; None: keys that meet are refused.
@@ -52,7 +52,7 @@ def moves_keys(says: Mapping[str, Mapping[str, Any]], of: int, to: int) -> bool:
     """Whether a described step between two versions has a function for keys.
 
     Args:
-        says: Of the steps by version, as a descriptor has them: ``key`` is true where there is a function.
+        says: The steps by version, as in a descriptor: ``key`` is true for a step with a function.
         of: The version of the keys.
         to: The version that is wanted.
     """

@@ -20,7 +20,7 @@ class StateStep(NamedTuple):
 
     Attributes:
         of: The version it begins with.
-        says: What it does, in words for whoever starts the stream.
+        says: What it does, for the person who starts the stream.
         state: From a key and its state to its state in the next version; None: it is read as it is.
         event: The same for an event that is held.
     """

@@ -55,7 +55,7 @@ CASES: dict[str, tuple[str, list[str]]] = {
         "a........b",
         ["1 a at 0", "2 b at 9", "2 TIMEOUT at 19"],
     ),
-    "an action at the deadline begins anew": (
+    "an action at the deadline starts at one": (
         "a.........b",
         ["1 a at 0", "1 TIMEOUT at 10", "1 b at 10", "1 TIMEOUT at 20"],
     ),

@@ -175,7 +175,7 @@ CASES: dict[str, tuple[str, list[str]]] = {
         "x.x",
         ["0: retired, 1 from 0 to 0, ran 0", "2: retired, 1 from 2 to 2, ran 0"],
     ),
-    "a reading after retirement starts anew": (
+    "a reading after retirement starts a new life": (
         "rE.x.ix",
         ["3: retired, 3 from 0 to 3, ran 1, 1 errors (E1)", "6: retired, 2 from 5 to 6, ran 0"],
     ),

@@ -228,7 +228,7 @@ CASES: dict[str, tuple[FraudMachine, str, list[str]]] = {
             "51: EXPIRED in flagged since 0, 4 of 10200, 2 alerts",
         ],
     ),
-    "a closed case begins anew": (
+    "a closed case starts from nothing": (
         MACHINE,
         "XXctc",
         [

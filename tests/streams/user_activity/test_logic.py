@@ -109,7 +109,7 @@ CASES: dict[str, tuple[str, list[str]]] = {
         ["0-10 TIMEOUT 1", "11 lunch UNKNOWN_ACTIVITY (11)", "12 logout LOGOUT_AFTER_TIMEOUT (12)"],
     ),
     "an event just within the idle time": ("io" + "." * 28 + "io", ["0-1 LOGOUT 1", "30-31 LOGOUT 2"]),
-    "an event at the end of the idle time counts anew": (
+    "an event at the end of the idle time counts from one": (
         "io" + "." * 29 + "i.o",
         ["0-1 LOGOUT 1", "31-33 LOGOUT 1"],
     ),

@@ -42,7 +42,7 @@ def test_data_and_addresses_follow_home_and_ports(monkeypatch: pytest.MonkeyPatc
         ({}, True, True),
         ({"kafka_port": 29092}, True, True),
         ({"kafka_bootstrap": "kafka.example.com:9092"}, False, False),
-        # A broker of somebody else's on this machine.
+        # Another broker on this machine.
         ({"kafka_bootstrap": "localhost:9092"}, False, False),
         ({"kafka_bootstrap": "kafka.example.com:9092", "embedded": True}, True, False),
         ({"kafka_bootstrap": "kafka.example.com:9092", "create_topics_at": "other:9092"}, False, False),

@@ -1,4 +1,4 @@
-"""What a person is told when a stream's YAML is not accepted."""
+"""Messages about a stream's YAML that is not accepted."""
 
 from __future__ import annotations
 
