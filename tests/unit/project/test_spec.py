@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from stateward.project.project import Project
 from stateward.project.settings import Settings
 from stateward.project.spec import STREAMS_FOLDER, SpecError, StreamSpec, load_spec, load_specs
 from stateward.project.spec_problems import YamlDocument, read_yaml
-from stateward.project.spec_schema import SCHEMA_FILE, schema_text
+from stateward.project.spec_schema import PAGE, SCHEMA_FILE, page_text, schema_text
 
 FRAUD = (STREAMS_FOLDER / "fraud_watch.yaml").read_text()
 SMALL = {
@@ -157,7 +158,14 @@ def test_the_fields_of_a_full_yaml_are_those_of_the_model_and_their_defaults() -
 
 
 def test_the_editors_schema_is_current() -> None:
-    assert SCHEMA_FILE.read_text() == schema_text(), "run `python -m stateward.project.spec_schema`"
+    text = SCHEMA_FILE.read_text()
+    streams = [one["if"]["properties"]["stream"]["const"] for one in json.loads(text)["allOf"]]
+    assert text == schema_text(streams), "run `python -m stateward.project.spec_schema`"
+    assert set(streams) <= set(Project.of(Settings()).streams())
+
+
+def test_the_page_of_the_fields_is_current() -> None:
+    assert PAGE.read_text() == page_text(), "run `python -m stateward.project.spec_schema`"
 
 
 def test_savepoints_on_schedule_are_asked_for_and_have_a_policy(tmp_path: Path) -> None:
