@@ -26,6 +26,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]
         installation.must_run("down")
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give one worker all tests of the platform, so that one is started; others are for the other worker."""
     for item in items:

@@ -11,6 +11,7 @@ from urllib.parse import quote, urljoin
 
 import pytest
 
+from proof.demo.scenario import EVENTS
 from tests.support.control.installation import Installation
 from tests.support.control.live_stream import LiveStream
 from tests.support.pages.browser import CHROMIUM, keep, logged_in
@@ -29,12 +30,33 @@ QUALITY_DAG = "quality_user_sessions"
 
 @pytest.fixture(scope="module")
 def stream(platform: Installation) -> LiveStream:
-    """The stream, supervised; the quality DAG has validated something of it."""
+    """The stream, supervised."""
     stream = LiveStream("user_sessions", platform)
     if not stream.is_running():
         stream.trigger("run")
         stream.wait_running()
     return stream
+
+
+@pytest.fixture(scope="module")
+def validated(stream: LiveStream) -> tuple[str, str]:
+    """A run of the quality DAG and a task of it that has validated a table of the stream."""
+    if not stream.rows("sessions", ["session_id"]):
+        assert stream.replay(EVENTS, "--tick").wait(timeout=PATIENCE_S) == 0
+    with stream.airflow() as api:
+
+        def succeeded() -> tuple[str, str] | None:
+            done = [run for run, state in api.runs(QUALITY_DAG).items() if state == "success"]
+            for run in reversed(done):
+                for task, state in api.task_states(QUALITY_DAG, run).items():
+                    if state == "success":
+                        return run, task
+            return None
+
+        # A row is written, and a Spark job validates it: each may take its time on a busy machine.
+        return wait_until(
+            succeeded, 2 * PATIENCE_S, lambda: f"a validation succeeds: {api.runs(QUALITY_DAG)}", poll_s=2
+        )
 
 
 @pytest.fixture(scope="module")
@@ -57,18 +79,8 @@ def test_the_grid_shows_the_supervised_stream(stream: LiveStream, page: Page) ->
     keep(page, "airflow-grid")
 
 
-def test_the_report_opens_from_its_task(stream: LiveStream, page: Page) -> None:
-    with stream.airflow() as api:
-
-        def validated() -> tuple[str, str] | None:
-            done = [run for run, state in api.runs(QUALITY_DAG).items() if state == "success"]
-            for run in reversed(done):
-                for task, state in api.task_states(QUALITY_DAG, run).items():
-                    if state == "success":
-                        return run, task
-            return None
-
-        run, task = wait_until(validated, PATIENCE_S, "a quality run has validated the table", poll_s=2)
+def test_the_report_opens_from_its_task(stream: LiveStream, page: Page, validated: tuple[str, str]) -> None:
+    run, task = validated
     dag = f"{stream.installation.settings.airflow_url}/dags/{QUALITY_DAG}"
     page.goto(f"{dag}/runs/{quote(run, safe='')}/tasks/{task}/details")
     page.get_by_role("link", name="Data Docs").wait_for()
@@ -99,7 +111,7 @@ def test_the_operators_page_is_in_airflows_navigation(stream: LiveStream, page: 
 
 
 def test_the_quality_overview_opens_from_the_navigation_and_from_the_task(
-    stream: LiveStream, page: Page
+    stream: LiveStream, page: Page, validated: tuple[str, str]
 ) -> None:
     page.goto(stream.installation.settings.airflow_url)
     in_navigation(page, "Quality").click()
@@ -107,13 +119,8 @@ def test_the_quality_overview_opens_from_the_navigation_and_from_the_task(
     frame.locator("#user_sessions-sessions").get_by_role("link", name="sessions").first.click()
     frame.get_by_role("heading", name="Reconciliations").wait_for()
     keep(page, "quality-in-airflow")
+    run, task = validated
     with stream.airflow() as api:
-        run = wait_until(
-            lambda: next((run for run, state in api.runs(QUALITY_DAG).items() if state == "success"), None),
-            PATIENCE_S,
-            lambda: f"a validation succeeds: {api.runs(QUALITY_DAG)}",
-        )
-        task = next(iter(api.task_states(QUALITY_DAG, run)))
         link = api.task_links(QUALITY_DAG, run, task)["Quality overview"]
     page.goto(urljoin(stream.installation.settings.airflow_url, link))
     page.get_by_role("heading", name="Expectations").wait_for()

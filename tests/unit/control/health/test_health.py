@@ -155,7 +155,7 @@ def test_what_is_no_reason_to_look(said: dict[str, Any]) -> None:
 def test_ordinary_load_is_no_reason_for_a_warning_of_memory() -> None:
     """By the figure of docs/health.md, with a margin: a warning that is always on is none."""
     page = (CHECKOUT / "docs" / "health.md").read_text()
-    found = re.search(r"at most ([\d.]+) GB", page)
+    found = re.search(r"at\s+most ([\d.]+) GB", page)
     assert found, "the page has the figure"
     measured, limit = float(found[1]) * 1e9, DEFAULTS["memory_bytes"]
     assert limit.warn is not None and limit.critical is not None

@@ -15,7 +15,7 @@ from stateward.runtime.sink.delta_tables import create_or_open, has_commit
 
 # Of eight that create a table at once more often than not one finds that another was first.
 _STREAMS, _ROUNDS = 8, 8
-EARLIER = replace(BATCH_COUNTS, columns=BATCH_COUNTS.columns[:4])
+EARLIER = replace(BATCH_COUNTS, columns=BATCH_COUNTS.columns[:4], nullable=())
 
 
 def columns(uri: str) -> list[str]:

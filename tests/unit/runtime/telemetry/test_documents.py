@@ -229,7 +229,7 @@ def test_a_batch_that_runs_again_is_counted_once(tmp_path: Path) -> None:
 def test_what_bounds_have_cost_is_counted_in_a_table_of_an_earlier_release_too(tmp_path: Path) -> None:
     uri = f"file://{tmp_path}/batch_counts"
     columns = tuple(column for column in BATCH_COUNTS.columns if column.name not in BOUND_NAMES)
-    replace(BATCH_COUNTS, columns=columns).create(uri)
+    replace(BATCH_COUNTS, columns=columns, nullable=()).create(uri)
     assert recorded(uri, "s", "g1", {}) == (-1, dict.fromkeys((*COUNT_NAMES, "rows_out"), 0))
 
     for _ in range(2):
