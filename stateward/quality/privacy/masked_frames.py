@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stateward.quality.privacy.masking import ColumnMasker, secret_of_this_run
-from stateward.quality.privacy.personal import complaint, personal_columns
+from stateward.quality.privacy.personal import masking_conflict, personal_columns
 from stateward.quality.validation.version_range import ValidationError
 
 if TYPE_CHECKING:
@@ -55,6 +55,6 @@ def privacy_of(spark: SparkSession, suite: Suite, stream: str, frames: Frames) -
         ValidationError: an expectation looks into values that are masked.
     """
     personal = personal_columns(stream, suite.table, dict(frames.table.dtypes))
-    if found := complaint(suite.expectations, personal):
+    if found := masking_conflict(suite.expectations, personal):
         raise ValidationError(f"{stream}: suite {suite.name}: {found}")
     return Privacy(stream, suite.table, ColumnMasker(spark, secret_of_this_run()), personal)

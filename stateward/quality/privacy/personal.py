@@ -63,7 +63,7 @@ def outputs_of(stream: str) -> tuple[Output, ...]:
         return ()
 
 
-def complaint(expectations: Iterable[Expectation], personal: frozenset[str]) -> str | None:
+def masking_conflict(expectations: Iterable[Expectation], personal: frozenset[str]) -> str | None:
     """Return which expectation looks into the masked values of a personal column; None if none does."""
     for one in expectations:
         named = {str(one.kwargs[key]) for key in ("column", "column_A", "column_B") if key in one.kwargs}

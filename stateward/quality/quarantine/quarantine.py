@@ -98,7 +98,7 @@ class Failure:
     rows: DataFrame | None
 
 
-def keep(
+def write_failures(
     uri: str,
     facts: Facts,
     failures: Sequence[Failure],

@@ -12,7 +12,7 @@ from stateward.quality.privacy.personal import outputs_of
 from stateward.quality.quarantine.batch_offsets import BatchOffsets
 from stateward.quality.quarantine.event_search import EventSearch, own_records
 from stateward.quality.quarantine.provenance import EventsOf, Origins
-from stateward.quality.quarantine.quarantine import Facts, Failure, keep
+from stateward.quality.quarantine.quarantine import Facts, Failure, write_failures
 from stateward.runtime.api.config import ConfigError, load_config
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _RECORD = {"topic", "partition", "offset"}
 log = logging.getLogger("stateward.quality")
 
 
-def hold_back(done: Validated, privacy: Privacy, results_uri: str) -> None:
+def write_quarantine(done: Validated, privacy: Privacy, results_uri: str) -> None:
     """Put the rows that break expectations into quarantine.
 
     Call it before the validation is recorded: a validation that dies in between then holds back too many
@@ -66,7 +66,9 @@ def hold_back(done: Validated, privacy: Privacy, results_uri: str) -> None:
         for outcome in failed
     ]
     origins = _origins_of(validation.stream, validation.table, tables_uri.rpartition("/")[0], frames)
-    keep(f"{tables_uri}/{QUARANTINE}", facts, failures, frames.table, masker=privacy.masker, origins=origins)
+    write_failures(
+        f"{tables_uri}/{QUARANTINE}", facts, failures, frames.table, masker=privacy.masker, origins=origins
+    )
 
 
 def _origins_of(stream: str, table: str, data_uri: str, frames: Frames) -> Origins:

@@ -23,8 +23,8 @@ COVERS = """
 """`covers`, as SQL."""
 
 
-def held_sql(quarantine: str, validations: str, stream: str, table: str) -> str:
-    """Return `held` as SQL.
+def quarantined_sql(quarantine: str, validations: str, stream: str, table: str) -> str:
+    """Return `quarantined` as SQL.
 
     Args:
         quarantine: the table `quarantine`, as SQL names it.
@@ -46,7 +46,7 @@ def held_sql(quarantine: str, validations: str, stream: str, table: str) -> str:
     """
 
 
-def held(entries: Iterable[Mapping[str, Any]], validations: Iterable[Mapping[str, Any]]) -> set[str]:
+def quarantined(entries: Iterable[Mapping[str, Any]], validations: Iterable[Mapping[str, Any]]) -> set[str]:
     """Return the hashes of the rows that are held back.
 
     Args:

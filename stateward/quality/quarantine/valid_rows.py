@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stateward.contract.table_names import QUALITY_RESULTS, QUALITY_VALIDATIONS, QUARANTINE
 from stateward.quality.quarantine.plain_row_hash import hasher_of, row_hash
-from stateward.quality.quarantine.quarantine_rules import held
+from stateward.quality.quarantine.quarantine_rules import quarantined
 from stateward.quality.quarantine.row_hash import SEED
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def valid_rows(tables_uri: str, stream: str, table: str, version: int | None = N
         raise NotValidError(f"{stream}: {table} has not been validated. Run the DAG quality_{stream}.")
     entries = _rows(f"{folder}/{QUARANTINE}", stream, table)
     rows = DeltaTable(f"{folder}/{table}", version=version).to_pyarrow_table()
-    hashes = held(entries, validations)
+    hashes = quarantined(entries, validations)
     return without(rows, hashes, [entry for entry in entries if entry["row_hash"] in hashes])
 
 

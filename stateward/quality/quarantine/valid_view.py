@@ -1,4 +1,4 @@
-"""`<table>_valid`: what consumers read of a table, which is all rows but those that are `held` back."""
+"""`<table>_valid`: all rows of a table but those that a critical expectation put into quarantine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stateward.contract import table_names
 from stateward.quality.quarantine.quarantine import QUARANTINE
-from stateward.quality.quarantine.quarantine_rules import held_sql
+from stateward.quality.quarantine.quarantine_rules import quarantined_sql
 from stateward.quality.quarantine.row_hash import row_hash_sql
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def valid_sql(tables_uri: str, stream: str, table: str, version: int | None = No
     """
     folder = tables_uri.rstrip("/")
     then = "" if version is None else f" VERSION AS OF {int(version)}"
-    held = held_sql(
+    hidden = quarantined_sql(
         _delta(f"{folder}/{table_names.QUARANTINE}"),
         _delta(f"{folder}/{table_names.QUALITY_VALIDATIONS}"),
         stream,
@@ -79,7 +79,7 @@ def valid_sql(tables_uri: str, stream: str, table: str, version: int | None = No
     return f"""
       SELECT * EXCEPT ({_HASH}) FROM (
         SELECT *, {row_hash_sql()} AS {_HASH} FROM {_delta(f"{folder}/{table}")}{then}) live
-      LEFT ANTI JOIN ({held}) held_back ON live.{_HASH} = held_back.row_hash
+      LEFT ANTI JOIN ({hidden}) held_back ON live.{_HASH} = held_back.row_hash
     """
 
 

@@ -54,7 +54,7 @@ class Baseline:
 
 
 @dataclass(frozen=True)
-class Past:
+class PastValidation:
     """The findings of an earlier validation of the same table.
 
     Attributes:
@@ -72,8 +72,8 @@ class Past:
 
 
 @dataclass(frozen=True)
-class Usual:
-    """What an expectation is evaluated against.
+class BaselineBounds:
+    """What an expectation is evaluated against: bounds from history.
 
     Attributes:
         type: of Great Expectations; another one than the suite's when nothing can be judged.
@@ -104,9 +104,13 @@ def parse_baseline(entry: object, kind: str) -> Baseline:
     return Baseline(**{**entry, "bins": tuple(entry.get("bins", ()))})
 
 
-def usual(
-    name: str, baseline: Baseline, kwargs: Mapping[str, Any], now: Past, earlier: Sequence[Past]
-) -> Usual:
+def baseline_bounds(
+    name: str,
+    baseline: Baseline,
+    kwargs: Mapping[str, Any],
+    now: PastValidation,
+    earlier: Sequence[PastValidation],
+) -> BaselineBounds:
     """Return what the expectation `name` is evaluated against.
 
     Args:
@@ -121,7 +125,7 @@ def usual(
     return _usual_distribution(name, baseline, kwargs, now, earlier)
 
 
-def _usual_rate(baseline: Baseline, now: Past, earlier: Sequence[Past]) -> Usual:
+def _usual_rate(baseline: Baseline, now: PastValidation, earlier: Sequence[PastValidation]) -> BaselineBounds:
     needed = baseline.hours * 3600
     rows, seconds, rest = 0, now.seconds, list(earlier[:_MOST_PAST])
     while seconds < needed and rest:
@@ -143,12 +147,18 @@ def _usual_rate(baseline: Baseline, now: Past, earlier: Sequence[Past]) -> Usual
     if baseline.at_most is not None:
         bounds["max_value"] = max(0, math.floor(baseline.at_most * expected) - rows)
     words = f"usual in {seconds / 3600:.3g} h: {expected:.0f} rows, by {len(passed)} validations"
-    return Usual(ROW_COUNT, bounds, words + (f"; {rows} came in the validations just before" if rows else ""))
+    return BaselineBounds(
+        ROW_COUNT, bounds, words + (f"; {rows} came in the validations just before" if rows else "")
+    )
 
 
 def _usual_distribution(
-    name: str, baseline: Baseline, kwargs: Mapping[str, Any], now: Past, earlier: Sequence[Past]
-) -> Usual:
+    name: str,
+    baseline: Baseline,
+    kwargs: Mapping[str, Any],
+    now: PastValidation,
+    earlier: Sequence[PastValidation],
+) -> BaselineBounds:
     if now.rows < baseline.rows:
         return _not_judged(f"too few rows to tell: {now.rows} of {baseline.rows}")
     found = [one.distributions[name] for one in earlier if one.passed and name in one.distributions]
@@ -159,17 +169,19 @@ def _usual_distribution(
     threshold = kwargs.get("threshold") if is_enough else None
     if baseline.bins:
         partition = _numbers(baseline.bins, found)
-        return Usual(DIVERGENCE, {**kwargs, "threshold": threshold, "partition_object": partition}, words)
+        return BaselineBounds(
+            DIVERGENCE, {**kwargs, "threshold": threshold, "partition_object": partition}, words
+        )
     counted = {
         "bucketize_data": False,
         "partition_object": _values(found) if is_enough else None,
         "tail_weight_holdout": _UNSEEN if is_enough else 0,
     }
-    return Usual(DIVERGENCE, {**kwargs, "threshold": threshold, **counted}, words)
+    return BaselineBounds(DIVERGENCE, {**kwargs, "threshold": threshold, **counted}, words)
 
 
-def _not_judged(why: str) -> Usual:
-    return Usual(ROW_COUNT, {"min_value": 0}, why)
+def _not_judged(why: str) -> BaselineBounds:
+    return BaselineBounds(ROW_COUNT, {"min_value": 0}, why)
 
 
 def _numbers(bins: tuple[float, ...], found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

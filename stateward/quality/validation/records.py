@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stateward.quality.validation.baseline import Past, Usual
+from stateward.quality.validation.baseline import BaselineBounds, PastValidation
 from stateward.quality.validation.results import REAL, TEXT, TIME, TRUTH, WHOLE, append_once
 from stateward.quality.validation.version_range import Pin, Span, covered
 
@@ -84,7 +84,7 @@ class Validation:
     table_rows: int
     seconds: float
     reads: dict[str, Pin]
-    baseline: dict[str, Usual]
+    baseline: dict[str, BaselineBounds]
     repeats: str | None = None
 
 
@@ -117,7 +117,7 @@ class Records:
         ]
         return min(same, key=lambda row: row["validated_at"], default=None)
 
-    def before(self, span: Span) -> list[Past]:
+    def before(self, span: Span) -> list[PastValidation]:
         """Return the findings in the versions before a range, the newest first, each version once."""
         rows = [row for row in self._rows if row["table_id"] == span.table_id and row["repeats"] is None]
         rows.sort(
@@ -143,13 +143,13 @@ def pins_of(record: dict[str, Any]) -> dict[str, Pin]:
     return {name: Pin(**pin) for name, pin in json.loads(record["reads"]).items()}
 
 
-def baseline_of(record: dict[str, Any]) -> dict[str, Usual]:
+def baseline_of(record: dict[str, Any]) -> dict[str, BaselineBounds]:
     """Return what a recorded validation evaluated its expectations against."""
-    return {name: Usual(**usual) for name, usual in json.loads(record["baseline"]).items()}
+    return {name: BaselineBounds(**bounds) for name, bounds in json.loads(record["baseline"]).items()}
 
 
-def _past(row: dict[str, Any]) -> Past:
-    return Past(
+def _past(row: dict[str, Any]) -> PastValidation:
+    return PastValidation(
         version=row["table_version"],
         passed=row["passed"],
         rows=row["rows"],
@@ -180,7 +180,7 @@ def _row(
         "table_rows": validation.table_rows,
         "seconds": validation.seconds,
         "reads": _json({name: vars(pin) for name, pin in validation.reads.items()}),
-        "baseline": _json({name: vars(usual) for name, usual in validation.baseline.items()}),
+        "baseline": _json({name: vars(bounds) for name, bounds in validation.baseline.items()}),
         "distributions": _json(_distributions(validation, outcomes)),
         "expectations": len(outcomes),
         "failed": len(failed),

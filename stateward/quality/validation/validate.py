@@ -35,7 +35,7 @@ from stateward.quality.privacy.personal import declared_table
 from stateward.quality.quarantine.failing_rows import Validated
 from stateward.quality.suites.suite import Suite, SuiteError, load_suite
 from stateward.quality.validation import results
-from stateward.quality.validation.baseline import Past, Usual, usual
+from stateward.quality.validation.baseline import BaselineBounds, PastValidation, baseline_bounds
 from stateward.quality.validation.records import Records, Validation
 from stateward.quality.validation.validation_inputs import ValidationInputs, find_inputs
 from stateward.quality.validation.version_range import ValidationError
@@ -149,7 +149,7 @@ def _validate(
     spark = session()
 
     from stateward.quality.privacy.masked_frames import privacy_of
-    from stateward.quality.quarantine.quarantine_rows import hold_back
+    from stateward.quality.quarantine.quarantine_rows import write_quarantine
     from stateward.quality.validation.frames import open_frames
 
     frames = open_frames(spark, request.stream, suite, span, as_of=inputs.as_of, others=inputs.others)
@@ -161,7 +161,7 @@ def _validate(
     done = Validated(validation, tuple(outcomes), frames)
     seen = replace(done, frames=shown)
     sampled = [(outcome, results.sample_of(seen.breaking_frame(outcome))) for outcome in outcomes]
-    hold_back(done, privacy, request.results_uri)
+    write_quarantine(done, privacy, request.results_uri)
     results.write_results(request.results_uri, validation, sampled, docs_path, privacy.personal)
     # Last, because its row marks these versions as validated and links to their page.
     records.write(validation, outcomes, docs_path)
@@ -174,7 +174,7 @@ def _judged(
     inputs: ValidationInputs,
     frames: Frames,
     *,
-    baseline: dict[str, Usual],
+    baseline: dict[str, BaselineBounds],
     now: datetime,
 ) -> Validation:
     return Validation(
@@ -198,17 +198,18 @@ def _judged(
     )
 
 
-def _baseline(suite: Suite, inputs: ValidationInputs, frames: Frames) -> dict[str, Usual]:
-    now = Past(inputs.span.last, passed=True, rows=frames.row_count, seconds=frames.seconds)
+def _baseline(suite: Suite, inputs: ValidationInputs, frames: Frames) -> dict[str, BaselineBounds]:
+    now = PastValidation(inputs.span.last, passed=True, rows=frames.row_count, seconds=frames.seconds)
     return {
-        one.name: inputs.then.get(one.name) or usual(one.name, one.baseline, one.kwargs, now, inputs.earlier)
+        one.name: inputs.then.get(one.name)
+        or baseline_bounds(one.name, one.baseline, one.kwargs, now, inputs.earlier)
         for one in suite.expectations
         if one.baseline is not None
     }
 
 
 def prepare(
-    suite: Suite, frames: Frames, baseline: dict[str, Usual]
+    suite: Suite, frames: Frames, baseline: dict[str, BaselineBounds]
 ) -> tuple[list[Prepared], dict[str, DataFrame]]:
     """Return the expectations as they are evaluated, and the rows they are evaluated on."""
     from stateward.quality.validation.expectations import Prepared
@@ -218,15 +219,15 @@ def prepare(
     for one in suite.expectations:
         name, frame = frames.of(one)
         rows.setdefault(name, frame)
-        if held := baseline.get(one.name):
-            prepared.append(Prepared(one, held.type, held.kwargs, name, held.words))
+        if bounds := baseline.get(one.name):
+            prepared.append(Prepared(one, bounds.type, bounds.kwargs, name, bounds.words))
         else:
             prepared.append(Prepared(one, one.type, frames.resolve(one), name))
     return prepared, rows
 
 
 def _run(
-    request: Request, suite: Suite, frames: Frames, baseline: dict[str, Usual], now: datetime
+    request: Request, suite: Suite, frames: Frames, baseline: dict[str, BaselineBounds], now: datetime
 ) -> tuple[list[Outcome], str]:
     from stateward.quality.validation.expectations import Validator
 

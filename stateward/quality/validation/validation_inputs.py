@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from stateward.quality.suites.suite import Suite
-    from stateward.quality.validation.baseline import Past, Usual
+    from stateward.quality.validation.baseline import BaselineBounds, PastValidation
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class ValidationInputs:
     span: Span
     as_of: datetime
     others: dict[str, Pin]
-    earlier: list[Past]
-    then: dict[str, Usual]
+    earlier: list[PastValidation]
+    then: dict[str, BaselineBounds]
     repeats: str | None
 
 

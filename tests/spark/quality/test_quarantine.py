@@ -25,7 +25,7 @@ from stateward.quality.quarantine.event_search import EventSearch
 from stateward.quality.quarantine.plain_row_hash import hasher_of
 from stateward.quality.quarantine.plain_row_hash import row_hash as row_hash_without_spark
 from stateward.quality.quarantine.provenance import Origins
-from stateward.quality.quarantine.quarantine import Facts, Failure, keep
+from stateward.quality.quarantine.quarantine import Facts, Failure, write_failures
 from stateward.quality.quarantine.row_hash import SEED, row_hash
 from stateward.quality.quarantine.valid_rows import as_counted, valid_rows
 from stateward.quality.quarantine.valid_view import ValidViewError, register_valid
@@ -117,7 +117,9 @@ class House:
             self.uri, "sessions", commits or [], BatchOffsets(self.checkpoints, [TOPIC]), search
         )
         table = self.table(facts.version)
-        keep(f"{self.tables}/quarantine", facts, failures, table, masker=self.masker, origins=origins)
+        write_failures(
+            f"{self.tables}/quarantine", facts, failures, table, masker=self.masker, origins=origins
+        )
 
     def validated(self, facts: Facts, *, is_range: bool = True) -> None:
         row = {

@@ -19,7 +19,7 @@ from stateward.platform.mask_secret import mask_secret
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec, load_specs
 from stateward.quality.privacy.masking import mask
-from stateward.quality.privacy.personal import complaint, declared_table, personal_columns
+from stateward.quality.privacy.personal import declared_table, masking_conflict, personal_columns
 from stateward.quality.suites.suite import Expectation, load_suite
 from stateward.runtime.api.config import parse_config
 from stateward.runtime.api.key_logic import replay_oracle
@@ -55,9 +55,11 @@ def test_an_expectation_that_looks_into_masked_values_is_refused() -> None:
     blind = Expectation(
         "ip_is_there", "expect_column_values_to_not_be_null", {"column": "source_ip"}, "critical", "m", "r"
     )
-    assert complaint([blind], frozenset({"source_ip"})) is None
-    assert complaint([looks], frozenset({"user_id"})) is None
-    assert "'ip_is_an_ip' looks into values of source_ip" in str(complaint([looks], frozenset({"source_ip"})))
+    assert masking_conflict([blind], frozenset({"source_ip"})) is None
+    assert masking_conflict([looks], frozenset({"user_id"})) is None
+    assert "'ip_is_an_ip' looks into values of source_ip" in str(
+        masking_conflict([looks], frozenset({"source_ip"}))
+    )
 
 
 def test_the_secret_is_made_once_for_its_user_alone_and_a_given_one_wins(
@@ -81,7 +83,7 @@ def test_no_shipped_suite_looks_into_masked_values(path: Path) -> None:
     table = declared_table("any", path.stem)
     assert table
     suite = load_suite(path, table)
-    assert complaint(suite.expectations, table.personal) is None
+    assert masking_conflict(suite.expectations, table.personal) is None
 
 
 def test_what_is_derived_from_a_personal_column_is_masked_like_it() -> None:

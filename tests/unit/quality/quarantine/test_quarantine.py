@@ -16,7 +16,7 @@ from stateward.quality.quarantine.batch_offsets import BatchOffsets
 from stateward.quality.quarantine.event_search import Wanted, matcher, wanted_of
 from stateward.quality.quarantine.plain_row_hash import hasher_of, row_hash
 from stateward.quality.quarantine.provenance import Origins
-from stateward.quality.quarantine.quarantine_rules import held
+from stateward.quality.quarantine.quarantine_rules import quarantined
 from stateward.quality.quarantine.valid_rows import NotValidError, require_valid
 from stateward.runtime.api.record_fields import EVENT_TIME, Bounds, Field
 
@@ -68,16 +68,16 @@ def validation(**changes: Any) -> dict[str, Any]:
 def test_a_row_is_released_by_a_newer_validation_of_all_that_it_was_found_in(
     changes: dict[str, Any], releases: bool
 ) -> None:
-    assert held([entry()], [validation(**changes)]) == (set() if releases else {"h"})
+    assert quarantined([entry()], [validation(**changes)]) == (set() if releases else {"h"})
 
 
 def test_a_row_stays_when_it_is_found_again_or_the_expectation_was_not_evaluated() -> None:
     found_again = entry(run_id="b", quarantined_at=NOW + timedelta(minutes=1))
-    assert held([entry(), found_again], [validation()]) == {"h"}
+    assert quarantined([entry(), found_again], [validation()]) == {"h"}
     not_evaluated = entry(run_id="b", row_hash=None)
-    assert held([entry(), not_evaluated], [validation()]) == {"h"}
-    assert held([entry(), entry(run_id="b", row_hash=None, name="other")], [validation()]) == set()
-    assert held([entry(severity="warn")], []) == set()
+    assert quarantined([entry(), not_evaluated], [validation()]) == {"h"}
+    assert quarantined([entry(), entry(run_id="b", row_hash=None, name="other")], [validation()]) == set()
+    assert quarantined([entry(severity="warn")], []) == set()
 
 
 def test_a_row_is_hashed_as_in_the_example_of_sparks_manual() -> None:
