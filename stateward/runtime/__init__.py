@@ -1,6 +1,6 @@
-"""The one seam between pure stream logic and the engine."""
+"""The driver of a stream: connects pure stream logic to Spark, Kafka and Delta."""
 
 from stateward.runtime.driver.import_path import drop_archives
 
-# Before anything of Spark is imported, in the driver and in every process of a worker.
+# Before PySpark is imported, in the driver and in every worker process.
 drop_archives()

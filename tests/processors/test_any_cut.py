@@ -1,4 +1,4 @@
-"""However a stream's input is cut, shuffled and interrupted: its rows are the oracle's, its state empties.
+"""For any batches, order and interruptions of the input the rows are the oracle's, and the state empties.
 
 Every stream of the catalogue goes through the processor that Spark runs. Durations are scaled down, so that
 few events meet every timeout; a jitter may spread those. The full number of examples is that of `make full`.
@@ -17,18 +17,18 @@ from stateward.runtime.sink.output_rows import decode_rows, encode_rows
 from tests.support.spark.bucket_bench import LATENESS, BucketBench, close_copies
 from tests.support.streams.cases import CASES, Arrival, Case, arrivals, out_of_order
 
-# Longer than any chain of the timeouts in the cases.
+# Longer than any chain of timeouts in the cases.
 _LONG = 100_000
 
 
 def play(bench: BucketBench, events: list[Arrival], data: st.DataObject) -> None:
-    """Send the events, out of order within the lateness, in any batches, with tasks that end and fail."""
+    """Send the events, out of order within the lateness, in any batches, with restarted and failed tasks."""
     waiting = out_of_order(events, data, LATENESS)
     largest = watermark = 0
     while waiting:
         size = data.draw(st.integers(1, len(waiting)))
         batch, waiting = waiting[:size], waiting[size:]
-        # A plan knows the events of the batches before it; without one Spark tells of them a batch later.
+        # A plan includes the events of earlier batches; without it Spark reports them one batch later.
         is_planned, coming = data.draw(st.booleans()), max(0, largest - LATENESS)
         bench.batch(*batch, next_ms=coming if is_planned else 0)
         largest = max([largest, *(e.event_ms for _, e in batch)])

@@ -63,10 +63,10 @@ def test_a_session_is_emitted_by_the_timer_and_leaves_no_state(bench: Bench) -> 
 def test_what_the_plan_lets_the_watermark_pass_is_kept_for_no_other_batch(bench: Bench) -> None:
     bench.batch(("u", event("a", 100)), ("u", event("b", 200)), ("v", event("c", 9000)), next_ms=5000)
     assert [(s["user_id"], s["event_count"]) for s in bench.sessions] == [("u", 2)]
-    assert set(bench.states) == {"u", "v"}, "ids are known until they are old"
+    assert set(bench.states) == {"u", "v"}, "ids are kept until they are old"
     assert bench.timers
 
-    # Late is still what is before the watermark that holds.
+    # Lateness still depends on the current watermark.
     bench.batch(("u", event("a", 100)), ("u", event("d", 4999)), next_ms=5000)
     assert (bench.counts["duplicates"], bench.counts["late"]) == (1, 0)
     bench.watermark(5000)
@@ -169,7 +169,7 @@ def test_state_written_under_other_settings_still_ends(bench: Bench) -> None:
     bench.watermark(1100)
     bench.watermark(3100)
 
-    # The gap of an open session is the one it began with, and its state tells so.
+    # An open session keeps the gap that it started with, which is in its state.
     assert len(bench.sessions) == 1
     assert bench.is_empty
 
@@ -178,7 +178,7 @@ def test_a_copy_that_is_not_of_the_record_is_made_anew(bench: Bench, tmp_path: P
     bench.batch(("u", event("a", 100)), ("v", event("a", 150)))
     bench.end_task()
     bench.batch(("u", event("b", 300)))
-    bench.fail_task()  # what Spark has committed is ahead of the copy
+    bench.fail_task()  # the state that Spark has committed is newer than the copy
     bench.batch(("v", event("b", 400)))
     bench.end_task()
     close_copies()
@@ -190,7 +190,7 @@ def test_a_copy_that_is_not_of_the_record_is_made_anew(bench: Bench, tmp_path: P
 
 
 def test_a_copy_that_is_ahead_of_the_record_is_made_anew(bench: Bench) -> None:
-    """A task that has ended, and whose batch Spark has not committed, runs again."""
+    """A task that has finished runs again if Spark has not committed its batch."""
     bench.batch(("u", event("a", 100)))
     bench.end_task()
     record = copy.deepcopy(bench.tester.handle.__dict__)

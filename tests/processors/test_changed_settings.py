@@ -1,4 +1,4 @@
-"""When a changed setting applies to states that are there, as the verdict says it."""
+"""When a changed setting applies to existing states, as the compatibility verdict states."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def reading(event_id: str, at: int) -> tuple[str, DeviceReading]:
 
 
 def settled(folder: Path, logic: DeviceMachine) -> BucketBench:
-    """A device that was heard at 100, and for which the alarm of its timeout is set."""
+    """A device with an event at 100 and an alarm for its timeout."""
     bench = BucketBench(folder, JOB, logic)
     bench.batch(reading("a", 100))
     bench.watermark(101)
@@ -91,7 +91,7 @@ def test_a_changed_emission_loses_and_repeats_nothing(folder: Path, eager: bool)
 
 
 def test_a_shorter_lateness_lets_go_what_is_held(folder: Path) -> None:
-    """Lateness is in the watermark and in how long an id is known; what is held is folded, and not lost."""
+    """Lateness affects the watermark and how long ids are kept; held events are folded, and not lost."""
     bench = BucketBench(folder, JOB, SHORT)
     bench.batch(reading("a", 100), reading("b", 180))
     bench.end_task()

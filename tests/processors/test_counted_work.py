@@ -1,4 +1,4 @@
-"""What a batch costs, counted and not timed: calls to the state server, and entries written to the state.
+"""The cost of a batch, counted and not timed: calls to the state server, and entries written to the state.
 
 These are the quantities that the engine's speed comes from (docs/decisions/0004), so a change that makes them
 grow fails here, on any machine.
@@ -19,7 +19,7 @@ KEYS = 300
 
 
 class CountingLog:
-    """Counts the calls to a log of states, each a round trip to the state server, and what is written."""
+    """Counts the calls to a state log, each a round trip to the state server, and the entries written."""
 
     def __init__(self, log: Any) -> None:
         self._log = log
@@ -59,7 +59,7 @@ def test_a_batch_costs_the_same_calls_however_many_keys_it_has(bench: Bench, log
 
     bench.batch(*((f"u{number}", event("b", 200)) for number in range(KEYS)))
     expected = {"head": 1, "append": 1, "remove": 1, "write_head": 1}
-    assert log.calls == expected, "the timer stays where it is, and the first chunk is of no use any more"
+    assert log.calls == expected, "the timer is unchanged, and the first chunk is removed"
 
 
 def test_a_sparse_batch_writes_what_has_changed_and_little_more(bench: Bench, log: CountingLog) -> None:
@@ -83,7 +83,7 @@ def test_a_timer_that_lets_nothing_expire_writes_nothing(bench: Bench, log: Coun
 
 @pytest.mark.parametrize(("jitter_ticks", "share"), [(0, 1.0), (20, 1 / 3)])
 def test_jitter_spreads_keys_that_expire_together(tmp_path: Path, jitter_ticks: int, share: float) -> None:
-    """Keys created in one batch, whose timeouts are all due at one time; a tick a second."""
+    """Keys created in one batch, whose timeouts are due at the same time; one tick per second."""
     keys, tick_ms = 20_000, 1000
     bench = Bench(tmp_path, jitter_ms=jitter_ticks * tick_ms)
     bench.batch(*((f"user-{number:06}", event("a", 100)) for number in range(keys)))

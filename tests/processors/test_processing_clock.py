@@ -1,4 +1,4 @@
-"""``clock: processing``: an event has the time of its batch and acts on arrival; the wall clock ticks."""
+"""``clock: processing``: an event gets the time of its batch and is folded on arrival; the clock ticks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLACE = 4  # in a packed record, after its key
 
 
 class Message:
-    """A record as librdkafka gives it."""
+    """A record as librdkafka returns it."""
 
     def __init__(self, offset: int, value: bytes) -> None:
         self._offset, self._value = offset, value
@@ -164,7 +164,7 @@ class Planned:
         self._rule, self._plan = rule, Plan({}, tick_ms=tick_ms)
 
     def look(self, after_ms: int = 0) -> list[int]:
-        """Plan after a while; the tick that is sent then."""
+        """Plan after some time; returns the resulting tick."""
         self.now_ms += after_ms
         view = View({0: 5}, {0: 5 + self.waiting}, due=DueTimes(self.timers, known=True))
         self._plan = next_plan(self._rule, self._plan, view, self.now_ms)
@@ -195,7 +195,7 @@ def test_a_tick_that_is_on_its_way_is_not_sent_again() -> None:
     planned.look()
     planned.timers = (NOW + 10_000, NOW + 13_000)
     assert planned.look(10_500) == [NOW + 10_500]
-    # No batch has acted on it yet, so the first alarm still stands.
+    # No batch has processed it yet, so the first alarm is unchanged.
     assert planned.look(2000) == []
     assert planned.look(500) == [NOW + 13_000]
 

@@ -1,4 +1,4 @@
-"""A restore that is killed at any point leaves the stream as it was, or can be finished."""
+"""A restore killed at any point leaves the stream unchanged, or can be finished."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_death_at_any_point_leaves_the_old_or_leads_to_the_new(stage: Stage) -
         else:
             with pytest.raises(PendingOperationError, match=r"operation op-1 .*`stateward state restore"):
                 installed.generation.require_settled(STREAM)
-            # It dies once more, and then is finished.
+            # It is killed again, and then finished.
             assert die(installed, 0, "op-2")
             seen.add("under way")
         done = installed.restore(operation="op-3")
@@ -40,4 +40,4 @@ def test_a_death_at_any_point_leaves_the_old_or_leads_to_the_new(stage: Stage) -
         assert installed.checkpoint.is_clean()
         acts += 1
     assert seen == {"old", "under way"}
-    assert acts > 15, "where have its acts gone?"
+    assert acts > 15, "expected more writes"

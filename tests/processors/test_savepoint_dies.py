@@ -1,4 +1,4 @@
-"""A savepoint that is killed by SIGKILL at any point is never good, and the checkpoint is as it was."""
+"""A savepoint killed by SIGKILL at any point is never valid, and the checkpoint is unchanged."""
 
 from __future__ import annotations
 

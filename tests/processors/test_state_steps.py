@@ -59,7 +59,7 @@ def job(version: int, *steps: StateStep) -> StreamJob:
 
 
 class Bench(BucketBench):
-    """A bucket whose release can change, as a new driver's would on the same checkpoint."""
+    """A bucket whose release can change, as with a new driver on the same checkpoint."""
 
     def __init__(self, folder: Path, of: StreamJob) -> None:
         super().__init__(folder, of, OrderLogic(of.state_version))
@@ -137,10 +137,10 @@ def test_rows_are_those_of_a_run_that_had_the_new_version_always(
     data: st.DataObject,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """Cut at random, upgraded somewhere, with copies of states that are lost and tasks that end."""
+    """Random batches, an upgrade at any point, lost copies of states and restarted tasks."""
     plan = draw_plan(data.draw(EVENTS), data)
     change = data.draw(st.integers(0, len(plan) - 1))
-    if old == 1:  # which knows no coupons
+    if old == 1:  # which has no coupons
         plan = [
             ([(*one[:4], one[4] and number >= change) for one in batch], *rest)
             for number, (batch, *rest) in enumerate(plan)
@@ -168,7 +168,7 @@ def test_rows_are_those_of_a_run_that_had_the_new_version_always(
 
 
 def migrate(bench: Bench, to: StreamJob) -> None:
-    """What the batch of a migration does to a bucket, by the functions that do it."""
+    """Migrate a bucket with the functions of a migration."""
     bench.end_task()
     if not bench.is_empty:
         rule = KeyRule(NamedLogic(3), to.state_type, to.event_type, Limits(LATENESS, max_held=100))
@@ -197,7 +197,7 @@ def migrate(bench: Bench, to: StreamJob) -> None:
 def test_rows_are_those_of_a_run_that_had_the_new_keys_always(
     old: int, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Keys and schema at once, at any point of a stream."""
+    """Migration of keys and schema together, at any point of a stream."""
     plan = draw_plan(data.draw(EVENTS), data)
     change = data.draw(st.integers(0, len(plan) - 1))
     plan = [
@@ -230,7 +230,7 @@ def test_rows_are_those_of_a_run_that_had_the_new_keys_always(
 
 
 def draw_plan(events: list[Sent], data: st.DataObject) -> Plan:
-    """Batches as they arrive, the watermark after each if it moves, and whether its copy is lost."""
+    """Batches, the watermark after each if it advances, and whether the copy is lost."""
     sent = {event_id: (key, event_id, *rest) for key, event_id, *rest in events}
     waiting: list[Any] = [
         sent[event.event_id] for _, event in out_of_order(orders(events, 1), data, LATENESS)
@@ -248,7 +248,7 @@ def draw_plan(events: list[Sent], data: st.DataObject) -> Plan:
 
 
 def test_a_bucket_is_brought_to_the_new_version_at_once(folder: Path) -> None:
-    """So that no chunk of the old version is left beside those of the new."""
+    """No chunk of the old version remains beside those of the new one."""
     bench = Bench(folder, job(1))
     for number in range(3):
         bench.batch(*((f"c{number}{key}", order("a", 100 + key, 250)) for key in range(4)))
@@ -281,13 +281,13 @@ def test_a_task_that_fails_after_the_upgrade_does_it_again(folder: Path) -> None
     bench.watermark(150)
     bench.release(job(3, SECOND))
     bench.batch(("c", order("b", 200, 100, 3)))
-    bench.fail_task()  # the record is of version 3, and the copy still of version 2
+    bench.fail_task()  # the log has version 3, and the copy still version 2
     bench.watermark(2000)
     assert totals(bench) == [("c", 350)]
 
 
 def test_an_added_field_is_written_into_old_states_by_the_upgrade(folder: Path) -> None:
-    """Also where no step is declared: so the next step finds it in each of them."""
+    """Even without a declared step, so that the next step finds the field in every state."""
     bench = Bench(folder, job(1))
     bench.batch(("c", order("a", 100, 250)), ("d", order("a", 100, 250)))
     bench.watermark(150)

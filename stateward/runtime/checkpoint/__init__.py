@@ -1,1 +1,1 @@
-"""What a checkpoint says about itself, and its repair after a power loss."""
+"""Checkpoints: reading them without Spark, generations, and repair after a power loss."""

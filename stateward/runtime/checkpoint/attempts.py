@@ -1,4 +1,4 @@
-"""What a checkpoint knows of a batch that was planned and not committed (`state.replan`)."""
+"""The attempts to run a batch that was planned and not committed (`state.operation.replan`)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from stateward.contract import storage
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 
 ATTEMPTS = "stateward/attempts.json"
-"""File in which a checkpoint keeps its `Attempts`."""
-# Beyond any number of records.
+"""File of the `Attempts` in a checkpoint."""
+# Doubled more often than this, every number of records exceeds any limit.
 _DOUBLED = 40
 
 
 @dataclass(frozen=True)
 class Attempts:
-    """What is known of it.
+    """The attempts to run a batch.
 
     Attributes:
         batch: Its number.
-        begun: How many drivers have begun it again.
-        records: How many records it may have if it is planned again.
+        begun: The number of drivers that started with it pending.
+        records: The maximum number of records when it is planned again.
     """
 
     batch: int
@@ -29,18 +29,18 @@ class Attempts:
 
 
 def noted(checkpoint_uri: str) -> Attempts | None:
-    """What was noted last; None before the first time."""
+    """Read the attempts; None before the first write."""
     found = storage.read_json(f"{checkpoint_uri}/{ATTEMPTS}")
     return Attempts(**found) if found else None
 
 
 def note(checkpoint_uri: str, attempts: Attempts) -> None:
-    """Keep it in place of what was noted before."""
+    """Replace the stored attempts."""
     storage.write_json(f"{checkpoint_uri}/{ATTEMPTS}", asdict(attempts))
 
 
 def records_of_next(checkpoint_uri: str, most: int) -> int:
-    """How many records the next batch may have: few after a batch that was too large, then more and more."""
+    """The maximum number of records of the next batch: few after one that was too large, then doubled."""
     attempts = noted(checkpoint_uri)
     if attempts is None or attempts.records >= most:
         return most

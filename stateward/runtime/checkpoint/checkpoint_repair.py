@@ -1,8 +1,8 @@
-"""The newest entries of Spark's own logs after a power loss.
+"""Repairs Spark's logs in a checkpoint after a power loss.
 
-``commits/<n>`` is never synced, and ``offsets/<n>`` not before its batch has run. One that is not whole keeps
-Spark from starting. Without it the batch runs, or is planned, once more: no table has rows of a batch whose
-plan is not on the disk.
+``commits/<n>`` is never synced, and ``offsets/<n>`` only after its batch has run. Spark does not start with
+an incomplete entry. Without the entry the batch runs, or is planned, again: no table has rows of a batch
+whose plan is not on disk.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _LOG = logging.getLogger(__name__)
 
 
 def repair_logs(uri: str) -> list[str]:
-    """Remove the newest commit and the newest plan of a checkpoint if they are not whole.
+    """Remove the newest commit and the newest plan of a checkpoint if they are incomplete.
 
     Args:
-        uri: The checkpoint, of which no query runs; nothing happens if it is not on a local disk.
+        uri: The checkpoint of a stopped query; no effect if it is not on a local disk.
 
     Returns:
         What was removed, as paths in the checkpoint.
@@ -36,12 +36,12 @@ def repair_logs(uri: str) -> list[str]:
         if newest is None or _is_whole(newest):
             continue
         if name == "offsets" and (folder.parent / "commits" / newest.name).exists():
-            continue  # not from a power loss; Spark names what is wrong with it
+            continue  # not caused by a power loss; Spark reports it
         newest.unlink()
         _checksum_file(newest).unlink(missing_ok=True)
         durable.sync_disk(str(folder))
         removed.append(f"{name}/{newest.name}")
-        _LOG.warning("%s: %s was not whole after a power loss and was removed", uri, removed[-1])
+        _LOG.warning("%s: %s was incomplete after a power loss and was removed", uri, removed[-1])
     return removed
 
 
@@ -53,7 +53,7 @@ def _is_whole(entry: Path) -> bool:
     content = entry.read_bytes()
     try:
         version, *lines = content.decode().splitlines()
-        # A commit's second line is JSON; so are a plan's, where a source without offsets has a dash.
+        # The second line of a commit is JSON, as are those of a plan, where "-" is a source without offsets.
         whole = (
             version.startswith("v") and bool(lines) and all(line == "-" or _is_json(line) for line in lines)
         )

@@ -1,7 +1,7 @@
-"""Which of a stream's checkpoints counts: a folder for each generation, and a document that names one.
+"""Generations of a stream's checkpoint: one folder each, and a pointer document that names the current one.
 
-A generation is a checkpoint with a query id of its own. An operation that goes back, moves or rewrites state
-builds the next generation beside the current one, and makes it current by one write of the document.
+A generation is a checkpoint with its own query id. An operation that restores, moves or rewrites state builds
+the next generation beside the current one, and makes it current by one write of the pointer.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from stateward.runtime.telemetry.status import iso
 
 POINTER = "current.json"
 UNFINISHED = "_unfinished.json"
-"""File in a generation that is not finished, by which it is known that it may be thrown away."""
+"""File in an unfinished generation, which marks it as disposable."""
 _VERSION = 1
 _FOLDER = re.compile(r"g\d{4,}")
 
 
 class PointerError(ConditionError, ValueError):
-    """The document that names the generation that counts is gone, or says nothing."""
+    """The pointer document is missing or invalid."""
 
     condition = Condition.GENERATION_UNKNOWN
 
 
 class PendingOperationError(ConditionError, RuntimeError):
-    """An operation has begun to change the stream's tables and has not ended: nothing may run on them."""
+    """An operation has started to change the stream's tables and has not finished."""
 
     condition = Condition.OPERATION_PENDING
 
@@ -43,7 +43,7 @@ class Pending:
     Attributes:
         operation: Its id.
         verb: What it does.
-        journal_uri: Where it keeps what it has begun and done.
+        journal_uri: Its journal.
     """
 
     operation: str
@@ -57,10 +57,9 @@ class Generation:
 
     Attributes:
         root: The folder of all of them.
-        number: From 1.
-        folder: Its name in the root; empty for a checkpoint from before there were generations, which lies in
-            the root itself.
-        pending: The operation that is under way; None almost always.
+        number: Its number, from 1.
+        folder: Its name in the root; empty for a checkpoint without generations, which is in the root itself.
+        pending: The operation in progress; usually None.
     """
 
     root: str
@@ -70,25 +69,25 @@ class Generation:
 
     @property
     def uri(self) -> str:
-        """The checkpoint's folder, as Spark is given it."""
+        """The checkpoint's folder."""
         return f"{self.root}/{self.folder}" if self.folder else self.root
 
     def following(self) -> Generation:
-        """The one after it."""
+        """The next generation."""
         number = self.number + 1
         return Generation(self.root, number, folder_of(number))
 
     def require_settled(self, stream: str) -> None:
-        """Make sure that no operation is under way.
+        """Check that no operation is in progress.
 
         Raises:
-            PendingOperationError: One is; it died, or lost its lease.
+            PendingOperationError: One is; it was killed, or lost its lease.
         """
         if (pending := self.pending) is not None:
             raise PendingOperationError(
                 f"stream {stream}: expected its checkpoint and tables to be of one time, found that "
-                f"operation {pending.operation} began to change them and did not end. Run `stateward state "
-                f"{pending.verb} {stream}` again, with the same fields, which finishes it "
+                f"operation {pending.operation} began to change them and did not end. To finish it, run "
+                f"`stateward state {pending.verb} {stream}` again with the same fields "
                 "(docs/state-operations.md)."
             )
 
@@ -99,13 +98,13 @@ def folder_of(number: int) -> str:
 
 
 def root_of(uri: str) -> str:
-    """The folder of all generations of a stream, from that of one."""
+    """The folder of all generations of a stream, from the folder of one."""
     root, _, folder = uri.rstrip("/").rpartition("/")
     return root if _FOLDER.fullmatch(folder) else uri.rstrip("/")
 
 
 def uris_up_to(uri: str) -> list[str]:
-    """The folders of a stream's generations up to one, the one in the root itself included."""
+    """The folders of a stream's generations up to the given one, including the root."""
     root, folder = root_of(uri), uri.rstrip("/").rpartition("/")[2]
     last = int(folder[1:]) if _FOLDER.fullmatch(folder) else 0
     return [root, *(f"{root}/{folder_of(number)}" for number in range(1, last + 1))]
@@ -129,7 +128,7 @@ def current(root: str) -> Generation:
     try:
         document = storage.read_json(f"{root}/{POINTER}")
     except ValueError as error:
-        raise _says_nothing(root, error) from error
+        raise _invalid_pointer(root, error) from error
     if document is None:
         return _first(root)
     try:
@@ -141,16 +140,16 @@ def current(root: str) -> Generation:
             None if pending is None else Pending(**pending),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise _says_nothing(root, f"{document!r} ({error})") from error
+        raise _invalid_pointer(root, f"{document!r} ({error})") from error
 
 
 def pin(following_uri: str, at: datetime) -> None:
-    """Let a document name the generation that counts, before a later one is built beside it.
+    """Write the pointer to the current generation, before the next one is built beside it.
 
-    From then on a later generation without a document is a document that was lost.
+    From then on a second generation without a pointer means that the pointer was lost.
 
     Args:
-        following_uri: The folder of the one that will be built; nothing happens if it is no generation's.
+        following_uri: The folder of the generation to build; no effect if it is no generation's folder.
         at: The time, aware.
 
     Raises:
@@ -171,15 +170,15 @@ def _first(root: str) -> Generation:
     choice = json.dumps({"version": _VERSION, "generation": int(later[-1][1:]), "folder": later[-1]})
     shown = ", ".join(_described(root, name) for name in [*found, *later])
     raise PointerError(
-        f"{root}: expected {POINTER}, which names the generation that counts, found none beside {shown}. "
-        "Nothing was started, for the first one is not taken without a word. Put the document back from a "
-        f"backup, or choose: for {later[-1]} write {choice} into {root}/{POINTER}. The newest generation is "
-        "the right one unless an operation that made it has failed (docs/state-operations.md)."
+        f"{root}: expected {POINTER}, which names the current generation, found none beside {shown}. Nothing "
+        f"was started. Restore the document from a backup, or choose a generation: for {later[-1]} write "
+        f"{choice} into {root}/{POINTER}. The newest generation is the right one unless the operation that "
+        "created it has failed (docs/state-operations.md)."
     )
 
 
 def _counts_perhaps(root: str, name: str) -> bool:
-    """Whether a name in a root is a generation that may have counted: a checkpoint that was finished."""
+    """Whether a name in a root is a finished generation, which may have been current."""
     uri = f"{root}/{name}"
     return (
         _FOLDER.fullmatch(name) is not None
@@ -195,23 +194,23 @@ def _described(root: str, folder: str) -> str:
     return f"{folder or 'the checkpoint in the folder itself'} ({last})"
 
 
-def _says_nothing(root: str, found: object) -> PointerError:
+def _invalid_pointer(root: str, found: object) -> PointerError:
     return PointerError(
-        f"{root}/{POINTER}: expected the generation that counts and its folder, found {found}. Put the "
-        "document back from a backup (docs/state-operations.md); without it the first generation would count."
+        f"{root}/{POINTER}: expected the current generation and its folder, found {found}. Restore the "
+        "document from a backup (docs/state-operations.md); without it the first generation would be current."
     )
 
 
 def announce(generation: Generation, pending: Pending, at: datetime) -> None:
-    """Write down that an operation is about to change what belongs to the current generation."""
+    """Record an operation as pending before it changes the current generation or its tables."""
     _write(replace(generation, pending=pending), pending.operation, at)
 
 
 def make_current(generation: Generation, made_by: str, at: datetime) -> None:
-    """Let a generation count from now on; the operation that was under way has ended with that.
+    """Make a generation the current one; this also ends the pending operation.
 
     Args:
-        generation: A whole checkpoint.
+        generation: A complete checkpoint.
         made_by: Id of the operation.
         at: The time, aware.
     """
@@ -228,6 +227,6 @@ def _write(generation: Generation, made_by: str, at: datetime) -> None:
     }
     if generation.pending is not None:
         document["pending"] = asdict(generation.pending)
-    # What it names is on the disk before: the files of a generation that was built are not synced one by one.
+    # The generation must be on disk before its pointer; its files are not synced one by one.
     sync_disks([generation.root])
     storage.write_json(f"{generation.root}/{POINTER}", document)

@@ -1,7 +1,6 @@
-"""The checksum that Hadoop keeps beside each file it writes to a local disk, ``.NAME.crc``.
+"""The checksum file ``.NAME.crc`` that Hadoop writes beside each file on a local disk.
 
-Spark itself looks at it when it reads a file; a copy that is made without Spark looks at it here. An object
-store has none.
+Spark checks it when it reads a file; a copy without Spark checks it here. Object stores have none.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ _MAGIC = b"crc\0"
 
 
 class HadoopChecksum:
-    """Compares a file with its checksum file while it is read.
+    """Verifies a file against its checksum file while it is read.
 
     Args:
-        content: Of the checksum file.
+        content: The content of the checksum file.
 
     Raises:
-        ValueError: It is not one.
+        ValueError: The content is no checksum file.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -32,7 +31,7 @@ class HadoopChecksum:
         self._found = bytearray()
 
     def update(self, chunk: bytes) -> None:
-        """Take the next part of the file."""
+        """Add the next part of the file."""
         data = self._rest + chunk if self._rest else chunk
         whole = len(data) - len(data) % self._size
         view = memoryview(data)
@@ -41,7 +40,7 @@ class HadoopChecksum:
         self._rest = data[whole:]
 
     def holds(self) -> bool:
-        """Whether the file, now read to its end, is what was written."""
+        """Whether the file, now complete, matches its checksum."""
         if self._rest:
             self._found += zlib.crc32(self._rest).to_bytes(4)
             self._rest = b""

@@ -1,1 +1,1 @@
-"""One launch of a driver: entry, session, drain, exit, and the causes of failures."""
+"""One launch of a driver: entry, session, drain, exit, and causes of failures."""

@@ -1,7 +1,7 @@
-"""What kind of cause a failure has, and whether it lasts: then starting again meets it again.
+"""Classifies failures by cause, and whether the cause is lasting, so that a restart would fail again.
 
-Only what is known to last is called so. To take a lasting cause for a passing one costs a few restarts; the
-other way round a stream would stand still for nothing.
+Only causes that are known to be lasting are classified so. A lasting cause taken for a transient one costs a
+few restarts; a transient cause taken for a lasting one stops a stream without need.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from stateward.contract.conditions import Condition, conditions_in
 
 @dataclass(frozen=True)
 class Cause:
-    """A cause, as the status has it.
+    """A cause, as in the status document.
 
     Attributes:
         kind: ``state``, ``operation``, ``configuration``, ``schema``, ``topic``, ``data_loss``,
             ``disk_full``, ``lease`` or ``other``.
-        lasting: Whether it is there until a person has done something.
+        lasting: Whether it remains until a person fixes it.
     """
 
     kind: str
@@ -36,8 +36,8 @@ OTHER = Cause("other", lasting=False)
 DISK_FULL = Cause("disk_full", lasting=False)
 LEASE = Cause("lease", lasting=False)
 
-# What lasts, the most telling first: where several errors came together, the first that is found counts.
-# Our own errors by their conditions, those of Spark and of the Delta writer by what their texts say.
+# Lasting causes; if several match, the first one counts. Our own errors are matched by their conditions,
+# those of Spark and of the Delta writer by their messages.
 _STATE = Cause("state", lasting=True)
 _CONFIGURATION = Cause("configuration", lasting=True)
 _LASTING: tuple[tuple[Condition | re.Pattern[str], Cause], ...] = (
@@ -69,13 +69,13 @@ _LASTING: tuple[tuple[Condition | re.Pattern[str], Cause], ...] = (
     (Condition.ROWS_INVALID, Cause("schema", lasting=True)),
     (re.compile(r"_internal\.SchemaMismatchError:"), Cause("schema", lasting=True)),
 )
-# Of the operating system, the JVM, RocksDB and the Delta writer, all in these words.
+# The messages of the operating system, the JVM, RocksDB and the Delta writer.
 _FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _LEASE = {Condition.LEASE_HELD, Condition.LEASE_LOST}
 
 
 def cause_of(error: BaseException) -> Cause:
-    """The cause of a failure, as far as it is known."""
+    """The cause of a failure, as far as known."""
     text, conditions = full_text(error), conditions_of(error)
     for sign, cause in _LASTING:
         if sign in conditions if isinstance(sign, Condition) else sign.search(text):
@@ -86,24 +86,24 @@ def cause_of(error: BaseException) -> Cause:
 
 
 def conditions_of(error: BaseException) -> set[Condition]:
-    """The conditions of our own errors that an error is, comes from, or tells of."""
+    """The conditions of an error, its causes and its message."""
     return conditions_in(full_text(error), _chain(error))
 
 
 def full_text(error: BaseException) -> str:
-    """All that an error says, its stack in the JVM and its causes included; each begins with its type."""
+    """The types and messages of an error and its causes, with their stacks in the JVM."""
     return "\n".join(_texts(error))
 
 
 def _texts(error: BaseException) -> Iterator[str]:
     for one in _chain(error):
         yield f"{type(one).__module__}.{type(one).__qualname__}: {one}"
-        # Where PySpark keeps what came with an error of the JVM.
+        # PySpark keeps the stack of a JVM error here.
         yield str(getattr(one, "_stackTrace", None) or "")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An error and its causes, those in the JVM included."""
+    """An error and its causes, including those in the JVM."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:

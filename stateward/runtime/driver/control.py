@@ -1,4 +1,4 @@
-"""``control/<stream>.json``: what should be, as far as a driver needs it."""
+"""Reads ``control/<stream>.json``, the desired state that the control plane writes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from stateward.contract import storage
 _LOG = logging.getLogger(__name__)
 
 
-def reason_to_leave(uri: str, run_id: str) -> str | None:
-    """Why this launch should drain and leave, or None to go on.
+def stop_reason(uri: str, run_id: str) -> str | None:
+    """Why this launch has to drain and exit, or None.
 
-    A document that is missing or cannot be read says nothing: a driver started by hand has none, and a
-    storage that is away for a moment must not stop a stream.
+    A missing or unreadable document is ignored: a driver started by hand has none, and a short outage of the
+    storage must not stop a stream.
 
     Args:
         uri: The control document.
@@ -36,12 +36,12 @@ def reason_to_leave(uri: str, run_id: str) -> str | None:
 
 @dataclass(frozen=True)
 class LaunchReason:
-    """Why a launch was started, as the control plane has written it.
+    """Why the control plane started a launch.
 
     Attributes:
-        sentence: In words; empty when it does not say.
-        failure: Why the driver before it failed, as in the control document; None if this was no restart, and
-            from a control plane of the last release.
+        sentence: The reason as text; empty if unknown.
+        failure: Why the previous driver failed, as in the control document; None if this is no restart, or
+            from a control plane of the previous release.
     """
 
     sentence: str = ""

@@ -1,4 +1,4 @@
-"""Stop between batches: leave a checkpoint whose last planned batch is committed."""
+"""Stops a query between batches, so that the last planned batch in its checkpoint is committed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class NotDrainedError(RuntimeError):
-    """The query is stopped but its last planned batch is not committed; the next start commits it."""
+    """The query is stopped, but its last planned batch is not committed; the next start commits it."""
 
 
 def drain(
@@ -24,14 +24,14 @@ def drain(
     start_once: Callable[[], StreamingQuery],
     stream: str,
 ) -> None:
-    """Stop ``query`` and finish what it had planned.
+    """Stop ``query`` and finish its planned batch.
 
-    ``stop()`` interrupts, and mostly leaves a batch that is planned and not committed. One more start with
-    ``trigger(once=True)`` runs exactly that batch; on a clean checkpoint it would run a new one, so it is
-    not done there.
+    ``stop()`` interrupts the query and usually leaves a batch that is planned but not committed. Another
+    start with ``trigger(once=True)`` runs exactly that batch. On a clean checkpoint it would run a new batch,
+    so it is skipped.
 
     Args:
-        query: The running query, or None if it has ended already.
+        query: The running query, or None if it has already ended.
         checkpoint: Its checkpoint.
         start_once: Starts the same query for one batch.
         stream: Name of the stream, for errors.

@@ -1,4 +1,4 @@
-"""The life of a driver that holds the lease: run the query, drain, leave with a meaningful exit code."""
+"""The life cycle of a driver that holds the lease: run the query, drain, exit with a meaningful code."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Driver:
             may_write=self._keeper.check,
         )
         self._broker = Broker(config.bootstrap_servers)
-        self._asked = threading.Event()
+        self._stop_requested = threading.Event()
         self._reason = ""
         self._progress: Progress | None = None
         self._monitor: TopicMonitor | None = None
@@ -89,19 +89,19 @@ class Driver:
 
     def run(self) -> int:
         """Run until drained, failed, or without the lease; returns the exit code."""
-        signals.handle_in_python(self._ask)
+        signals.handle_in_python(self._request_stop)
         jvm = ParentJvm()
-        jvm.exit_with_it(self._status)
+        jvm.exit_when_gone(self._status)
         self._keeper.start()
         self._status.start_heartbeat(self._history.note)
         try:
             self._serve()
             ending = endings.drained(self._reason)
         except Exception as error:
-            ending = endings.ending_of(jvm.blamed_for(error), self._keeper.lost)
+            ending = endings.ending_of(jvm.root_cause(error), self._keeper.lost)
             if ending.code == DriverExit.FAILED:
                 _LOG.exception("stream %s failed", self._config.stream)
-        self._leave(ending)
+        self._finish(ending)
         return ending.code
 
     def _serve(self) -> None:
@@ -120,7 +120,7 @@ class Driver:
             },
         )
         try:
-            signals.handle_in_jvm(spark, self._ask)
+            signals.handle_in_jvm(spark, self._request_stop)
             self._status.enter("topics")
             partitions = self._ensure_topics()
             if partitions is None:
@@ -146,7 +146,7 @@ class Driver:
                 spark.stop()
 
     def _enter_generation(self) -> None:
-        """Find the checkpoint that counts; under the lease, so that it stays the one."""
+        """Find the current generation; it cannot change while this driver holds the lease."""
         generation = generations.current(self._config.checkpoint_uri)
         generation.require_settled(self._config.stream)
         repair_logs(generation.uri)
@@ -154,7 +154,7 @@ class Driver:
         self._status.update(generation=generation.number, checkpoint=generation.uri)
 
     def _take_back_plan(self) -> None:
-        """Let a batch be planned again, smaller, that no driver could run."""
+        """Plan a batch again, with fewer records, if no driver could run it."""
         config = self._config
         self._keeper.check()
         most = config.max_records_per_batch
@@ -165,16 +165,16 @@ class Driver:
         return StreamQuery(spark, self._job, self._config, partitions, self._keeper, note_start=note_start)
 
     def _ensure_topics(self) -> dict[str, int] | None:
-        """Partitions of each data topic once the broker answers; None if asked to stop before that."""
+        """The partitions of each data topic once the broker answers; None if stopped before."""
         delay = FIRST_DELAY_S
-        while not self._should_leave():
+        while not self._should_stop():
             try:
                 if self._job.ticks:
                     self._broker.ensure_tick_topic(self._config.tick_topic)
                 return {topic: self._ensure_topic(topic) for topic in self._config.topics}
             except BrokerAwayError as error:
                 self._status.update(state="waiting", message=str(error))
-                self._asked.wait(delay)
+                self._stop_requested.wait(delay)
                 delay = min(delay * 2, LONGEST_DELAY_S)
         return None
 
@@ -187,20 +187,20 @@ class Driver:
         )
 
     def _run_queries(self, stream_query: StreamQuery) -> None:
-        """Run the query, again after a failure that passes, until asked to leave; then drain."""
+        """Run the query until a stop is requested, restart it after transient failures, then drain."""
         retries = Retries()
-        while not self._should_leave():
+        while not self._should_stop():
             failure = self._run_one(stream_query)
             if failure is None:
                 break
             retries.note(stream_query.checkpoint.last_committed())
-            self._judge(failure, retries)
-            self._wait_for_broker(explain(failure))
-            self._asked.wait(retries.delay_s)
+            self._raise_if_lasting(failure, retries)
+            self._wait_for_kafka(explain(failure))
+            self._stop_requested.wait(retries.delay_s)
         self._drain(stream_query, None)
 
     def _run_one(self, stream_query: StreamQuery) -> Exception | None:
-        """Start the query and watch it; returns its failure, or None when it was drained."""
+        """Start and watch the query; returns its failure, or None after a drain."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
@@ -210,12 +210,12 @@ class Driver:
             ledger = stream_query.ensure_ledger(str(query.id))
             self._progress = Progress(stream_query.checkpoint, ledger, self._config.topics)
             self._status.update(state="running", message="", cause=None, **self._progress.resume())
-            while query.isActive and not self._should_leave():
+            while query.isActive and not self._should_stop():
                 fields = self._progress.poll(query)
                 if (rows := fields.get("state_rows")) is not None:
                     stream_query.note_state(rows)
-                self._publish({**fields, **self._memory.look(time.monotonic())})
-                self._asked.wait(_POLL_S)
+                self._publish({**fields, **self._memory.sample(time.monotonic())})
+                self._stop_requested.wait(_POLL_S)
             if query.isActive:
                 self._drain(stream_query, query)
                 return None
@@ -226,7 +226,7 @@ class Driver:
         except OSError as error:
             if cause_of(error) != DISK_FULL:
                 raise
-            # A disk that is full for this process leaves the query running, and there must not be two.
+            # The query may still run after a full disk has stopped this process; there must not be two.
             if query is not None:
                 query.stop()
             return error
@@ -241,25 +241,25 @@ class Driver:
         if self._progress is not None:
             self._status.update(**self._progress.resume())
 
-    def _judge(self, failure: Exception, retries: Retries) -> None:
-        """Raise the failure unless it may pass."""
+    def _raise_if_lasting(self, failure: Exception, retries: Retries) -> None:
+        """Raise the failure unless it is transient."""
         if self._keeper.lost is not None:
             raise self._keeper.lost
-        if self._asked.is_set() or self._broker_is_away():
+        if self._stop_requested.is_set() or self._broker_is_away():
             return
         cause = cause_of(failure)
-        if not is_transient(failure) or retries.are_used_up(cause):
+        if not is_transient(failure) or retries.exhausted(cause):
             raise failure
         _LOG.warning("stream %s: restarting the query: %s", self._config.stream, explain(failure))
         if cause == DISK_FULL:
-            message = f"a disk is full, make room: {explain(failure)}"
+            message = f"a disk is full, free some space: {explain(failure)}"
             self._status.update(state="waiting", message=message, cause=cause.to_json())
 
-    def _wait_for_broker(self, cause: str) -> None:
+    def _wait_for_kafka(self, cause: str) -> None:
         delay = FIRST_DELAY_S
-        while not self._should_leave() and self._broker_is_away():
-            self._status.update(state="waiting", message=f"Kafka is away, trying again: {cause}")
-            self._asked.wait(delay)
+        while not self._should_stop() and self._broker_is_away():
+            self._status.update(state="waiting", message=f"Kafka does not answer, trying again: {cause}")
+            self._stop_requested.wait(delay)
             delay = min(delay * 2, LONGEST_DELAY_S)
 
     def _broker_is_away(self) -> bool:
@@ -278,28 +278,28 @@ class Driver:
     def _position(self) -> Position:
         return self._progress.position if self._progress else Position(-1, {}, 0)
 
-    def _should_leave(self) -> bool:
-        """Whether to drain; raises when the lease is lost."""
+    def _should_stop(self) -> bool:
+        """Whether a stop is requested; raises if the lease is lost."""
         if self._keeper.lost is not None:
             raise self._keeper.lost
         now = time.monotonic()
-        if not self._asked.is_set() and now - self._control_read >= _CONTROL_S:
+        if not self._stop_requested.is_set() and now - self._control_read >= _CONTROL_S:
             self._control_read = now
-            if reason := control.reason_to_leave(self._config.control_uri, self._config.run_id):
-                self._ask(reason)
-        return self._asked.is_set()
+            if reason := control.stop_reason(self._config.control_uri, self._config.run_id):
+                self._request_stop(reason)
+        return self._stop_requested.is_set()
 
-    def _ask(self, reason: str) -> None:
+    def _request_stop(self, reason: str) -> None:
         self._reason = self._reason or f"drained: {reason}"
-        self._asked.set()
+        self._stop_requested.set()
 
-    def _leave(self, ending: Ending) -> None:
+    def _finish(self, ending: Ending) -> None:
         self._keeper.stop()
         self._status.stop_heartbeat()
         if ending.code != DriverExit.LEASE_LOST:
             self._history.end({**self._status.document, **ending.status_fields}, utc_now())
             self._lease.release()
-        # After a loss the file belongs to the new holder, who rewrites it within a second.
+        # After a loss the new holder of the lease rewrites the file within a second.
         self._status.update(**ending.status_fields)
-        said = (self._config.stream, ending.state, ending.code, ending.message)
-        _LOG.info("stream %s: %s (exit %d): %s", *said)
+        shown = (self._config.stream, ending.state, ending.code, ending.message)
+        _LOG.info("stream %s: %s (exit %d): %s", *shown)

@@ -1,4 +1,4 @@
-"""How a driver ends: its exit code, and what its status says last."""
+"""How a driver ends: its exit code and its final status."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from stateward.runtime.lease.lease import LeaseLostError
 
 @dataclass(frozen=True)
 class Ending:
-    """The last words.
+    """The end of a driver.
 
     Attributes:
         code: Exit code.
         state: ``stopped``, ``refused`` or ``failed``.
-        message: Why.
-        cause: What kind of cause; None of a driver that was drained.
+        message: The reason.
+        cause: The kind of failure; None after a drain.
     """
 
     code: DriverExit
@@ -30,22 +30,22 @@ class Ending:
 
     @property
     def status_fields(self) -> dict[str, Any]:
-        """What goes into the status."""
+        """The fields of the final status."""
         cause = self.cause.to_json() if self.cause else None
         return {"state": self.state, "message": self.message, "cause": cause}
 
 
 def drained(reason: str) -> Ending:
-    """The end that was asked for."""
+    """The end after a requested drain."""
     return Ending(DriverExit.DRAINED, "stopped", reason)
 
 
 def ending_of(error: Exception, lost: LeaseLostError | None) -> Ending:
-    """The end by a failure.
+    """The end after a failure.
 
     Args:
         error: The failure.
-        lost: Set if the lease was lost as well: then whatever fails may come of that.
+        lost: Set if the lease was lost as well; that may have caused the failure.
     """
     if isinstance(error, ConditionError) and error.condition == Condition.STATE_REFUSED:
         return Ending(DriverExit.REFUSED, "refused", str(error), cause_of(error))

@@ -1,18 +1,20 @@
-"""What every driver does first: read its configuration, and take the lease, or say who has it."""
+"""The start of a driver: read the configuration and acquire the lease, or report why that failed."""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from stateward.contract import storage
 from stateward.contract.exit_codes import DriverExit
 from stateward.contract.process_identity import ProcessIdentity, driver_process
 from stateward.runtime.api.config import Config, ConfigError, load_config
 from stateward.runtime.api.landing_job import LandingJob
+from stateward.runtime.driver.cause import LEASE, Cause
 from stateward.runtime.driver.driver import Driver, StateChecks
-from stateward.runtime.driver.refusal import record_bad_configuration, record_refusal
 from stateward.runtime.lease.lease import Lease, LeaseHeldError, utc_now
 from stateward.runtime.sink.fence import newest_epoch
 from stateward.runtime.telemetry.status import StatusFile
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
     from stateward.runtime.api.any_job import AnyJob
 
+
+_FRESH = timedelta(seconds=10)
 _LOG = logging.getLogger("stateward.driver")
 
 
@@ -69,16 +73,16 @@ def _bad_configuration(uri: str, process: ProcessIdentity, error: ValueError) ->
 
 
 def require_topics(job: AnyJob, config: Config) -> None:
-    """Make sure that the stream reads every topic it is given.
+    """Check that the stream can read all configured topics.
 
     Raises:
-        ConfigError: It would read the first one only, and the lag would count all.
+        ConfigError: There are several topics, but the stream reads one only.
     """
     if len(config.topics) > 1 and not isinstance(job, LandingJob):
         raise ConfigError(
-            f"stream {config.stream}: expected one topic, found {', '.join(config.topics)}: only a stream "
-            "that lands records as they are reads several. Set `source.topic` in the stream's YAML to one of "
-            "them, and make a stream for each of the others."
+            f"stream {config.stream}: expected one topic, found {', '.join(config.topics)}: only a landing "
+            "stream reads several. Set `source.topic` in the stream's YAML to one of them, and create a "
+            "stream for each of the others."
         )
 
 
@@ -101,3 +105,42 @@ def _status(config: Config, process: ProcessIdentity) -> StatusFile:
         python_pid=os.getpid(),
         clock=utc_now,
     )
+
+
+def record_refusal(uri: str, status: StatusFile, error: LeaseHeldError, now: datetime) -> None:
+    """Write the status ``refused``, unless the file has the current status of the lease's holder."""
+    if not _belongs_to(uri, error.record.run_id, now):
+        status.update(state="refused", message=str(error), cause=LEASE.to_json())
+
+
+def record_bad_configuration(uri: str, process: ProcessIdentity, error: ValueError) -> None:
+    """Write the status ``failed``, if the invalid configuration names a status file.
+
+    Args:
+        uri: The configuration.
+        process: The process to signal.
+        error: Why the configuration is invalid.
+    """
+    try:
+        document = storage.read_json(uri) or {}
+    except ValueError:
+        document = {}
+    named = [document.get(name) for name in ("status_uri", "stream", "run_id")]
+    if not all(isinstance(name, str) for name in named):
+        _LOG.error("%s names no status file for this error", uri)
+        return
+    status_uri, stream, run_id = map(str, named)
+    status = StatusFile(
+        status_uri, stream=stream, run_id=run_id, process=process, python_pid=os.getpid(), clock=utc_now
+    )
+    cause = Cause("configuration", lasting=True)
+    status.update(state="failed", message=str(error), cause=cause.to_json())
+
+
+def _belongs_to(uri: str, run_id: str, now: datetime) -> bool:
+    try:
+        document = storage.read_json(uri) or {}
+        written = datetime.fromisoformat(document["updated_at"]).astimezone(UTC)
+        return bool(document["run_id"] == run_id and now - written < _FRESH)
+    except (ValueError, KeyError, TypeError):
+        return False

@@ -1,4 +1,4 @@
-"""What a failure means: its reason in one line, and whether it may pass by itself."""
+"""Interprets failures: the reason in one line, and whether the failure is transient."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from stateward.runtime.driver.cause import DISK_FULL, cause_of, conditions_of, f
 _LONGEST = 2000
 _FRAMES = ("at ", "File ", "...", "===", "^^^", "~~~")
 _CAUSE = re.compile(r"[\w.$]+(?:Exception|Error): \S.*")
-# What Spark puts around the reason for which a query ended, and after it: the plan.
+# Text that Spark adds before the reason of a failed query, and the plan after it.
 _WRAPPING = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
 _PLAN = re.compile(r"^=== Streaming Query ===$.*", re.MULTILINE | re.DOTALL)
 _STATE = re.compile(r"\s*SQLSTATE: \w+")
 _TRANSIENT = {Condition.READ_FAILED, Condition.BROKER_AWAY}
 _TRANSIENT_WORDS = (
-    # A Python worker was killed: the batch runs again from its checkpoint.
+    # A killed Python worker: the batch runs again from the checkpoint.
     "Python worker exited unexpectedly",
     "java.io.IOException: Stream closed",
     "java.io.EOFException",
@@ -26,7 +26,7 @@ _TRANSIENT_WORDS = (
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether running the query again may help."""
+    """Whether a restart of the query may succeed."""
     cause = cause_of(error)
     if cause.lasting or cause == DISK_FULL:
         return not cause.lasting
@@ -37,9 +37,9 @@ def is_transient(error: BaseException) -> bool:
 
 
 def explain(error: BaseException) -> str:
-    """The reason in one line: the root cause first, then what it came in; at most 2,000 characters."""
+    """The reason in one line: first the root cause, then the outer error; at most 2,000 characters."""
     text = _WRAPPING.sub("", _PLAN.sub("", str(error)))
-    kept = list(_said(text))
+    kept = list(_message_lines(text))
     causes = [cause for line in kept if (cause := _CAUSE.search(line))]
     outer = f"{type(error).__name__}: {kept[0] if kept else ''}"
     if not causes or len(kept) == 1:
@@ -47,11 +47,11 @@ def explain(error: BaseException) -> str:
     return f"{causes[-1].group(0)} (in {outer[:300]})"[:_LONGEST]
 
 
-def _said(text: str) -> Iterator[str]:
-    """The lines that say something: no frames of a stack, and not the line of code below one of Python."""
+def _message_lines(whole: str) -> Iterator[str]:
+    """The lines of messages, without stack frames and the lines of code below Python's frames."""
     below_frame = False
-    for line in text.splitlines():
-        said = _STATE.sub("", line).strip()
-        is_code, below_frame = below_frame and line[:1].isspace(), said.startswith("File ")
-        if said and not is_code and not said.startswith(_FRAMES) and not is_marker(said):
-            yield said
+    for line in whole.splitlines():
+        text = _STATE.sub("", line).strip()
+        is_code, below_frame = below_frame and line[:1].isspace(), text.startswith("File ")
+        if text and not is_code and not text.startswith(_FRAMES) and not is_marker(text):
+            yield text

@@ -1,8 +1,8 @@
-"""PySpark from where it is installed, and not from the archives that spark-submit puts before it.
+"""Imports the installed PySpark instead of the archives that spark-submit puts before it.
 
-``spark-submit`` and the JVM begin every Python process's path with ``pyspark.zip`` and ``py4j-src.zip``. What
-is imported from an archive is compiled anew in each process, as no bytecode is kept: half a second for the
-driver and for each of Spark's six daemons. The installed package is the same code, with its bytecode.
+``spark-submit`` and the JVM put ``pyspark.zip`` and ``py4j-src.zip`` first on the import path of every Python
+process. Archives have no cached bytecode, so each process compiles their modules again: half a second for the
+driver and for each of Spark's six daemons. The installed package is the same code with cached bytecode.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ _ARCHIVES = ("pyspark.zip", "py4j-")
 
 
 def without_archives(path: Sequence[str]) -> list[str]:
-    """The import path without the archives that belong to an installed PySpark that is on the path as well.
+    """The import path without the archives of an installed PySpark that is also on the path.
 
     Args:
-        path: As ``sys.path``. Returned as it is where PySpark comes as an archive only, as on a cluster that
-            brings its own.
+        path: The path, as ``sys.path``. Returned unchanged if PySpark exists only as an archive, as on a
+        cluster
+            with its own PySpark.
     """
     folders = [entry for entry in path if not _is_archive(entry)]
     found = PathFinder.find_spec("pyspark", folders)
     if found is None or found.origin is None or PathFinder.find_spec("py4j", folders) is None:
         return list(path)
-    # Only archives of this very installation: another one may be of another version.
+    # Only archives of this installation; others may have another version.
     own = Path(found.origin).resolve().parent / "python" / "lib"
     return [entry for entry in path if not (_is_archive(entry) and Path(entry).resolve().parent == own)]
 
@@ -37,5 +38,5 @@ def _is_archive(entry: str) -> bool:
 
 
 def drop_archives() -> None:
-    """Take the archives from this process's import path."""
+    """Remove the archives from this process's import path."""
     sys.path[:] = without_archives(sys.path)

@@ -1,4 +1,4 @@
-"""Python must not outlive its JVM: it would keep a lease and look alive, and run nothing."""
+"""Ends the Python process when its JVM is gone: it would keep the lease and report a live stream."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SETTLE_S = 2.0
 
 
 class JvmGoneError(RuntimeError):
-    """The JVM of the driver is gone; whatever failed in Python failed for that."""
+    """The JVM of the driver is gone, which caused all failures in Python."""
 
 
 class ParentJvm:
-    """The JVM that has started this process, under ``spark-submit``; None without it.
+    """The JVM of ``spark-submit`` that started this process.
 
     Attributes:
-        pid: Its process.
+        pid: Its process id; None without ``spark-submit``.
     """
 
     def __init__(self) -> None:
@@ -34,8 +34,8 @@ class ParentJvm:
         """Whether it has ended."""
         return self.pid is not None and os.getppid() != self.pid
 
-    def blamed_for(self, error: Exception) -> Exception:
-        """Return what lies behind an error: that the JVM is gone, or the error itself."""
+    def root_cause(self, error: Exception) -> Exception:
+        """The cause of an error: the loss of the JVM, or the error itself."""
         from py4j.protocol import Py4JError
 
         lost = isinstance(error, OSError | EOFError | Py4JError)
@@ -50,10 +50,10 @@ class ParentJvm:
         """The error to report."""
         return JvmGoneError(f"the driver's JVM (process {self.pid}) is gone")
 
-    def exit_with_it(self, status: StatusFile) -> None:
-        """End this process when the JVM is gone.
+    def exit_when_gone(self, status: StatusFile) -> None:
+        """Exit this process when the JVM is gone.
 
-        The other direction needs nothing: ``spark-submit`` ends with the Python it started.
+        The reverse needs no code: ``spark-submit`` exits with the Python process that it started.
         """
         if self.pid is None:
             return
@@ -63,7 +63,7 @@ class ParentJvm:
                 threading.Event().wait(_POLL_S)
             _LOG.error("%s, leaving", self.gone())
             status.update(state="failed", message=str(self.gone()))
-            # Calls into the JVM may hang in other threads; nothing is left to be saved.
+            # Other threads may hang in calls to the JVM; there is nothing to save.
             os._exit(1)
 
         threading.Thread(target=watch, name="parent", daemon=True).start()

@@ -1,4 +1,4 @@
-"""How often a query is run again after failures in a row, and how long to wait before. Pure."""
+"""Limit and delay of a query's restarts after consecutive failures. Pure."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from dataclasses import dataclass
 from stateward.runtime.driver.cause import DISK_FULL, Cause
 
 FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 15.0
-# After so many even a passing cause is taken for a lasting one.
-_MOST = 5
-# Ten minutes of the longest delay: somebody has to make room, and the stream is none the worse for waiting.
-_MOST_ON_A_FULL_DISK = 42
+# After so many restarts even a transient cause counts as lasting.
+_MAX_RETRIES = 5
+# Ten minutes at the longest delay: a person has to free space, and waiting does no harm.
+_MAX_RETRIES_DISK_FULL = 42
 
 
 @dataclass
 class Retries:
-    """Counts failures without a committed batch between them."""
+    """Counts consecutive failures without a committed batch in between."""
 
     failures: int = 0
     _last_batch: int = -1
 
     def note(self, last_committed: int) -> None:
-        """Take in one failure, and the last batch that was committed before it (-1 without one)."""
+        """Count a failure; ``last_committed`` is the last batch committed before it (-1 without one)."""
         self.failures = 1 if last_committed > self._last_batch else self.failures + 1
         self._last_batch = last_committed
 
-    def are_used_up(self, cause: Cause) -> bool:
-        """Whether the failure has come too often to be one that passes."""
-        return self.failures > (_MOST_ON_A_FULL_DISK if cause == DISK_FULL else _MOST)
+    def exhausted(self, cause: Cause) -> bool:
+        """Whether the failure has occurred too often."""
+        return self.failures > (_MAX_RETRIES_DISK_FULL if cause == DISK_FULL else _MAX_RETRIES)
 
     @property
     def delay_s(self) -> float:
-        """How long to wait now, seconds: doubles with each failure."""
+        """Delay before the next restart, seconds; doubles with each failure."""
         return min(FIRST_DELAY_S * 2.0 ** min(self.failures - 1, 10), LONGEST_DELAY_S)

@@ -1,4 +1,4 @@
-"""The Spark session of a driver: small, quiet, and able to hold state."""
+"""The Spark session of a driver: its settings for small batches, quiet logs and RocksDB state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STREAM_CONF: dict[str, str] = {
     "spark.sql.streaming.numRecentProgressUpdates": "5",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # Our tables are small or appended to; the default of 50 tasks per log read dominates a small batch.
+    # Our tables are small or append-only; the default of 50 tasks per log read dominates a small batch.
     "spark.databricks.delta.snapshotPartitions": "1",
     f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
@@ -41,16 +41,16 @@ STREAM_CONF: dict[str, str] = {
     "spark.log.level": "WARN",
 }
 
-# On a local disk Spark's default sets each file's permissions, and without Hadoop's native library forks a
-# process for that: 30 ms and more a file, ten files a batch. This one renames a finished file into its place
-# as well, but looks first whether one is there, which is not atomic: the lease is why nobody else writes.
+# On a local disk Spark's default sets the permissions of each file, and without Hadoop's native library forks
+# a process for that: 30 ms and more per file, ten files per batch. This manager also renames a finished file
+# to its place, but its check for an existing file is not atomic; the lease excludes other writers.
 _LOCAL_CHECKPOINT = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     )
 }
 
-# Nobody else has to reach a driver that is its own executor.
+# No other host has to reach a driver that is its own executor.
 _LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _LOCAL_MASTER = "local[2]"
 _NOISY_LOGGERS = (
@@ -63,24 +63,24 @@ _NOISY_LOGGERS = (
 
 
 def checkpoint_conf(checkpoint_uri: str) -> dict[str, str]:
-    """Settings for the place where a checkpoint lies."""
+    """Settings for the storage of a checkpoint."""
     return _LOCAL_CHECKPOINT if checkpoint_uri.startswith("file:") else {}
 
 
 def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str]) -> SparkSession:
-    """Start or get the session.
+    """Create or get the session.
 
-    Under ``spark-submit`` master and JARs come from its arguments. Without it, as in tests, the master is
-    local and the JARs are those in the folder ``STATEWARD_JARS``.
+    Under ``spark-submit`` master and JARs are its arguments. Otherwise, as in tests, the master is local and
+    the JARs are those in the folder ``STATEWARD_JARS``.
 
     Args:
         app_name: Name shown by the cluster.
-        state_partitions: Number of shuffle partitions; a checkpoint keeps the number it began with.
-        extra: The stream's ``spark_conf``; wins over the defaults here.
+        state_partitions: Number of shuffle partitions; a checkpoint keeps its first number.
+        extra: The stream's ``spark_conf``, which overrides the defaults.
     """
     from pyspark.sql import SparkSession
 
-    # The workers must be this environment's Python, and must find this package.
+    # The workers must use the Python of this environment and find this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
     master = _master()
@@ -104,10 +104,9 @@ def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str
 
 
 def start_coordinator(spark: SparkSession) -> None:
-    """Let a session that has run no stream read a state.
+    """Start the state store coordinator, so that a session that has run no stream can read states.
 
-    Without its state store coordinator Spark ends with "Cannot find endpoint", and it has none until it is
-    asked for its queries.
+    Without it Spark fails with "Cannot find endpoint". The first access to the queries starts it.
     """
     _ = spark.streams.active
 
@@ -117,13 +116,13 @@ def _master() -> str:
 
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return _LOCAL_MASTER
-    # The arguments of spark-submit are known to the JVM, to which there is no connection before this.
+    # The JVM has the arguments of spark-submit; this connects to it.
     SparkContext._ensure_initialized()
     return str(SparkConf().get("spark.master", _LOCAL_MASTER))
 
 
 def _quieten(spark: SparkSession) -> None:
-    """Silence loggers that warn of what is normal here: a line per new key, or per batch."""
+    """Silence loggers that warn about normal events, once per new key or batch."""
     jvm: Any = spark.sparkContext._jvm
     log4j = jvm.org.apache.logging.log4j
     for name in _NOISY_LOGGERS:

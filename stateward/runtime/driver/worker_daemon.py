@@ -1,7 +1,7 @@
-"""Spark's daemon of Python workers (``spark.python.daemon.module``), with the import path of `archives`.
+"""Spark's daemon of Python workers (``spark.python.daemon.module``), with the import path of `import_path`.
 
-Importing this package has taken the archives from the path; what the daemon imports from here on, and its
-workers after it, comes from the installed PySpark.
+Importing this package removes the archives from the path, so the daemon and its workers import the installed
+PySpark.
 """
 
 from __future__ import annotations

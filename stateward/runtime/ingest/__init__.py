@@ -1,1 +1,1 @@
-"""From the bytes of a record to an event, or to a dead letter with its reason."""
+"""Decoding: from the bytes of a record to an event, or to a dead letter with its reason."""

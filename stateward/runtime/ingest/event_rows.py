@@ -1,12 +1,12 @@
-"""Kafka's records in, a row of Spark for each event out: what Spark's own operators work on.
+"""Decodes Kafka records into one Spark row per event, the input of Spark's own operators.
 
-A row is an event, a tick, or a result that is settled where the record was read: dead letters, late events
-and counts, packed as `rows` describes them. Columns that do not belong to the event begin with ``_`` so that
-no field of a stream is in their way; those of other kinds of rows are null.
+A row is an event, a tick, or a result that needs no operator: dead letters, late events and counts, packed as
+in `output_rows`. Names of columns that are not fields of the event begin with ``_``, so that they cannot
+clash with a field; the columns of other kinds of rows are null.
 
-Whether an event is late is judged here, at the watermark of the batch, and a late event never reaches an
-operator: Spark would drop it without a word. To Spark a row *at* the watermark is late too. An event at the
-watermark is on time, so its row's time is one microsecond after its millisecond.
+Lateness is decided here, at the watermark of the batch, and a late event never reaches an operator: Spark
+would drop it silently. Spark also drops a row *at* the watermark. For Stateward such an event is on time, so
+the time of its row is one microsecond later.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stateward.runtime.api.row_table import NUMBER
 from stateward.runtime.api.tables import DEAD_LETTERS, LATE_EVENTS
 from stateward.runtime.checkpoint.checkpoint import PlannedBatch
 from stateward.runtime.ingest.parse import Rejection
-from stateward.runtime.ingest.record_batch import Load, Place, running_batch
+from stateward.runtime.ingest.record_batch import Place, RecordTask, running_batch
 from stateward.runtime.sink.output_rows import KIND_COUNTS, encode_pieces
 from stateward.runtime.watermark.partition_times import NEVER
 
@@ -49,15 +49,15 @@ _ROWS_PER_BATCH = 10_000
 
 
 @dataclass(frozen=True)
-class EventRows:
-    """What becomes of a record.
+class EventRowDecoder:
+    """Creates the decoding tasks of a stream on Spark's own operators.
 
     Attributes:
-        key: Name of the field by which the stream is keyed.
+        key: Name of the key field.
         fields: All declared fields.
         bounds: Limits of a record and of its time.
         topic: The data topic.
-        checkpoint_uri: Says at which watermark the batch runs.
+        checkpoint_uri: The checkpoint, which contains the watermark of the batch.
     """
 
     key: str
@@ -68,35 +68,35 @@ class EventRows:
 
     @property
     def columns(self) -> tuple[Field, ...]:
-        """The fields that are columns beside the event time."""
+        """The fields that are columns, except the event time."""
         return tuple(field for field in self.fields if field != EVENT_TIME)
 
     @property
     def ddl(self) -> str:
-        """Columns of the runtime, and a column per field."""
+        """The columns of the runtime and one column per field."""
         own = [f"{name} {kind}" for name, kind, _ in _OWN]
         return ", ".join(own + [f"`{field.name}` {_TYPES[field.kind]}" for field in self.columns])
 
     @property
     def schema(self) -> pa.Schema:
-        """The same as Arrow has it."""
+        """The same columns as an Arrow schema."""
         own = [(name, kind) for name, _, kind in _OWN]
         return pa.schema(own + [(field.name, _ARROW[field.kind]) for field in self.columns])
 
-    def load(self) -> EventLoad:
-        """Begin with one task's records."""
-        return EventLoad(self, running_batch(self.checkpoint_uri))
+    def load(self) -> EventRowTask:
+        """Create the decoder of one task."""
+        return EventRowTask(self, running_batch(self.checkpoint_uri))
 
 
-class EventLoad(Load):
-    """What one task has made of its records so far."""
+class EventRowTask(RecordTask):
+    """The rows that one task has decoded so far."""
 
-    def __init__(self, sorter: EventRows, batch: PlannedBatch) -> None:
-        super().__init__(sorter.topic, sorter.fields, sorter.bounds, batch.now_ms)
-        self._sorter = sorter
+    def __init__(self, decoder: EventRowDecoder, batch: PlannedBatch) -> None:
+        super().__init__(decoder.topic, decoder.fields, decoder.bounds, batch.now_ms)
+        self._decoder = decoder
         self._watermark_ms = batch.watermark_ms
-        self._values = attrgetter(*(field.name for field in sorter.columns))
-        self._owner = attrgetter(sorter.key)
+        self._values = attrgetter(*(field.name for field in decoder.columns))
+        self._owner = attrgetter(decoder.key)
         self._events: list[tuple[Any, ...]] = []
         self._late: list[tuple[Any, ...]] = []
 
@@ -115,10 +115,10 @@ class EventLoad(Load):
             self._events.append((event_ms * 1000 + AFTER_MS_US, *self._values(record)))
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """Settled results and ticks first, then the events."""
+        """First results without an operator and ticks, then the events."""
         ticks = [{"_tick_ts": tick} for tick in self._ticks]
-        schema = self._sorter.schema
-        # A batch for each: what Spark takes in at once has to fit into its memory.
+        schema = self._decoder.schema
+        # One batch each, because Spark keeps a batch in memory.
         for kind, number, data in self._settled():
             settled = {"_kind": kind, "_rows": number, "_data": data}
             yield pa.RecordBatch.from_pylist([settled], schema=schema)
@@ -131,7 +131,7 @@ class EventLoad(Load):
         times, *columns = zip(*events, strict=True)
         nothing = [pa.nulls(len(events), kind) for _, _, kind in _OWN[:-1]]
         arrays = [pa.array(times, pa.int64()).cast(_INSTANT)]
-        for field, values in zip(self._sorter.columns, columns, strict=True):
+        for field, values in zip(self._decoder.columns, columns, strict=True):
             exact = map(to_decimal, values) if field.kind == "number" else values
             arrays.append(pa.array(list(exact), _ARROW[field.kind]))
         return pa.RecordBatch.from_arrays([*nothing, *arrays], schema=schema)
@@ -145,7 +145,7 @@ class EventLoad(Load):
             dead=len(dead),
             late=len(self._late),
             tick_records=sum(self._data_ticks.values()),
-            # Taken back for each event that deduplication lets through (`native_query`).
+            # Subtracted again for each event that passes deduplication (`native_query`).
             duplicates=len(self._events),
         )
         times = self._watch.times()
@@ -156,10 +156,10 @@ class EventLoad(Load):
 
 
 def to_decimal(number: int | float | None) -> Decimal | None:
-    """A number with nine decimals, rounded half up from its shortest decimal text.
+    """Convert a number to nine decimals, rounded half up from its shortest decimal representation.
 
     Args:
-        number: As it was decoded: finite, with at most 29 digits before the point.
+        number: A finite number with at most 29 digits before the point.
     """
     if number is None:
         return None

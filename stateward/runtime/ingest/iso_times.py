@@ -1,8 +1,8 @@
-"""ISO 8601 texts to milliseconds since 1970 UTC: exact, strict, and mostly looked up.
+"""Parses ISO 8601 times to milliseconds since 1970 UTC: exact, strict and cached.
 
-The times of a stream share their minutes, and there are only so many ways to end one. So a text is cut in
-two, ``2024-01-01T12:34:`` and ``56.789Z``, each part is parsed once, and what is left per record is two
-look-ups and an addition.
+Many times of a stream share the same minute, and the rest has few variants. So a text is split in two,
+``2024-01-01T12:34:`` and ``56.789Z``, and each part is parsed once: a record costs two look-ups and an
+addition.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _REST = re.compile(r"(\d{2})(?:\.(\d{1,9}))?(?:Z|([+-])(\d{2}):?(\d{2}))", re.AS
 MINUTE_LENGTH: Final = len("2024-01-01T12:34:")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_OFFSET_MINUTES = 18 * 60
-# About 10 MB when full. Every rest of up to three decimals in one zone fits in.
+# About 10 MB when full; enough for every rest with up to three decimals in one zone.
 _CAPACITY = 65_536
 
 
 class Instants:
-    """Reads times, and remembers the parts it has read.
+    """Parses times and caches their parts.
 
     Attributes:
-        minutes: The first `MINUTE_LENGTH` characters of a time to milliseconds; raises a ValueError
-            if they are none.
-        rests: Likewise what comes after them.
+        minutes: From the first `MINUTE_LENGTH` characters of a time to milliseconds; raises a ValueError
+            if they are invalid.
+        rests: The same for the rest of the text.
     """
 
     __slots__ = ("minutes", "rests")
@@ -43,7 +43,7 @@ class Instants:
                 an offset of at most 18 hours, with or without a colon.
 
         Raises:
-            ValueError: There is no such time, or the text is written in another way.
+            ValueError: There is no such time, or the format is different.
         """
         return self.minutes[text[:MINUTE_LENGTH]] + self.rests[text[MINUTE_LENGTH:]]
 
@@ -68,7 +68,7 @@ class _Rests(dict[str, int]):
             raise ValueError(f"{text!r}: no such second or zone")
         if sign == "-":
             offset = -offset
-        # Cut off, not rounded: the decimals count forward before 1970 too.
+        # Truncated, not rounded; also before 1970 the decimals count forward.
         in_second = int((fraction or "0")[:3].ljust(3, "0"))
         return _remember(self, text, int(second) * 1000 + in_second - offset * 60_000)
 

@@ -1,6 +1,6 @@
-"""Kafka's records in, rows of a table out, one for one: what a `LandingJob` runs.
+"""Decodes Kafka records of a `LandingJob` into rows of its table, one row per record.
 
-There is no shuffle and no operator with state: each task reads its ranges, packs the rows as `rows` says, and
+There is no shuffle and no stateful operator: each task reads its ranges, packs the rows (`output_rows`) and
 counts every record as accepted.
 """
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 from stateward.runtime.api.tables import Table
 from stateward.runtime.ingest.packed_format import OUTPUT_DDL
 from stateward.runtime.kafka.planner import Scan
-from stateward.runtime.kafka.source import source_of
+from stateward.runtime.kafka.source import source_for
 from stateward.runtime.sink.output_rows import KIND_COUNTS, OUTPUT_SCHEMA, PIECE_BYTES, encode_rows
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def read_landed(
     spark: SparkSession, config: Config, job: LandingJob, partitions: Mapping[str, int]
 ) -> DataFrame:
-    """The records of the data topics as packed rows of the job's table.
+    """Read the records of the data topics as packed rows of the job's table.
 
     Args:
         spark: The session.
@@ -39,7 +39,7 @@ def read_landed(
         partitions: The data topics, and how many partitions each has.
 
     Returns:
-        `lanes.OUTPUT_DDL`.
+        Rows of `packed_format.OUTPUT_DDL`.
     """
     scan = Scan(
         bootstrap=config.bootstrap_servers,
@@ -49,18 +49,18 @@ def read_landed(
         most_records=config.max_records_per_batch,
         checkpoint_uri=config.checkpoint_uri,
     )
-    source = source_of(scan, LandingPacker(job.output.table, job.row))
+    source = source_for(scan, LandingDecoder(job.output.table, job.row))
     spark.dataSource.register(source)
     return spark.readStream.format(source.name()).load()
 
 
 @dataclass(frozen=True)
-class LandingPacker:
-    """What becomes of a record.
+class LandingDecoder:
+    """Creates the decoding tasks of a landing job.
 
     Attributes:
-        table: Where it goes.
-        row: Makes its row.
+        table: The table of the rows.
+        row: Builds the row of a record.
     """
 
     table: Table
@@ -68,23 +68,23 @@ class LandingPacker:
 
     ddl: ClassVar[str] = OUTPUT_DDL
 
-    def load(self) -> LandingLoad:
-        """Begin to pack one task's records."""
-        return LandingLoad(self)
+    def load(self) -> LandingTask:
+        """Create the decoder of one task."""
+        return LandingTask(self)
 
 
-class LandingLoad:
-    """What one task has packed so far."""
+class LandingTask:
+    """The rows that one task has packed so far."""
 
-    def __init__(self, packer: LandingPacker) -> None:
-        self._packer = packer
+    def __init__(self, decoder: LandingDecoder) -> None:
+        self._decoder = decoder
         self._rows: list[tuple[Any, ...]] = []
         self._bytes = 0
         self._parts: list[tuple[str, int, bytes]] = []
 
     def take(self, messages: Sequence[Message]) -> None:
-        """Make rows of records of a data topic."""
-        row = self._packer.row
+        """Build the rows of records of a data topic."""
+        row = self._decoder.row
         for message in messages:
             self._rows.append(row(message))
             self._bytes += len(message)
@@ -92,7 +92,7 @@ class LandingLoad:
                 self._pack()
 
     def begin(self, partitions: Sequence[int]) -> None:
-        """It does not matter which partitions they are of."""
+        """Do nothing: partitions do not matter here."""
 
     def tick(self, tick_ms: int) -> None:
         """Never called: the stream has no ticks.
@@ -103,7 +103,7 @@ class LandingLoad:
         raise NotImplementedError("a landing stream has no ticks")
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """The packed rows, each a batch of its own, and the count of them all."""
+        """The packed rows, each in its own batch, and their count."""
         self._pack()
         landed = sum(size for _, size, _ in self._parts)
         if landed:
@@ -115,6 +115,6 @@ class LandingLoad:
 
     def _pack(self) -> None:
         if self._rows:
-            table = self._packer.table
+            table = self._decoder.table
             self._parts.append((table.name, len(self._rows), encode_rows(table, self._rows)))
             self._rows, self._bytes = [], 0

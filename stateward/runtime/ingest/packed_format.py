@@ -1,13 +1,12 @@
-"""The lanes on which records go through the stateful operator, and what a packed record looks like.
+"""The packed rows that pass through the stateful operator, and the format of a packed record.
 
-Every record goes through, so that one pass accounts for all of them: valid events in the lane ``event``
-under the bucket of their key, dead letters per partition in ``dead``, ticks in ``tick`` and ``data_tick``, in
-``other`` per partition how many events are another stream's (`key_filter`), in ``times`` how far each
-task's events have got (`times`).
-The lane is part of the grouping key.
+Every record passes through the operator, so that one pass counts them all. The lane, which is part of the
+grouping key, is the kind of a row: ``event`` has valid events by the bucket of their key, ``dead`` the dead
+letters per partition, ``tick`` and ``data_tick`` the ticks, ``other`` the number of events of other streams
+per partition (`key_filter`), and ``times`` the event times of each task (`partition_times`).
 
-A packed record is a tuple ``key, partition, offset, record_ms, raw, *event``: where it came from, the raw
-value if it may turn out to be late, and the event's fields.
+A packed record is a tuple ``key, partition, offset, record_ms, raw, *event``. ``raw`` is the raw value if the
+event may turn out to be late.
 """
 
 from __future__ import annotations
@@ -23,5 +22,5 @@ PLACE_FIELDS = 4  # partition, offset, record_ms, raw
 
 
 def bucket_of(key: str, buckets: int) -> int:
-    """The bucket of a key: the same in every process and for as long as the checkpoint lives."""
+    """The bucket of a key: the same in every process and for the lifetime of the checkpoint."""
     return zlib.crc32(key.encode()) % buckets

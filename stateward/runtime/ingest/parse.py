@@ -1,14 +1,14 @@
-"""From the bytes of a record to a typed event, or a reason why not.
+"""Parses the bytes of a record into a typed event, or rejects the record with a reason.
 
-Strict: a field has the declared JSON type or the record is a dead letter; nothing is converted, nothing
-becomes None in silence. Both limits of an event's time are judged by the configuration and the time in the
-batch's plan, so that a re-run judges alike. Pure.
+Strict: each field has its declared JSON type, or the record is a dead letter. No value is converted, and none
+becomes None silently. The limits of the event time depend on the configuration and on the time in the batch's
+plan, so that a re-run gives the same result. Pure.
 
-Almost every record is valid, so one typed decoding of it comes first and says no more than yes or no.
-What it does not accept is judged again, check by check, and that verdict alone counts.
+Almost every record is valid, so one typed decoding comes first. A record that fails it is checked again step
+by step, and the result of these checks counts.
 
-Two things are left to the JSON decoder: of a key that is there twice the last counts, and a document nested
-deeper than the interpreter's stack allows, some 900 levels, is malformed.
+The JSON decoder decides two cases: if a key occurs twice, the last value counts; a document nested deeper
+than the interpreter's stack allows, about 900 levels, is malformed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _SHOWN = 64
 # Numbers have at most 29 digits before the point, as in DECIMAL(38, 9).
 _TOO_LARGE = 1e29
 _MAX_DIGITS = 30
-# msgspec takes limits of 64 bits; whatever is larger is judged by hand.
+# msgspec supports limits of 64 bits; larger numbers are checked by hand.
 _PLAIN_NUMBER = 10**15
-# Whether none of some texts is blank: hashing a text takes less time than stripping it.
+# Whether no text is blank: hashing a text is faster than stripping it.
 _NO_BLANK = frozenset(" " * length for length in range(1, MAX_TEXT_LENGTH + 1)).isdisjoint
 _JSON_NAMES = {
     '"': "a text",
@@ -47,8 +47,8 @@ class Parsed(NamedTuple):
     """A valid record.
 
     Attributes:
-        record: An attribute per declared field: str, bool, int or float; None for an optional field that is
-            absent. ``event_time`` is there as it was written.
+        record: One attribute per declared field: str, bool, int or float; None for an absent optional field.
+            ``event_time`` is the original text.
         event_ms: Event time, milliseconds since 1970 UTC, rounded down.
     """
 
@@ -57,14 +57,14 @@ class Parsed(NamedTuple):
 
 
 class Rejection(NamedTuple):
-    """A record that is not valid: why, and what was found."""
+    """Why a record is invalid, and what was found."""
 
     reason: Reason
     detail: str
 
 
 class _RejectedError(Exception):
-    """Ends the judging of a record at the first check that fails."""
+    """Raised by the first check that fails."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(reason, detail)
@@ -72,10 +72,10 @@ class _RejectedError(Exception):
 
 
 class Parser:
-    """Parses the records of one stream. Not for several threads at once.
+    """Parses the records of one stream. Not thread-safe.
 
     Args:
-        fields: The stream's fields, ``event_time`` among them.
+        fields: The stream's fields, including ``event_time``.
         bounds: Limits of a record and of its time.
 
     Raises:
@@ -97,23 +97,23 @@ class Parser:
         self._decode_any = msgspec.json.Decoder(msgspec.Raw).decode
         self._decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
         texts = [field.name for field in fields if field.kind == "text"]
-        # Of a single name it would make no tuple. An event's time is never blank, so it may fill up.
+        # attrgetter returns no tuple for a single name. The event time is never blank, so it can fill up.
         self._texts = attrgetter(*texts, *[EVENT_TIME.name] * (2 - len(texts)))
 
     def parse(self, value: memoryview | bytes | None, now_ms: int | None) -> Parsed | Rejection:
-        """Judge one record.
+        """Parse one record.
 
         Args:
             value: The record's value.
-            now_ms: The time by which the record is judged, milliseconds since 1970 UTC: the broker's, when
-                its batch was planned. None where it was judged before: how far it is ahead does not count.
+            now_ms: The broker's time when the batch was planned, milliseconds since 1970 UTC. None skips the
+                check for event times in the future, for a record that was checked before.
         """
         try:
             if value is not None and len(value) <= self._max_bytes:
-                str(value, "utf-8")  # the decoder does not look at the encoding of what it skips
+                str(value, "utf-8")  # the decoder does not check the encoding of skipped values
                 record = self._decode(value)
                 text = record.event_time
-                # `Instants.milliseconds`, without the call
+                # `Instants.milliseconds`, inlined
                 event_ms: int = self._minutes[text[:MINUTE_LENGTH]] + self._rests[text[MINUTE_LENGTH:]]
                 if (
                     self._not_before_ms <= event_ms
@@ -121,14 +121,14 @@ class Parser:
                     and _NO_BLANK(self._texts(record))
                 ):
                     return Parsed(record, event_ms)
-        except ValueError:  # of the encoding, the decoder or the time: said in detail below
+        except ValueError:  # encoding, JSON or time; `explain` finds the reason
             pass
         except RecursionError:
             return _TOO_DEEP
         return self.explain(value, now_ms)
 
     def explain(self, value: memoryview | bytes | None, now_ms: int | None) -> Parsed | Rejection:
-        """Judge one record check by check: the verdict of `parse`, without its shortcut."""
+        """Parse one record check by check: the same result as `parse`, without its shortcut."""
         try:
             found = self._split(value)
             values = {field.name: _field_value(field, found.get(field.name)) for field in self._fields}
@@ -137,7 +137,7 @@ class Parser:
             return rejected.rejection
 
     def _split(self, value: memoryview | bytes | None) -> dict[str, str]:
-        """The members of the record's object, each still written as JSON."""
+        """The members of the record's object, each as JSON text."""
         if value is None:
             raise _RejectedError(Reason.EMPTY_RECORD, "the record has no value")
         if len(value) > self._max_bytes:
@@ -187,7 +187,7 @@ _TOO_DEEP = Rejection(Reason.MALFORMED_JSON, "the value is nested too deeply")
 
 
 def _record_type(fields: tuple[Field, ...]) -> type[Any]:
-    """The struct whose decoding accepts valid records only, times and blank texts aside."""
+    """A struct that decodes valid records only, except for times and blank texts."""
     members: list[Any] = []
     for field in fields:
         kind = _decoded_type(field)

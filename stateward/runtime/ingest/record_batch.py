@@ -1,4 +1,4 @@
-"""What every way to take in records has in common: ticks, dead letters, and the batch's watermark."""
+"""The common part of all decoders: ticks, dead letters and the batch's watermark."""
 
 from __future__ import annotations
 
@@ -12,72 +12,72 @@ from typing import TYPE_CHECKING, Any, Protocol
 from stateward.runtime.api.record_fields import TICK_KEY, Bounds, Field
 from stateward.runtime.checkpoint.checkpoint import Checkpoint, PlannedBatch
 from stateward.runtime.ingest.parse import Parser, Rejection
-from stateward.runtime.watermark.partition_times import Watch
+from stateward.runtime.watermark.partition_times import TimeTracker
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from confluent_kafka import Message
 
 Place = tuple[int, int, int]
-"""Partition, offset and Kafka's timestamp (ms) of a record."""
+"""Partition, offset and Kafka timestamp (ms) of a record."""
 
 _BATCH_ID = "streaming.sql.batchId"  # MicroBatchExecution.BATCH_ID_KEY
 _TICK_KEY = TICK_KEY.encode()
 
 
 class DecodingTask(Protocol):
-    """What one task makes of its records."""
+    """Decodes the records of one task."""
 
     def begin(self, partitions: Sequence[int]) -> None:
-        """Records of these partitions of one topic come next."""
+        """Announce records of these partitions of one topic."""
 
     def take(self, messages: Sequence[Message]) -> None:
-        """Take in records of a data topic."""
+        """Decode records of a data topic."""
 
     def tick(self, tick_ms: int) -> None:
-        """Take in the batch's tick."""
+        """Add the batch's tick."""
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """What became of them."""
+        """The resulting rows."""
 
 
 class Decoder(Protocol):
-    """What becomes of the records of a stream; is sent to the workers."""
+    """Creates the decoding tasks of a stream; pickled for the workers."""
 
     @property
     def ddl(self) -> str:
-        """The rows that come out."""
+        """The columns of the resulting rows."""
 
     def load(self) -> DecodingTask:
-        """Begin with one task's records."""
+        """Create the decoder of one task."""
 
 
-class Load(ABC):
-    """What one task has taken in so far.
+class RecordTask(ABC):
+    """The records that one task has decoded so far.
 
     Args:
         topic: The data topic.
         fields: All declared fields.
         bounds: Limits of a record and of its time.
-        now_ms: The time by which they are judged.
+        now_ms: The broker's time when the batch was planned.
     """
 
     def __init__(self, topic: str, fields: tuple[Field, ...], bounds: Bounds, now_ms: int) -> None:
         self._topic = topic
         self._parse = Parser(fields, bounds).parse
         self._now_ms = now_ms
-        self._watch = Watch(now_ms, bounds.not_before_ms)
+        self._watch = TimeTracker(now_ms, bounds.not_before_ms)
         self._newest = self._watch.newest
         self._dead: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
         self._data_ticks: dict[int, int] = defaultdict(int)
         self._ticks: list[datetime] = []
 
     def begin(self, partitions: Sequence[int]) -> None:
-        """Note which partitions are read."""
+        """Announce the partitions of the next records."""
         self._watch.read(partitions)
 
     def take(self, messages: Sequence[Message]) -> None:
-        """Parse and sort records of the data topic."""
+        """Parse and classify records of the data topic."""
         self._watch.records(messages)
         for message in messages:
             key = message.key()
@@ -90,16 +90,16 @@ class Load(ABC):
                 self._record((partition, offset, message.timestamp()[1]), key, message.value())
 
     def tick(self, tick_ms: int) -> None:
-        """Note the batch's tick."""
+        """Add the batch's tick."""
         self._ticks.append(datetime.fromtimestamp(tick_ms / 1000, UTC))
 
     @abstractmethod
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """All that came of the records."""
+        """All resulting rows."""
 
     @abstractmethod
     def _record(self, place: Place, key: bytes | None, value: bytes | None) -> None:
-        """Take in one record."""
+        """Decode one record."""
 
     def _reject(self, place: Place, key: bytes | None, value: bytes | None, why: Rejection) -> None:
         self._dead[place[0]].append((self._topic, *place, key, value, why.reason.value, why.detail))
@@ -107,14 +107,14 @@ class Load(ABC):
 
 @dataclass(frozen=True)
 class NextWatermark:
-    """Tells a task what its batch makes the watermark.
+    """Computes the watermark that follows from the tick of the running batch.
 
-    Spark lets a tick move the watermark for the next batch. The plan has the tick before the batch runs, so
-    what it is going to pass needs not be kept for another batch.
+    Spark advances the watermark by a tick only for the next batch. The plan already contains the tick, so
+    state that this watermark passes need not wait for the next batch.
 
     Attributes:
-        checkpoint_uri: Where the plan is.
-        delay_ms: How far the watermark stays behind a tick.
+        checkpoint_uri: The checkpoint with the plan.
+        delay_ms: How far the watermark is behind a tick.
     """
 
     checkpoint_uri: str
@@ -127,10 +127,10 @@ class NextWatermark:
 
 
 def running_batch(checkpoint_uri: str) -> PlannedBatch:
-    """The batch that the task belongs to, as it was planned.
+    """The plan of the batch to which the current task belongs.
 
     Raises:
-        RuntimeError: It is not in the checkpoint.
+        RuntimeError: The checkpoint does not contain it.
     """
     from pyspark import TaskContext
 

@@ -1,6 +1,6 @@
-"""Kafka's records in, a few packed rows out: parsed, judged, and put into buckets before the shuffle.
+"""Decodes Kafka records into a few packed rows, grouped into buckets before the shuffle.
 
-Packing first means that Spark moves and decodes a row per bucket and task, and not one per record.
+With packed rows Spark moves and decodes one row per bucket and task instead of one per record.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from stateward.runtime.ingest.packed_format import (
     bucket_of,
 )
 from stateward.runtime.ingest.parse import Rejection
-from stateward.runtime.ingest.record_batch import Load, Place, running_batch
+from stateward.runtime.ingest.record_batch import Place, RecordTask, running_batch
 from stateward.runtime.sink.output_rows import PIECE_BYTES, encode_pieces
 from stateward.runtime.watermark.partition_times import NEVER
 
@@ -46,18 +46,18 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class RecordDecoder:
-    """What becomes of a record.
+    """Creates the decoding tasks of a keyed stream.
 
     Attributes:
-        owner: From a parsed record to its key.
+        owner: Returns the key of a parsed record.
         fields: All declared fields.
         bounds: Limits of a record and of its time.
-        event: From a parsed record and its time to the event's plain tuple.
+        event: Converts a parsed record and its time to the event's plain tuple.
         buckets: Number of buckets.
         topic: The data topic.
-        checkpoint_uri: Says when the batch was planned, and at which watermark.
-        on_arrival: Whether the time of an event is when its batch was planned (``clock: processing``).
-        only: Which keys are the stream's.
+        checkpoint_uri: The checkpoint, which contains the batch's time and watermark.
+        on_arrival: Whether the time of an event is that of its batch's plan (``clock: processing``).
+        only: Filters that select the stream's keys.
     """
 
     ddl: ClassVar[str] = PACKED_DDL
@@ -73,33 +73,33 @@ class RecordDecoder:
     only: tuple[KeyFilter, ...] = ()
 
     def load(self) -> DecoderTask:
-        """Begin to pack one task's records.
+        """Create the decoder of one task.
 
         Raises:
-            RuntimeError: The batch is not in the checkpoint.
+            RuntimeError: The checkpoint does not contain the batch.
         """
         return DecoderTask(self, running_batch(self.checkpoint_uri))
 
 
-class DecoderTask(Load):
-    """What one task has packed so far.
+class DecoderTask(RecordTask):
+    """The records that one task has packed so far.
 
     Args:
-        packer: What becomes of a record.
-        batch: The batch as it was planned.
+        decoder: The stream's decoder.
+        batch: The plan of the batch.
     """
 
-    def __init__(self, packer: RecordDecoder, batch: PlannedBatch) -> None:
-        super().__init__(packer.topic, packer.fields, packer.bounds, batch.now_ms)
-        self._packer = packer
+    def __init__(self, decoder: RecordDecoder, batch: PlannedBatch) -> None:
+        super().__init__(decoder.topic, decoder.fields, decoder.bounds, batch.now_ms)
+        self._decoder = decoder
         self._watermark_ms = batch.watermark_ms
-        # A clock that was set back makes no event late.
-        self._arrival_ms = max(batch.now_ms, batch.watermark_ms) if packer.on_arrival else None
-        self._events: list[list[tuple[Any, ...]]] = [[] for _ in range(packer.buckets)]
+        # A clock that was set back must not make events late.
+        self._arrival_ms = max(batch.now_ms, batch.watermark_ms) if decoder.on_arrival else None
+        self._events: list[list[tuple[Any, ...]]] = [[] for _ in range(decoder.buckets)]
         self._others: Counter[int] = Counter()
 
     def _record(self, place: Place, key: bytes | None, value: bytes | None) -> None:
-        packer = self._packer
+        decoder = self._decoder
         parsed = self._parse(value, self._now_ms)
         if isinstance(parsed, Rejection):
             self._reject(place, key, value, parsed)
@@ -110,19 +110,19 @@ class DecoderTask(Load):
             event_ms = self._arrival_ms
         elif event_ms > self._newest.get(partition, NEVER):
             self._watch.event(partition, event_ms, place[2])
-        owner = packer.owner(record)
-        if packer.only and not takes(packer.only, owner):
-            # Its time counts all the same: time goes on for a stream as it would for one that had every key.
+        owner = decoder.owner(record)
+        if decoder.only and not takes(decoder.only, owner):
+            # Its event time still counts, so that the watermark does not depend on the selected keys.
             self._others[partition] += 1
             return
-        # Only an event before the watermark can turn out to be late, and then its raw record is put on file.
+        # Only an event before the watermark can be late, and a late event is stored with its raw value.
         raw = value if event_ms < self._watermark_ms else None
-        self._events[bucket_of(owner, packer.buckets)].append(
-            (owner, *place, raw, *packer.event(record, event_ms))
+        self._events[bucket_of(owner, decoder.buckets)].append(
+            (owner, *place, raw, *decoder.event(record, event_ms))
         )
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """The packed rows: one per lane and bucket, or partition, that has any, more of what is large."""
+        """The packed rows: one per lane and bucket, or partition; several if they are large."""
         rows: list[tuple[Any, ...]] = []
         waiting = 0
         for row in self._rows():
@@ -153,7 +153,11 @@ class DecoderTask(Load):
 
 
 def _payloads(records: list[tuple[Any, ...]]) -> Iterator[tuple[int, bytes]]:
-    """Records of a bucket in pieces of at most `PIECE_BYTES` or one record: how many, and packed."""
+    """Pack the records of a bucket in pieces of at most `PIECE_BYTES` or one record.
+
+    Yields:
+        The number of records in a piece, and the piece.
+    """
     if not records:
         return
     payload = marshal.dumps(records)

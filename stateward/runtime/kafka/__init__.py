@@ -1,1 +1,1 @@
-"""Kafka: the broker's time, offsets, the plan of a batch, and the reader in the workers."""
+"""Kafka: the broker's time, offsets, the plan of a batch and the reader in the workers."""

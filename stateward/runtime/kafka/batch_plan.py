@@ -1,8 +1,8 @@
-"""What is planned for a micro-batch, and by which time: one versioned record in Spark's offset log. Pure.
+"""The plan of a micro-batch: its end offsets and its time, one versioned record in Spark's offset log. Pure.
 
-A batch that runs again after a crash is the same plan, so it judges alike. In the log it stands beside the
-offsets, ``{topic: {partition: next offset}}``, under a name that no topic of Kafka can have. A plan of a
-release before version 2 is the offsets alone.
+A batch that runs again after a crash has the same plan and gives the same result. In the log the plan stands
+beside the offsets, ``{topic: {partition: next offset}}``, under a key that is no valid Kafka topic name.
+Before version 2 a plan consisted of the offsets only.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ VERSION = 2
 
 @dataclass(frozen=True)
 class Plan:
-    """One batch as it was planned. Times are milliseconds since 1970 UTC.
+    """The plan of one batch. Times are milliseconds since 1970 UTC.
 
     Attributes:
-        offsets: Where it ends, per data topic.
-        now_ms: The broker's time; None in a plan of an earlier release, and of a stream that judges no times.
-        tick_ms: The largest tick so far: the watermark follows it by the allowed lateness. None before the
-            first.
-        ticks: Whether this batch carries that tick.
-        clock_ms: The broker's time at the last tick that followed the clock, 0 before it.
-        newest: How far the events of each partition had got in the batches before.
-        ahead: Times of events that the broker's time had not reached, by partition.
-        silent: Partitions whose last records had no event that counts.
-        seen: The broker's stamp of the last record of each partition that was read; none where producers
-            stamp them.
-        ended: Per partition the offset of the last end-of-replay record, and its time.
-        replay: Whether the newest events came long after their own time.
-        ids: Id of each topic in Kafka.
-        append_time: Whether the broker stamps the records; None if there was none yet.
-        record_bytes: Mean size of the records of the batch before; 0 if unknown.
+        offsets: End offsets, per data topic.
+        now_ms: The broker's time; None in a plan of an earlier release and for a stream without event time.
+        tick_ms: The largest tick so far; the watermark is this minus the allowed lateness. None before the
+            first tick.
+        ticks: Whether this batch contains that tick.
+        clock_ms: The broker's time at the last tick that followed the clock; 0 before it.
+        newest: The largest event time of each partition in earlier batches.
+        ahead: Event times later than the broker's time, by partition.
+        silent: Partitions whose last records contained no valid event.
+        seen: The broker's timestamp of the last record read from each partition; empty if producers set
+            the timestamps.
+        ended: The offset and the time of the last end-of-replay record, per partition.
+        replay: Whether the newest events arrived long after their event time.
+        ids: Kafka's id of each topic.
+        append_time: Whether the broker sets the timestamps of records; None before the first record.
+        record_bytes: Mean record size in the previous batch; 0 if unknown.
     """
 
     offsets: Offsets
@@ -57,7 +57,7 @@ class Plan:
     record_bytes: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """The record of the offset log."""
+        """The plan as a record of the offset log."""
         return {**offset_json(self.offsets), PLAN: self._document()}
 
     def _document(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class Plan:
 
 
 def plan_from_json(document: Mapping[str, Any]) -> Plan:
-    """A plan from a record of the offset log; fields that it lacks have their defaults."""
+    """Read a plan from a record of the offset log; missing fields get their defaults."""
     found = document.get(PLAN) or {}
     return Plan(
         offsets=from_json(document),
@@ -101,16 +101,16 @@ def plan_from_json(document: Mapping[str, Any]) -> Plan:
 
 
 def is_plan(document: Mapping[str, Any]) -> bool:
-    """Whether a record of the offset log is of this version, and not of one that has offsets only."""
+    """Whether a record of the offset log contains a plan, and not only offsets."""
     return PLAN in document
 
 
 def from_json(document: Mapping[str, Any]) -> Offsets:
-    """The offsets of a record of the offset log."""
+    """The offsets in a record of the offset log."""
     found = {topic: parts for topic, parts in document.items() if topic != PLAN}
     return {topic: {int(p): int(o) for p, o in parts.items()} for topic, parts in found.items()}
 
 
 def offset_json(offsets: Offsets) -> dict[str, Any]:
-    """Offsets as a JSON object, whose keys are texts."""
+    """Offsets as a JSON object."""
     return {topic: {str(p): offset for p, offset in parts.items()} for topic, parts in offsets.items()}

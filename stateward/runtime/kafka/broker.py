@@ -1,4 +1,4 @@
-"""What the driver asks of Kafka itself, beside Spark's scan: topics, ends, the time."""
+"""The driver's own requests to Kafka: topics, end offsets and the broker's time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from stateward.contract.kafka_client import BROKERS_DEFAULT, KafkaClientError, c
 
 _TIMEOUT_S = 5.0
 _ON_ITS_WAY = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE)
-# What is said of a partition that was made a moment before, or whose leader changes; it passes in a second.
+# Errors of a partition that was just created or whose leader changes; they clear up within a second.
 _SETTLING = (*_ON_ITS_WAY, KafkaError.NOT_LEADER_FOR_PARTITION)
 _PAUSES_S = (0.2, 0.4, 0.8, 1.6)
 _REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
@@ -42,13 +42,13 @@ _STAMPED = ("message.timestamp.type", "LogAppendTime")
 
 
 class BrokerAwayError(ConditionError, RuntimeError):
-    """Kafka did not answer; trying again later may help."""
+    """Kafka did not answer; a later retry may succeed."""
 
     condition = Condition.BROKER_AWAY
 
 
 class TopicMissingError(ConditionError, RuntimeError):
-    """A topic does not exist and may not be created."""
+    """A topic does not exist and creating it is not allowed."""
 
     condition = Condition.TOPIC_MISSING
 
@@ -63,21 +63,21 @@ class Broker:
         self._refused = ""
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; 0 if it does not exist."""
+        """The number of partitions of a topic; 0 if it does not exist."""
         try:
             metadata = self._admin.list_topics(timeout=_TIMEOUT_S).topics.get(topic)
         except KafkaException as error:
             raise self._away(error) from None
         if metadata is not None and metadata.error and metadata.error.code() in _ON_ITS_WAY:
-            # It is there, and not to be taken for one that nobody has made.
+            # The topic exists; 0 would mean that it does not.
             raise self._away(metadata.error)
         return 0 if metadata is None or metadata.error else len(metadata.partitions)
 
     def ensure_topic(self, topic: str, partitions: int, *, create: bool, stream: str) -> int:
-        """The number of partitions of a topic that is there, or is made now.
+        """Create a topic if it does not exist and return its number of partitions.
 
         Raises:
-            TopicMissingError: It is not there and ``create`` is false.
+            TopicMissingError: It does not exist and ``create`` is false.
         """
         if found := self.partitions(topic):
             return found
@@ -90,10 +90,10 @@ class Broker:
         return partitions
 
     def ensure_tick_topic(self, topic: str) -> None:
-        """Create the topic by which a stream asks for the broker's time, or have the broker stamp it.
+        """Create the topic that gives the broker's time, or set its timestamps to those of the broker.
 
-        One of an earlier release has producers' timestamps; whoever may not alter it is told so later, by
-        `append_time`.
+        A topic of an earlier release has producers' timestamps. If this user must not alter it, `append_time`
+        reports that later.
         """
         if not self.partitions(topic):
             settings = dict([_STAMPED, ("retention.ms", str(_TICK_RETENTION_MS))])
@@ -105,11 +105,11 @@ class Broker:
             self._admin.incremental_alter_configs([resource])[resource].result(_TIMEOUT_S)
 
     def begin_offsets(self, topic: str, partitions: int) -> dict[int, int]:
-        """The first offset that each partition still holds."""
+        """The first offset that is still in each partition."""
         return self._offsets(topic, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
-        """The next offset of each partition; of a transaction that is still open nothing counts."""
+        """The next offset of each partition; records of open transactions are excluded."""
         return self._offsets(topic, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
     def _offsets(self, topic: str, partitions: int, spec: OffsetSpec) -> dict[int, int]:
@@ -118,7 +118,7 @@ class Broker:
             try:
                 return self._listed(wanted)
             except KafkaException as error:
-                away = self._away(error)  # and a client that has forgotten who led
+                away = self._away(error)  # also drops the client and its cached leaders
                 if error.args[0].code() not in _SETTLING:
                     raise away from None
                 threading.Event().wait(pause_s)
@@ -128,11 +128,11 @@ class Broker:
             raise self._away(error) from None
 
     def _listed(self, wanted: dict[TopicPartition, OffsetSpec]) -> dict[int, int]:
-        """One question for offsets.
+        """Request offsets once.
 
         Raises:
-            BrokerAwayError: There is no answer.
-            KafkaException: The answer is an error.
+            BrokerAwayError: Kafka did not answer.
+            KafkaException: Kafka answered with an error.
         """
         try:
             futures = self._admin.list_offsets(
@@ -143,15 +143,15 @@ class Broker:
             raise self._away(error) from None
 
     def append_time(self, topic: str) -> int:
-        """The broker's time, ms since 1970 UTC: that with which it stamps a record that is sent to it now.
+        """The broker's time, ms since 1970 UTC: the timestamp it gives to a record sent now.
 
         Raises:
-            TopicMissingError: The topic does not have the broker stamp its records.
+            TopicMissingError: The topic does not use the broker's timestamps.
         """
         if self._producer is None:
             self._producer = Producer({**self._settings(), "acks": "all", "message.timeout.ms": 5000})
         reports: list[tuple[KafkaError | None, Message]] = []
-        self._producer.produce(topic, value=b"", partition=0, on_delivery=lambda *told: reports.append(told))
+        self._producer.produce(topic, value=b"", partition=0, on_delivery=lambda *one: reports.append(one))
         if self._producer.flush(_TIMEOUT_S * 2) or not reports:
             raise BrokerAwayError(f"Kafka at {self._bootstrap} did not take a record of {topic}")
         [(error, message)] = reports
@@ -160,26 +160,26 @@ class Broker:
         kind, stamp_ms = message.timestamp()
         if kind != TIMESTAMP_LOG_APPEND_TIME:
             raise TopicMissingError(
-                f"topic {topic}: expected {_STAMPED[0]}={_STAMPED[1]}, by which a stream knows the broker's "
-                "time, found producers' timestamps. Set that of the topic, or delete it: the driver makes it "
-                "anew where it may."
+                f"topic {topic}: expected {_STAMPED[0]}={_STAMPED[1]}, which gives the stream the broker's "
+                "time, found producers' timestamps. Set this on the topic, or delete the topic: the driver "
+                "creates it again if it may."
             )
         return int(stamp_ms)
 
     def describe(self, topics: Collection[str]) -> dict[str, tuple[str, int]]:
-        """Id and number of partitions of each topic that is there."""
+        """Id and number of partitions of each existing topic."""
         futures = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=_TIMEOUT_S)
         found = {}
         for topic, future in futures.items():
             try:
-                told = future.result(_TIMEOUT_S)
+                description = future.result(_TIMEOUT_S)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise self._away(error) from None
                 continue
             except TimeoutError as error:
                 raise self._away(error) from None
-            found[topic] = (str(told.topic_id), len(told.partitions))
+            found[topic] = (str(description.topic_id), len(description.partitions))
         return found
 
     def _create(self, topic: NewTopic) -> None:
@@ -194,9 +194,9 @@ class Broker:
             raise self._away(error) from None
 
     def _away(self, error: Any) -> BrokerAwayError:
-        # A client that has lived through a broker's restart may keep asking with the leader epoch it
-        # remembers, and be refused forever. A new one begins by asking who leads.
-        # And by reading the operator's file: a password that was changed is in it.
+        # After a broker's restart a client may keep using an outdated leader epoch and be refused forever.
+        # A new client looks up the leader first. It also reads the operator's settings file again, which
+        # may contain a changed password.
         if self._client is not None:
             self._client.poll(0)
         why, self._refused = self._refused or str(error), ""
@@ -210,7 +210,7 @@ class Broker:
                 self._client = AdminClient(self._settings())
             except KafkaException as error:
                 raise KafkaClientError(
-                    f"{ENV_KAFKA_CLIENT}: expected settings of librdkafka, found one that it does not take: "
+                    f"{ENV_KAFKA_CLIENT}: expected settings of librdkafka, found an invalid one: "
                     f"{error.args[0].str()}"
                 ) from None
         return self._client
@@ -219,6 +219,6 @@ class Broker:
         return {**client_settings(self._bootstrap), "error_cb": self._note}
 
     def _note(self, error: KafkaError) -> None:
-        """Keep why the cluster lets nobody in, which the call that fails for it does not say."""
+        """Keep the reason of a refused connection; the call that fails because of it does not contain it."""
         if error.code() in _REFUSED:
             self._refused = error.str()

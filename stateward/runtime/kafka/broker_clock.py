@@ -1,4 +1,4 @@
-"""The broker's time, which no producer's and no driver's clock can move."""
+"""The broker's time, which is independent of the clocks of producers and drivers."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from dataclasses import dataclass, field
 
 from stateward.runtime.kafka.broker import Broker
 
-# In between the monotonic clock counts on: a clock of any machine keeps that time.
+# Between two requests the monotonic clock of this machine is accurate enough.
 _ASKED_EVERY_S = 5.0
 
 
 @dataclass
 class BrokerClock:
-    """Asks now and then. Sent to the process that plans batches, which makes its own client.
+    """Requests the broker's time every few seconds. Pickled for the process that plans batches.
 
-    The time told is never ahead of the broker's: what a record takes on its way back is not counted.
+    The returned time is never ahead of the broker's: the time of the response's way back is not added.
 
     Attributes:
-        topic: Whose records the broker stamps; for nothing else.
-        monotonic: Seconds, from whenever.
+        topic: A topic with the broker's timestamps, used only for this.
+        monotonic: A monotonic clock, seconds.
     """
 
     topic: str
     monotonic: Callable[[], float] = time.monotonic
-    _told: tuple[float, int] | None = field(default=None, init=False)
+    _stamped: tuple[float, int] | None = field(default=None, init=False)
 
     def now_ms(self, broker: Broker) -> int:
         """The broker's time, ms since 1970 UTC.
 
         Raises:
             BrokerAwayError: Kafka does not answer.
-            TopicMissingError: The broker does not stamp the topic's records.
+            TopicMissingError: The topic does not use the broker's timestamps.
         """
-        if self._told is None or self.monotonic() - self._told[0] >= _ASKED_EVERY_S:
+        if self._stamped is None or self.monotonic() - self._stamped[0] >= _ASKED_EVERY_S:
             stamp_ms = broker.append_time(self.topic)
-            # Another broker may lead by now, with a clock of its own: time does not go back.
-            self._told = (self.monotonic(), max(stamp_ms, self._reached() or stamp_ms))
-        reached = self._reached()
+            # The leader may have changed, and its clock may differ: time does not go back.
+            self._stamped = (self.monotonic(), max(stamp_ms, self._elapsed_ms() or stamp_ms))
+        reached = self._elapsed_ms()
         assert reached is not None
         return reached
 
-    def _reached(self) -> int | None:
-        if self._told is None:
+    def _elapsed_ms(self) -> int | None:
+        if self._stamped is None:
             return None
-        at_s, now_ms = self._told
+        at_s, now_ms = self._stamped
         return now_ms + int((self.monotonic() - at_s) * 1000)

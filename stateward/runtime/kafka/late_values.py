@@ -1,8 +1,8 @@
-"""Raw values of records that only their key's state has made late, read from Kafka once more.
+"""Raw values of records that are late only because of their key's state, read from Kafka again.
 
-The reader keeps the raw value of an event before the watermark alone: whether an event lies below the floor
-of its key (`admission`) is known where the state is, and to carry every value there would double what goes
-through the shuffle. Such events are few, and their batch has just read them.
+The decoder keeps the raw value only of events before the watermark. Whether an event is below the floor of
+its key (`admission`) is known only beside the state, and sending every value there would double the shuffle.
+Such events are few, and their batch has just read them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from stateward.runtime.kafka.offsets import Range
 Place = tuple[int, int]
 """Partition and offset."""
 
-# Records that lie closer are read with those between them, for less than another look at the broker.
+# Records closer than this are read together with those between them: cheaper than another fetch.
 _GAP = 1000
 
 
 class LateValues:
-    """Reads them; is sent to the workers.
+    """Reads the values; pickled for the workers.
 
     Args:
         bootstrap: Address of the cluster.
@@ -33,14 +33,14 @@ class LateValues:
         self._topic = topic
 
     def __call__(self, places: Collection[Place]) -> dict[Place, bytes | None]:
-        """The values of some records.
+        """Read the values of the given records.
 
         Raises:
-            DataLossError: The topic no longer holds one.
+            DataLossError: The topic no longer contains one of them.
             ReadError: Kafka does not answer.
         """
         found = {}
-        for wanted in rounds(places, self._topic):
+        for wanted in range_groups(places, self._topic):
             for messages in reader.read(self._bootstrap, wanted):
                 for message in messages:
                     place = message.partition() or 0, message.offset() or 0
@@ -49,8 +49,8 @@ class LateValues:
         return found
 
 
-def rounds(places: Collection[Place], topic: str) -> Iterator[list[Range]]:
-    """Ranges that hold all the places; in one round each partition is there at most once."""
+def range_groups(places: Collection[Place], topic: str) -> Iterator[list[Range]]:
+    """Groups of ranges that cover all places; a group contains each partition at most once."""
     by_partition: dict[int, list[Range]] = {}
     for partition, offset in sorted(places):
         ranges = by_partition.setdefault(partition, [])

@@ -1,7 +1,6 @@
-"""Which of Kafka's records a micro-batch reads, and in which tasks. Pure.
+"""Offset ranges of a micro-batch and their distribution over tasks. Pure.
 
-Offsets are ``{topic: {partition: next offset}}``, as in Spark's own offset log, so a checkpoint reads alike
-whatever scanned the topic.
+Offsets are ``{topic: {partition: next offset}}``, as in Spark's own offset log.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,14 +12,14 @@ Offsets = dict[str, dict[int, int]]
 
 
 class DataLossError(ConditionError, RuntimeError):
-    """The topic no longer holds what is to be read next."""
+    """The topic no longer contains the records to read next."""
 
     condition = Condition.DATA_LOSS
 
 
 @dataclass(frozen=True)
 class Range:
-    """Records of one partition from ``begin`` up to, not including, ``end``."""
+    """Offsets of one partition from ``begin`` (inclusive) to ``end`` (exclusive)."""
 
     topic: str
     partition: int
@@ -29,26 +28,27 @@ class Range:
 
     @property
     def size(self) -> int:
-        """How many offsets it spans."""
+        """The number of offsets in the range."""
         return self.end - self.begin
 
 
 def limited(start: Offsets, ends: Offsets, topics: Sequence[str], most: int) -> Offsets:
-    """Where a batch ends: at ``ends``, or, of ``topics`` together, ``most`` records after ``start``.
+    """The end offsets of a batch: ``ends``, limited to ``most`` records of ``topics`` after ``start``.
 
-    What may be read is shared out by how much waits in each partition, and one that waits gets at least one
-    record, so no partition starves. Other topics are read to their ends.
+    Each partition gets a share in proportion to its waiting records, and at least one record, so that no
+    partition starves. Other topics are read to their ends.
 
     Raises:
-        DataLossError: A partition ends before ``start``, or is gone: the topic is not the one it was.
+        DataLossError: A partition is missing or ends before ``start``: the topic is a different one.
     """
     for name, partitions in start.items():
         for partition, offset in partitions.items():
             if (end := ends.get(name, {}).get(partition, 0)) < offset:
                 raise DataLossError(
                     f"topic {name}, partition {partition}: expected records from offset {offset}, found the "
-                    f"end at {end}. The topic was made anew or cut off, or the stream's YAML names another "
-                    "one. Restore the topic, or go on with this one: `stateward state skip <stream>`."
+                    f"end at {end}. The topic was created again or truncated, or the stream's YAML names "
+                    "another one. Restore the topic, or continue with this one: `stateward state skip "
+                    "<stream>`."
                 )
     total = sum(end - start[topic][p] for topic in topics for p, end in ends[topic].items())
     if total <= most:
@@ -67,7 +67,7 @@ def _share(count: int, most: int, total: int) -> int:
 
 
 def ranges(start: Offsets, end: Offsets) -> list[Range]:
-    """What lies between two points, empty ranges left out."""
+    """The non-empty ranges between two sets of offsets."""
     found = [
         Range(topic, partition, start[topic][partition], until)
         for topic, partitions in end.items()
@@ -77,12 +77,12 @@ def ranges(start: Offsets, end: Offsets) -> list[Range]:
 
 
 def tasks(wanted: list[Range], *, fewest: int, most_tasks: int) -> list[list[Range]]:
-    """Share ranges out to tasks of the same size, whatever the sizes of the partitions.
+    """Distribute ranges over tasks of equal size, independent of the sizes of the partitions.
 
     Args:
-        wanted: What to read.
-        fewest: Records that make a task worth its start.
-        most_tasks: Number of tasks of a large batch.
+        wanted: The ranges to read.
+        fewest: The smallest number of records for which a task is worth its start.
+        most_tasks: The number of tasks of a large batch.
     """
     total = sum(one.size for one in wanted)
     count = max(1, min(most_tasks, total // fewest))
@@ -92,7 +92,7 @@ def tasks(wanted: list[Range], *, fewest: int, most_tasks: int) -> list[list[Ran
 
 
 def _cut(wanted: list[Range], cuts: list[int]) -> Iterator[list[Range]]:
-    """Cut the ranges, laid end to end, at the given distances from their begin."""
+    """Concatenate the ranges and cut them at the given distances from the start."""
     waiting, position = list(reversed(wanted)), 0
     for cut in cuts:
         share: list[Range] = []

@@ -1,4 +1,4 @@
-"""Plans micro-batches: where each ends in Kafka, and what time it is for it (`plan`, `tick`)."""
+"""Plans micro-batches: their end offsets and their time (`batch_plan`, `tick`)."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from stateward.runtime.kafka.broker_clock import BrokerClock
 from stateward.runtime.kafka.offsets import DataLossError, Offsets, limited
 from stateward.runtime.watermark.tick import REPLAY_DISTANCE_MS, TickRule, View, next_plan
 
-# Bytes of records in a batch, by the mean size of those before it: a task holds what it reads.
+# Estimated bytes of a batch, from the mean record size of earlier ones: a task keeps its input in memory.
 _BYTES_PER_BATCH = 512_000_000
 
 
 @dataclass(frozen=True)
 class TimeSource:
-    """How a stream that judges times comes by them.
+    """Where a stream with event time gets the time from.
 
     Attributes:
-        rule: How it ticks.
+        rule: When the stream ticks.
         clock: The broker's time.
-        file: What the driver tells (`handover`).
-        rounds: A file by which several scans of one query agree (`rounds`); None when there is one scan.
+        file: The file with the driver's data (`planner_handover`).
+        barrier_file: The file shared by several scans of a query (`scan_barrier`); None for one scan.
     """
 
     rule: TickRule
     clock: BrokerClock
     file: str
-    rounds: str | None = None
+    barrier_file: str | None = None
 
 
 @dataclass(frozen=True)
 class Scan:
-    """What a stream reads.
+    """The input of a stream.
 
     Attributes:
         bootstrap: Address of the cluster.
         topics: The data topics, and how many partitions each had at the start.
-        time: How it comes by the time; None for a stream that judges none.
-        from_latest: Whether a new checkpoint begins at the topics' ends, and not at their begins.
-        most_records: Records of the data topics in a batch.
-        checkpoint_uri: Remembers where the first batch began.
+        time: The source of time; None for a stream without event time.
+        from_latest: Whether a new checkpoint starts at the latest offsets, and not at the earliest.
+        most_records: Maximum number of records of the data topics in a batch.
+        checkpoint_uri: The checkpoint, which contains the initial offsets.
     """
 
     bootstrap: str
@@ -60,7 +60,7 @@ class Planner:
     """Plans the batches of one start of a query.
 
     Args:
-        scan: What the stream reads.
+        scan: The stream's input.
         broker: The cluster.
     """
 
@@ -71,7 +71,7 @@ class Planner:
         self._initial: Offsets | None = None
 
     def first(self) -> Plan:
-        """Where a new checkpoint begins; decided once and kept in it."""
+        """The start of a new checkpoint; decided once and stored in it."""
         offsets = self._checkpoint.initial_offsets()
         if not offsets:
             ask = self._broker.end_offsets if self._scan.from_latest else self._broker.begin_offsets
@@ -80,20 +80,20 @@ class Planner:
         return Plan(offsets)
 
     def next(self, start: dict[str, Any], most: int | None) -> dict[str, Any]:
-        """The plan after ``start``, or ``start`` itself when there is nothing to do.
+        """The plan after ``start``, or ``start`` itself if there is nothing to do.
 
         Args:
             start: The plan of the batch before.
-            most: Records of the data topics; None for all there are.
+            most: Maximum number of records of the data topics; None for no limit.
 
         Raises:
             BrokerAwayError: Kafka does not answer.
-            DataLossError: A topic was made anew.
+            DataLossError: A topic was deleted and created again.
         """
         before = self._before(start)
         ids, counts = self._described(before)
         begin = self.known(before.offsets, counts)
-        # First the time: what arrives after it is not behind it by more than it was on its way.
+        # The time first, then the ends: a record that arrives in between is not older than that time.
         now_ms = None if self._scan.time is None else self._scan.time.clock.now_ms(self._broker)
         ends = {topic: self._broker.end_offsets(topic, count) for topic, count in counts.items()}
         after = replace(before, offsets=begin, ids=ids, ticks=False)
@@ -109,11 +109,11 @@ class Planner:
         return replace(after, offsets=offsets).to_json()
 
     def known(self, offsets: Offsets, counts: Mapping[str, int] | None = None) -> Offsets:
-        """The data topics' offsets, with topics and partitions that were added since.
+        """The offsets of the data topics, including topics and partitions added since.
 
         Args:
             offsets: Those of a plan.
-            counts: How many partitions each topic has; None for those that the scan knows.
+            counts: The number of partitions of each topic; None for those of the scan.
         """
         there = {**self._added(offsets), **offsets}
         return {
@@ -125,7 +125,7 @@ class Planner:
         before = plan_from_json(start)
         if is_plan(start) or self._scan.time is None:
             return before
-        # Of an earlier release, or the first: what it knew of time is the watermark it had got to.
+        # The first plan, or one of an earlier release, whose only time is its watermark.
         last = self._checkpoint.planned(self._checkpoint.last_planned())
         if last is None or not last.watermark_ms:
             return before
@@ -141,15 +141,15 @@ class Planner:
             if before.ids.get(topic, id_) != id_:
                 raise DataLossError(
                     f"topic {topic}: expected the topic with the id {before.ids[topic]}, found {id_}: it was "
-                    "made anew, and its first records are not those that the stream has read. Restore the "
-                    "topic, or go on with this one from its begin: `stateward state skip <stream>`."
+                    "created again, and its first records are not those that the stream has read. Restore "
+                    "the topic, or continue with this one from its start: `stateward state skip <stream>`."
                 )
         ids = {topic: id_ for topic, (id_, _) in found.items()}
         return ids, {topic: count for topic, (_, count) in found.items()}
 
     def _timed(self, after: Plan, source: TimeSource, ends: Offsets, now_ms: int) -> Plan:
         [topic] = self._scan.topics
-        told = planner_handover.read(source.file)
+        given = planner_handover.read(source.file)
         begin = after.offsets[topic]
         if self._initial is None:
             self._initial = self._checkpoint.initial_offsets()
@@ -158,14 +158,14 @@ class Planner:
             begin=begin,
             ends=ends[topic],
             unread=frozenset(p for p, offset in begin.items() if offset <= initial.get(p, 0)),
-            times=told.times,
-            due=told.due,
-            asked_ms=told.asked_ms,
+            times=given.times,
+            due=given.due,
+            asked_ms=given.asked_ms,
         )
         return next_plan(source.rule, after, view, now_ms)
 
     def _added(self, offsets: Offsets) -> Offsets:
-        """Where topics begin that were added to the stream; decided once, as of the others."""
+        """The start offsets of topics added to the stream; decided once and stored."""
         missing = {topic: count for topic, count in self._scan.topics.items() if topic not in offsets}
         if not missing:
             return {}

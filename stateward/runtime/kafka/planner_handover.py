@@ -1,7 +1,7 @@
-"""What the driver tells the process that plans batches: what the last one has shown, and its timers.
+"""Data from the driver for the process that plans batches: event times of the last batch, and timers.
 
-Spark asks for the end of a batch in a process of its own, on the driver's machine. So it is a file there, and
-everything in it is known again after a restart: times are in ``batch_counts`` too.
+Spark plans batches in a separate Python process on the driver's machine, so the data passes through a local
+file. It need not survive a restart: the event times are in ``batch_counts`` as well.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from stateward.contract.durable import replace_file
-from stateward.runtime.watermark.due_times import NO_ALARMS, DueTimes
+from stateward.runtime.watermark.due_times import NO_TIMERS, DueTimes
 from stateward.runtime.watermark.partition_times import Times, times_from_json
 
 
 class PlannerInput(NamedTuple):
-    """What is in the file.
+    """The content of the file.
 
     Attributes:
-        times: What the last batch with records has shown.
+        times: Event times of the last batch with records.
         due: When timers are due.
-        asked_ms: A tick that was asked for by hand; None as a rule.
+        asked_ms: A tick requested explicitly; usually None.
     """
 
     times: Times
@@ -34,48 +34,48 @@ class PlannerInput(NamedTuple):
 
 @dataclass
 class Handover:
-    """The driver's side. For several threads.
+    """The driver's side. Thread-safe.
 
     Attributes:
-        file: Where it is.
-        told: What is in it.
+        file: The file.
+        published: Its content.
     """
 
     file: Path
-    told: PlannerInput = field(default_factory=lambda: PlannerInput(Times(), NO_ALARMS, None))
+    published: PlannerInput = field(default_factory=lambda: PlannerInput(Times(), NO_TIMERS, None))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def tell(
+    def publish(
         self, *, times: Times | None = None, due: DueTimes | None = None, asked_ms: int | None = None
     ) -> None:
-        """Change what is given, and let the other side see it, in one step.
+        """Change the given fields and replace the file atomically.
 
         Args:
-            times: What the last batch with records has shown.
+            times: Event times of the last batch with records.
             due: When timers are due.
-            asked_ms: A tick to be sent whatever the topic does: how tests set the time.
+            asked_ms: A tick to emit regardless of the topic; tests set the time with it.
         """
         with self._lock:
-            before = self.told
-            self.told = PlannerInput(
+            before = self.published
+            self.published = PlannerInput(
                 before.times if times is None else times,
                 before.due if due is None else due,
                 before.asked_ms if asked_ms is None else asked_ms,
             )
-            told = self.told
-            document = {"times": told.times.to_json(), "due": list(told.due), "asked_ms": told.asked_ms}
+            new = self.published
+            document = {"times": new.times.to_json(), "due": list(new.due), "asked_ms": new.asked_ms}
             replace_file(self.file, json.dumps(document).encode(), durable=False)
 
 
 def new_handover(folder: Path) -> Handover:
-    """One for a start of a query; those of earlier starts are removed."""
+    """Create the file for a start of a query and remove those of earlier starts."""
     for old in folder.glob("times-*"):
         old.unlink(missing_ok=True)
     return Handover(folder / f"times-{uuid4().hex}.json")
 
 
 def read(file: str) -> PlannerInput:
-    """What the driver has told."""
+    """Read what the driver has published."""
     document = json.loads(Path(file).read_text())
     timers, known = document["due"]
     return PlannerInput(

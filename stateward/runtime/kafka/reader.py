@@ -1,6 +1,6 @@
-"""Reads ranges of a topic within a Python worker, in C: librdkafka fetches, checks and unpacks.
+"""Reads ranges of a topic in a Python worker with librdkafka.
 
-Spark's own connector hands each record from the JVM to Python as Arrow; that alone costs ten microseconds a
+Spark's own connector passes each record from the JVM to Python as Arrow, which costs ten microseconds a
 record (docs/decisions/0004).
 """
 
@@ -15,19 +15,19 @@ from stateward.contract.conditions import Condition, ConditionError
 from stateward.contract.kafka_client import client_settings
 from stateward.runtime.kafka.offsets import DataLossError, Range
 
-_AT_ONCE = 500
-# A look ends early when it has found what it was to find. The last offsets of a partition may hold no record.
-_LOOK_S = 0.2
-_MOST_EMPTY_LOOKS = 75
+_MESSAGES_PER_POLL = 500
+# A poll returns early once it has enough messages. The last offsets of a partition may contain no record.
+_POLL_S = 0.2
+_MAX_EMPTY_POLLS = 75
 
 _SETTINGS: dict[str, Any] = {
-    "group.id": "stateward",  # asked for by the client; nothing is committed to it
+    "group.id": "stateward",  # required by the client; no offsets are committed
     "enable.auto.commit": False,
     "auto.offset.reset": "error",
-    # Says where a partition ends, which no message does when its last offset holds none.
+    # Reports the end of a partition, also when its last offset contains no record.
     "enable.partition.eof": True,
-    # What is fetched beyond a range is thrown away, and a fetch that waits at the end of a partition holds up
-    # the first one of the next task.
+    # Records fetched beyond a range are discarded, and a fetch that waits at the end of a partition delays
+    # the first fetch of the next task.
     "queued.max.messages.kbytes": 8192,
     "fetch.queue.backoff.ms": 1,
     "fetch.wait.max.ms": 10,
@@ -43,28 +43,28 @@ class ReadError(ConditionError, RuntimeError):
 
 
 def read(bootstrap: str, wanted: Sequence[Range]) -> Iterator[list[Message]]:
-    """The records of some ranges of one topic, in order within a partition.
+    """Read ranges of one topic, in order within each partition.
 
     Args:
         bootstrap: Address of the cluster.
-        wanted: Not empty, each partition at most once.
+        wanted: The ranges; not empty, each partition at most once.
 
     Raises:
-        DataLossError: The topic no longer holds them.
-        ReadError: Kafka does not answer, or says that it cannot.
+        DataLossError: The topic no longer contains the records.
+        ReadError: Kafka does not answer, or answers with an error.
     """
     topic, left = wanted[0].topic, {one.partition: one.end for one in wanted}
     waiting = sum(one.size for one in wanted)
     consumer = _consumer(bootstrap)
     try:
         consumer.assign([TopicPartition(topic, one.partition, one.begin) for one in wanted])
-        looks = 0
+        empty_polls = 0
         while left:
-            messages = consumer.consume(max(1, min(_AT_ONCE, waiting)), _LOOK_S)
-            looks = 0 if messages else looks + 1
-            if looks > _MOST_EMPTY_LOOKS:
+            messages = consumer.consume(max(1, min(_MESSAGES_PER_POLL, waiting)), _POLL_S)
+            empty_polls = 0 if messages else empty_polls + 1
+            if empty_polls > _MAX_EMPTY_POLLS:
                 raise ReadError(
-                    f"Kafka at {bootstrap} delivered nothing of {topic} for {looks * _LOOK_S:.0f} s"
+                    f"Kafka at {bootstrap} delivered nothing of {topic} for {empty_polls * _POLL_S:.0f} s"
                 )
             records = _records(messages, left, topic, one_partition=len(wanted) == 1)
             waiting -= len(records)
@@ -72,7 +72,7 @@ def read(bootstrap: str, wanted: Sequence[Range]) -> Iterator[list[Message]]:
                 consumer.pause(_partitions(topic, wanted, left))
             if records:
                 yield records
-        # A partition that is paused stays so, whatever is assigned next.
+        # A paused partition stays paused when it is assigned again.
         consumer.resume(_partitions(topic, wanted, left))
         consumer.unassign()
     except KafkaException as error:
@@ -84,16 +84,16 @@ def read(bootstrap: str, wanted: Sequence[Range]) -> Iterator[list[Message]]:
 
 
 def _partitions(topic: str, wanted: Sequence[Range], left: Mapping[int, int]) -> list[TopicPartition]:
-    """Those whose range has been read."""
+    """The partitions whose ranges are complete."""
     return [TopicPartition(topic, one.partition) for one in wanted if one.partition not in left]
 
 
 def _records(
     messages: list[Message], left: dict[int, int], topic: str, *, one_partition: bool
 ) -> list[Message]:
-    """The messages that are records of their range; notes ranges that end."""
+    """The messages that are records of their ranges; removes complete ranges from ``left``."""
     if messages and one_partition:
-        # Almost always all of them: in order, and the last one is not near the end.
+        # The common case: all of them are records, and the last one is not near the end.
         (end,) = left.values()
         last = messages[-1].offset()
         if last is not None and last < end - 1 and not any(message.error() for message in messages):
@@ -102,14 +102,14 @@ def _records(
 
 
 def _is_wanted(message: Message, left: dict[int, int], topic: str) -> bool:
-    """Whether the message is a record of its range; notes the end of the range."""
+    """Whether the message is a record of its range; removes a complete range from ``left``."""
     partition, offset, error = message.partition(), message.offset(), message.error()
     if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-        # The client asks for the coordinator of its group, which it does not need for what it is assigned.
+        # The client looks up the coordinator of its group, which an assignment by hand does not need.
         return False
     if error is not None and error.code() != KafkaError._PARTITION_EOF:
         raise _refusal(error, topic, partition)
-    assert partition is not None  # known of every record, and of every end of a partition
+    assert partition is not None  # set for every record and every end of a partition
     assert offset is not None
     end = left.get(partition, -1)
     if error is not None:
@@ -125,8 +125,8 @@ def _refusal(error: KafkaError, topic: str, partition: int | None) -> RuntimeErr
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
         return DataLossError(
             f"topic {topic}, partition {partition}: the records to be read next are no longer in Kafka "
-            f"({error}). Its retention was shorter than the stream's absence. Restore the records, or see "
-            "what is lost and go on after it: `stateward state skip <stream> --dry-run`."
+            f"({error}). The stream was stopped for longer than the topic's retention. Restore the records, "
+            "or list what is lost and continue after it: `stateward state skip <stream> --dry-run`."
         )
     if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         return ReadError(f"topic {topic}: the user of the Kafka clients may not Read it (docs/kafka.md)")
@@ -134,14 +134,14 @@ def _refusal(error: KafkaError, topic: str, partition: int | None) -> RuntimeErr
 
 
 def _consumer(bootstrap: str) -> Consumer:
-    """The worker's consumer: a connection outlives the task."""
+    """The worker's consumer, which outlives the task."""
     if bootstrap not in _consumers:
         _consumers[bootstrap] = Consumer({**_SETTINGS, **client_settings(bootstrap)})
     return _consumers[bootstrap]
 
 
 def _drop(bootstrap: str) -> None:
-    """After a failure the next task begins with a client that asks anew who leads."""
+    """Close the consumer after a failure, so that the next task looks up the leaders again."""
     consumer = _consumers.pop(bootstrap, None)
     if consumer is not None:
         consumer.close()

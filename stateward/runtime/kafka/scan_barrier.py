@@ -1,8 +1,8 @@
-"""One end for all scans of a batch.
+"""The same end offsets for all scans of a batch.
 
-A query whose plan has several branches has a scan for each, and Spark asks each of them on its own where the
-next batch ends. Records that come between two questions would be in one branch's batch and not in another's.
-So the scan that is asked first decides, and the others repeat its answer.
+A query whose plan has several branches has one scan per branch, and Spark requests the end of the next batch
+from each of them. A record that arrives between two requests would be in the batch of one branch only. So the
+first scan decides, and the others repeat its answer.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import Any
 from uuid import uuid4
 
 
-class Rounds:
-    """One scan's part in it. All scans are on the driver's machine, and are asked one after the other.
+class ScanBarrier:
+    """One scan's side of the barrier. All scans run on the driver's machine, one after the other.
 
-    Each is asked once in a round, whatever the order. So one that has had the last answer begins a new round.
+    Spark calls each scan once per round, in any order. A scan that already has the last answer starts a new
+    round.
 
     Args:
-        file: What the scans of one start of a query share; not there before.
+        file: The file that the scans of one start of a query share; missing before the first round.
     """
 
     def __init__(self, file: str) -> None:
@@ -28,12 +29,12 @@ class Rounds:
         self._me = uuid4().hex
 
     def end(self, decide: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Where the batch ends; ``decide`` is called by the first scan of a round only."""
+        """The end of the batch; only the first scan of a round calls ``decide``."""
         last = json.loads(self._file.read_text()) if self._file.exists() else None
         if last is None or self._me in last["told"]:
             last = {"end": decide(), "told": []}
         told = [*last["told"], self._me]
-        # In one step: a scan that is ended while it writes leaves no half of an answer.
+        # Atomic: a scan that is killed while it writes leaves no partial file.
         half = self._file.with_suffix(".new")
         half.write_text(json.dumps({"end": last["end"], "told": told}))
         half.replace(self._file)
@@ -41,8 +42,8 @@ class Rounds:
         return end
 
 
-def new_rounds(folder: str) -> str:
-    """A file for the scans of one start of a query; those of earlier starts are removed."""
+def new_barrier_file(folder: str) -> str:
+    """Choose the file for the scans of one start of a query and remove those of earlier starts."""
     root = Path(folder)
     root.mkdir(parents=True, exist_ok=True)
     for old in root.glob("round-*"):

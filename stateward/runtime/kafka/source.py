@@ -1,4 +1,4 @@
-"""The scan of a stream as a source for Spark: plans offsets on the driver, reads and sorts in the workers."""
+"""Kafka as a Spark data source: plans offsets on the driver, reads and decodes records in the workers."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ from stateward.runtime.kafka.batch_plan import from_json, plan_from_json
 from stateward.runtime.kafka.broker import Broker
 from stateward.runtime.kafka.offsets import Range, ranges, tasks
 from stateward.runtime.kafka.planner import Planner, Scan
-from stateward.runtime.kafka.scan_barrier import Rounds
+from stateward.runtime.kafka.scan_barrier import ScanBarrier
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-# A full batch is read in so many tasks, so that no core waits long for the last of them.
+# Tasks of a full batch: enough that no core waits long for the last one.
 _TASKS_PER_FULL_BATCH = 6
 _FEWEST_RECORDS_PER_TASK = 5_000
 
 
-class SortedKafka(DataSource):
-    """The source; a subclass made by `source_of` knows what to read."""
+class KafkaSource(DataSource):
+    """The data source; a subclass created by `source_for` sets what to read."""
 
     scan: Scan
-    sorter: Decoder
+    decoder: Decoder
 
     def schema(self) -> str:
-        """What the sorter makes of the records."""
-        return self.sorter.ddl
+        """The columns that the decoder emits."""
+        return self.decoder.ddl
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """One query's reader."""
-        return KafkaReader(self.scan, self.sorter)
+        """Create the reader of a query."""
+        return KafkaReader(self.scan, self.decoder)
 
 
-def source_of(scan: Scan, sorter: Decoder) -> type[SortedKafka]:
-    """The source of one stream, to be registered with a session."""
+def source_for(scan: Scan, decoder: Decoder) -> type[KafkaSource]:
+    """Create the data source of a stream, to be registered with a session."""
 
-    class Bound(SortedKafka):
+    class Bound(KafkaSource):
         @classmethod
         def name(cls) -> str:
             return "-".join(("stateward", *scan.topics))
 
-    Bound.scan, Bound.sorter = scan, sorter
+    Bound.scan, Bound.decoder = scan, decoder
     return Bound
 
 
 @dataclass
-class _Share(InputPartition):
-    """What one task reads.
+class _TaskInput(InputPartition):
+    """The input of one task.
 
     Attributes:
-        ranges: Of the data topics.
-        tick_ms: The batch's tick, for one of its tasks; else None.
+        ranges: Offset ranges of the data topics.
+        tick_ms: The batch's tick in one task of the batch; None in the others.
     """
 
     ranges: list[Range]
@@ -72,23 +72,23 @@ class KafkaReader(DataSourceStreamReader):
 
     Args:
         scan: What to read.
-        sorter: What to make of it.
+        decoder: Decodes the records.
     """
 
-    def __init__(self, scan: Scan, sorter: Decoder) -> None:
+    def __init__(self, scan: Scan, decoder: Decoder) -> None:
         self._scan = scan
-        self._sorter = sorter
-        rounds = None if scan.time is None else scan.time.rounds
-        self._rounds = None if rounds is None else Rounds(rounds)
+        self._decoder = decoder
+        file = None if scan.time is None else scan.time.barrier_file
+        self._barrier = None if file is None else ScanBarrier(file)
         self._planner = Planner(scan, Broker(scan.bootstrap))
         self._is_unlimited = False
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new checkpoint begins."""
+        """The start offsets of a new checkpoint."""
         return self._planner.first().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The records of a batch."""
+        """The maximum number of records in a batch."""
         return ReadMaxRows(self._scan.most_records)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -96,41 +96,41 @@ class KafkaReader(DataSourceStreamReader):
 
         Raises:
             BrokerAwayError: Kafka does not answer.
-            DataLossError: The topic was made anew.
+            DataLossError: The topic was deleted and created again.
         """
         limit = self._limited_now(limit)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         assert most is not None or isinstance(limit, ReadAllAvailable)
-        if self._rounds is None:
+        if self._barrier is None:
             return self._planner.next(start, most)
-        return self._rounds.end(lambda: self._planner.next(start, most))
+        return self._barrier.end(lambda: self._planner.next(start, most))
 
     def _limited_now(self, limit: ReadLimit) -> ReadLimit:
-        """The limit, or less after a batch that was too large for its driver."""
+        """The limit, reduced after a batch that was too large for its driver."""
         if not isinstance(limit, ReadMaxRows) or self._is_unlimited:
             return limit
         now = records_of_next(self._scan.checkpoint_uri, limit.max_rows)
-        # Within a start only a batch that was taken back before it makes batches small.
+        # Only a plan that was taken back before this start reduces the limit.
         self._is_unlimited = now == limit.max_rows
         return ReadMaxRows(now)
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[_Share]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[_TaskInput]:
         """The tasks of a batch."""
         plan = plan_from_json(end)
         until = {topic: parts for topic, parts in plan.offsets.items() if topic in self._scan.topics}
         counts = {topic: len(parts) for topic, parts in until.items()}
         wanted = ranges(self._planner.known(from_json(start), counts), until)
         shares = tasks(wanted, fewest=_FEWEST_RECORDS_PER_TASK, most_tasks=_TASKS_PER_FULL_BATCH)
-        found = [_Share(share) for share in shares]
+        found = [_TaskInput(share) for share in shares]
         if plan.ticks:
-            found = found or [_Share([])]
+            found = found or [_TaskInput([])]
             found[0].tick_ms = plan.tick_ms
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read and sort one task's records, in a worker."""
-        assert isinstance(partition, _Share)
-        load = self._sorter.load()
+        """Read and decode the records of one task, in a worker."""
+        assert isinstance(partition, _TaskInput)
+        load = self._decoder.load()
         if partition.tick_ms is not None:
             load.tick(partition.tick_ms)
         for topic in sorted({one.topic for one in partition.ranges}):

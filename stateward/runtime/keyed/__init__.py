@@ -1,1 +1,1 @@
-"""Keyed state: buckets of keys, admission, the log of states and its local copy."""
+"""Keyed state: buckets of keys, admission of events, the state log and its local copy."""

@@ -1,21 +1,21 @@
-"""Which events of one key are accepted, which are late or duplicate, and which are ready to be folded.
+"""Which events of a key are accepted, late or duplicate, and which are ready to be folded.
 
 Pure: no engine, no clock. An event is held until the watermark has passed it, so that events are folded in
-the order of their event time however they arrived. The rules, with ``W`` the watermark in milliseconds:
+the order of their event time, whatever the order of arrival. The rules, with ``W`` the watermark in
+milliseconds:
 
-* duplicate: its id is held, or was folded and ``event time + lateness >= W`` (the horizon of Spark's
-  ``dropDuplicatesWithinWatermark``); checked first, so a repeated record is never called late while its id
-  is known;
+* duplicate: an event with its id is held, or was folded and ``event time + lateness >= W`` (the horizon of
+  Spark's ``dropDuplicatesWithinWatermark``). This is checked first, so a repeated record is never late while
+  its id is known;
 * late: ``event time < W``; an event exactly at the watermark is on time;
 * ready: ``event time < W`` for a held event, in the order ``(event time, event id)``. With ``eager`` every
-  accepted event is ready at once, in that order among those that arrived together. With ``as_they_come``
-  events of the same time are in the order of their arrival, and not of their ids.
+  accepted event is ready at once, in that order among events of the same batch. With ``as_they_come`` events
+  of the same time are in the order of arrival instead of their ids.
 
-What is held is bounded. Beyond ``max_held`` the oldest events are folded early and leave a floor behind: a
-later arrival below that floor could no longer be put in its place, so it counts as late. Only such a key
-gives up the promise that the answer does not depend on the order of arrival. Beyond ``max_held`` remembered
-ids the oldest are forgotten early, and an event that comes once more counts twice. Both are counted
-(`Overrun`).
+The number of held events is bounded. Beyond ``max_held`` the oldest events are folded early and set a floor:
+a later arrival below the floor can no longer be folded in order, so it counts as late. Only for such a key
+the result may depend on the order of arrival. Beyond ``max_held`` remembered ids the oldest are forgotten
+early, and a repeated event then counts twice. Both cases are counted (`Overrun`).
 """
 
 from collections.abc import Callable, Sequence
@@ -25,11 +25,11 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 
 class Timed(Protocol):
-    """Anything with an identity and an event time."""
+    """An event with an id and an event time."""
 
     @property
     def event_id(self) -> str:
-        """Identity of the event within its key."""
+        """Id of the event within its key."""
 
     @property
     def event_ms(self) -> int:
@@ -48,14 +48,14 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class Limits:
-    """How long to wait and how much to hold.
+    """How long events are held, and how many.
 
     Attributes:
         lateness_ms: Allowed lateness in milliseconds.
-        max_held: Largest number of events held, and of ids remembered, per key.
-        eager: Whether events are folded on arrival, and not once the watermark has passed them.
-        as_they_come: Whether events of the same time are taken in the order of their arrival.
-        jitter_ms: Over how many milliseconds beyond their deadlines the keys' timeouts are spread.
+        max_held: Maximum number of held events, and of remembered ids, per key.
+        eager: Whether events are folded on arrival instead of after the watermark has passed them.
+        as_they_come: Whether events of the same time are folded in the order of arrival.
+        jitter_ms: The interval after their deadlines over which the timeouts of keys are spread.
     """
 
     lateness_ms: int
@@ -66,12 +66,12 @@ class Limits:
 
 
 class Overrun(NamedTuple):
-    """What the bounds of a key have cost it in one call.
+    """Effects of the bounds of a key in one call.
 
     Attributes:
-        folded_early: Events that were folded before the watermark had passed them.
-        ids_forgotten: Ids that were forgotten before their time.
-        below_floor: Late arrivals that are late for the floor alone.
+        folded_early: Events folded before the watermark had passed them.
+        ids_forgotten: Ids forgotten before their time.
+        below_floor: Arrivals that are late only because of the floor.
     """
 
     folded_early: int
@@ -80,18 +80,17 @@ class Overrun(NamedTuple):
 
 
 class Admission(NamedTuple, Generic[E]):
-    """The verdict on one call's arrivals.
+    """The result for the arrivals of one call.
 
     Attributes:
         ready: Events to fold now, in order.
         held: Events still held, in order.
-        recent: Folded ids still remembered, by event time.
-        floor_ms: Arrivals below it are late even if the watermark has not passed them; None when there
-            is no floor.
-        accepted: How many arrivals were accepted.
-        duplicates: How many arrivals were duplicates.
+        recent: Remembered ids of folded events, by event time.
+        floor_ms: Arrivals below it are late even if the watermark has not passed them; None without a floor.
+        accepted: Number of accepted arrivals.
+        duplicates: Number of duplicates.
         late: The late arrivals.
-        overrun: What the bounds have cost; None if they were not reached.
+        overrun: Effects of the bounds; None if they were not reached.
     """
 
     ready: tuple[E, ...]
@@ -112,7 +111,7 @@ _time: Callable[[Timed], int] = attrgetter("event_ms")
 
 
 def forgotten_at(seen: Seen, limits: Limits) -> int:
-    """The earliest watermark (ms) at which the id is no longer needed."""
+    """The earliest watermark (ms) at which the id can be forgotten."""
     return seen.event_ms + limits.lateness_ms + 1
 
 
@@ -126,17 +125,17 @@ def admit(
     passed_ms: int,
     limits: Limits,
 ) -> Admission[E]:
-    """Judge the arrivals of one key at one watermark.
+    """Classify the arrivals of one key at one watermark.
 
     Args:
         held: Events held so far.
         recent: Ids folded so far and still remembered.
-        arrivals: New events, in the order of their arrival if that counts; of two with the same id the one
-            with the earlier event time is accepted.
-        floor_ms: The floor left by an earlier overflow, or None.
+        arrivals: New events, in the order of arrival if that matters. If two events have the same id, the
+            one with the earlier event time is accepted.
+        floor_ms: The floor of an earlier overflow, or None.
         watermark_ms: The watermark of the micro-batch: arrivals before it are late.
-        passed_ms: Up to where events are folded; never less than the watermark.
-        limits: Allowed lateness and bound.
+        passed_ms: Events before it are folded; never less than the watermark.
+        limits: Allowed lateness and bounds.
     """
     horizon = watermark_ms - limits.lateness_ms
     remembered = [seen for seen in recent if seen.event_ms >= horizon] if recent else []
@@ -177,9 +176,9 @@ def _judge(
     earliest_ms: int,
     by: Callable[[Timed], Any],
 ) -> tuple[list[E], Sequence[E], int]:
-    """What is held with the accepted arrivals behind it, the late arrivals, and the number of duplicates."""
+    """The held events followed by the accepted arrivals, the late arrivals, and the number of duplicates."""
     taken = list(held)
-    if len(arrivals) == 1:  # of most keys, when there are many
+    if len(arrivals) == 1:  # the common case with many keys
         return _judge_one(taken, remembered, arrivals, earliest_ms)
     late: list[E] = []
     duplicates = 0
@@ -212,7 +211,7 @@ def _judge_one(
 
 
 def _passed(taken: Sequence[E], watermark_ms: int, limits: Limits) -> int:
-    """How many of the events, which are in order, may be folded now."""
+    """The number of events, which are in order, to fold now."""
     if limits.eager:
         return len(taken)
     passed = 0

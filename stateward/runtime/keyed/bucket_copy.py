@@ -1,7 +1,7 @@
-"""One bucket in a partition's copy of states (`state_cache`): keys, their alarms, and what its log holds.
+"""One bucket in the local copy of a partition's states (`state_cache`): keys, alarms and an index of its log.
 
-Keys and alarms lie in two LMDB tables, sorted by bucket; alarms within a bucket by time. A third kind of
-entry says which record the bucket is a copy of, and how many states of each chunk are still the newest.
+Keys and alarms are in two LMDB tables, sorted by bucket; alarms within a bucket by time. A third kind of
+entry has the stamp of the log that was copied, and the number of live states in each chunk.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import lmdb
 import msgspec
 
 _LONGEST_KEY = 480  # LMDB takes 511 bytes, of which bucket and alarm take ten
-_HASHED = b"\xff"  # begins no UTF-8 text
+_HASHED = b"\xff"  # never the first byte of UTF-8 text
 _BUCKET = struct.Struct(">H")
 _HEAD = struct.Struct(">qQQ")  # seq, alarm, wake
 _SEQ = struct.Struct(">q")
@@ -24,29 +24,29 @@ _OFFSET = 1 << 63  # so that times before 1970 sort first
 _CONTENTS = b"\xfe"
 
 
-class Cached(msgspec.Struct, frozen=True, gc=False):
-    """One key.
+class CachedState(msgspec.Struct, frozen=True, gc=False):
+    """The copy of a key's state.
 
     Attributes:
-        seq: The chunk of the record that holds its newest state.
-        alarm_ms: The watermark at which the bucket comes back to it; never later than ``wake_ms``.
-        wake_ms: The watermark at which there is something to do for it.
-        state: Its state as text.
+        seq: The chunk of the log that contains it.
+        alarm_ms: The watermark at which the bucket checks the key; never later than ``due_ms``.
+        due_ms: The watermark at which the logic has to run for the key.
+        state: The encoded state.
     """
 
     seq: int
     alarm_ms: int
-    wake_ms: int
+    due_ms: int
     state: bytes
 
 
 class Chunks(msgspec.Struct):
-    """What the log of a bucket holds, by chunk.
+    """The chunks of a bucket's log.
 
     Attributes:
-        stamp: Of the record at that time.
-        entries: How many entries each chunk has.
-        live: How many of them are the newest state of their key.
+        stamp: The stamp of the log that was copied.
+        entries: The number of entries of each chunk.
+        live: The number of live states in each chunk.
     """
 
     stamp: str = ""
@@ -62,7 +62,7 @@ class BucketCopy:
     """The copy of one bucket within a transaction.
 
     Args:
-        transaction: Of the partition's copy, for writing.
+        transaction: A write transaction of the partition's copy.
         keys: Table of keys.
         alarms: Table of alarms.
         number: The bucket.
@@ -75,16 +75,16 @@ class BucketCopy:
         self._prefix = _BUCKET.pack(number)
 
     def chunks(self) -> Chunks:
-        """What the copy knows of the log; of a bucket that is not there, nothing."""
+        """The chunks of the log; empty if the bucket is not in the copy."""
         found = self._txn.get(_CONTENTS + self._prefix, db=self._keys)
         return Chunks() if found is None else _decode(found)
 
     def set_chunks(self, chunks: Chunks) -> None:
-        """Say which record the bucket is a copy of."""
+        """Store the chunks of the log."""
         self._txn.put(_CONTENTS + self._prefix, _encode(chunks), db=self._keys)
 
     def clear(self) -> None:
-        """Forget the bucket."""
+        """Remove the bucket."""
         self._txn.delete(_CONTENTS + self._prefix, db=self._keys)
         for table in (self._keys, self._alarms):
             with self._txn.cursor(db=table) as cursor:
@@ -92,49 +92,49 @@ class BucketCopy:
                 while found and bytes(cursor.key()[:2]) == self._prefix:
                     found = cursor.delete()
 
-    def get(self, key: str) -> Cached | None:
-        """What is known of a key."""
-        found = self._txn.get(self._prefix + _short(key), db=self._keys)
+    def get(self, key: str) -> CachedState | None:
+        """The state of a key, or None."""
+        found = self._txn.get(self._prefix + _stored_key(key), db=self._keys)
         if found is None:
             return None
         seq, alarm, wake = _HEAD.unpack_from(found)
-        return Cached(seq, alarm - _OFFSET, wake - _OFFSET, bytes(found[_HEAD.size :]))
+        return CachedState(seq, alarm - _OFFSET, wake - _OFFSET, bytes(found[_HEAD.size :]))
 
     def move(self, key: str, seq: int, new_seq: int) -> bytes | None:
-        """Note that a state has left chunk ``seq``; returns it, or None if it was not there any more."""
-        place = self._prefix + _short(key)
+        """Move a state from chunk ``seq`` to ``new_seq``; returns it, or None if it is not live there."""
+        place = self._prefix + _stored_key(key)
         found = self._txn.get(place, db=self._keys)
         if found is None or found[: _SEQ.size] != _SEQ.pack(seq):
             return None
         self._txn.put(place, _SEQ.pack(new_seq) + found[_SEQ.size :], db=self._keys)
         return bytes(found[_HEAD.size :])
 
-    def put(self, key: str, cached: Cached, old_alarm_ms: int | None) -> None:
-        """Set a key; ``old_alarm_ms`` is its alarm until now."""
-        short = _short(key)
+    def put(self, key: str, cached: CachedState, old_alarm_ms: int | None) -> None:
+        """Set the state of a key; ``old_alarm_ms`` is its previous alarm."""
+        short = _stored_key(key)
         alarm_ms = cached.alarm_ms
-        head = _HEAD.pack(cached.seq, alarm_ms + _OFFSET, cached.wake_ms + _OFFSET)
+        head = _HEAD.pack(cached.seq, alarm_ms + _OFFSET, cached.due_ms + _OFFSET)
         self._txn.put(self._prefix + short, head + cached.state, db=self._keys)
         if alarm_ms != old_alarm_ms:
             if old_alarm_ms is not None:
                 self._delete_alarm(short, old_alarm_ms)
-            # A key that is too long is kept with its alarm, which has only its hash.
+            # The alarm of a key that is too long contains its hash only, so the key is the value.
             text = key.encode() if short[:1] == _HASHED else b""
             self._txn.put(self._prefix + _TIME.pack(alarm_ms + _OFFSET) + short, text, db=self._alarms)
 
     def delete(self, key: str, old_alarm_ms: int) -> None:
-        """Forget a key."""
-        short = _short(key)
+        """Remove a key."""
+        short = _stored_key(key)
         self._txn.delete(self._prefix + short, db=self._keys)
         self._delete_alarm(short, old_alarm_ms)
 
-    def put_many(self, keys: Iterable[tuple[str, Cached]]) -> None:
-        """Load keys into a bucket that has none of them."""
+    def put_many(self, keys: Iterable[tuple[str, CachedState]]) -> None:
+        """Load keys into an empty bucket."""
         for key, cached in keys:
             self.put(key, cached, None)
 
     def due(self, until_ms: int) -> list[str]:
-        """Keys whose alarm is at or before ``until_ms``, by time."""
+        """The keys with an alarm at or before ``until_ms``, by time."""
         keys = []
         for alarm_ms, key in self._alarms_in_order():
             if alarm_ms > until_ms:
@@ -161,7 +161,7 @@ class BucketCopy:
         self._txn.delete(self._prefix + _TIME.pack(alarm_ms + _OFFSET) + short, db=self._alarms)
 
 
-def _short(key: str) -> bytes:
+def _stored_key(key: str) -> bytes:
     encoded = key.encode()
     if len(encoded) <= _LONGEST_KEY:
         return encoded

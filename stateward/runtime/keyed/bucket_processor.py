@@ -1,7 +1,7 @@
-"""Between Spark and the pure logic: the only file that knows ``StatefulProcessor``.
+"""Connects Spark to the pure logic: the only module that uses ``StatefulProcessor``.
 
-Spark calls once per bucket of keys and micro-batch; inside, `keyed.advance` runs key by key. So what a call
-into Python costs is paid per bucket, not per key (docs/decisions/0004).
+Spark calls the processor once per bucket and micro-batch, and `key_logic.advance` runs for each key in it. So
+a call into Python costs once per bucket instead of once per key (docs/decisions/0004).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from stateward.runtime.ingest.packed_format import (
 )
 from stateward.runtime.keyed.admission import Limits
 from stateward.runtime.keyed.bucket import Bucket
-from stateward.runtime.keyed.codec import KeptCodec
-from stateward.runtime.keyed.outcome import Outcome, ValuesOf
+from stateward.runtime.keyed.codec import KeyStateCodec
+from stateward.runtime.keyed.outcome import BucketOutput, ReadValues
 from stateward.runtime.keyed.state_cache import StateCache
 from stateward.runtime.keyed.state_log import StateLog
 from stateward.runtime.keyed.state_upgrade import Upgrade
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     )
 
 _OutputRow = Row("kind", "rows", "data")
-# Of a packed record: partition and offset, and where its event begins.
+# In a packed record: partition and offset, and the index of the event's first field.
 _place = itemgetter(1, 2)
 _EVENT = 1 + PLACE_FIELDS
 _NOTHING: KeyState[Any, Any] = KeyState()
@@ -56,17 +56,17 @@ class BucketProcessor(StatefulProcessor):
 
     Args:
         logic: The stream's logic.
-        codec: Its states as text.
+        state_type: Named tuple of its states.
         event_type: Named tuple of its events.
         outputs: Its tables.
         limits: Allowed lateness and bounds.
         topic: The data topic, for late events.
-        late_values: Their raw values, where the reader has kept none.
-        next_watermark: What the running batch makes the watermark; 0 if it leaves it as it is.
+        late_values: Reads raw values of late events that the decoder has not kept.
+        next_watermark: Returns the watermark after the running batch; 0 if it does not change.
         state_version: Version of its states.
-        state_steps: From older versions to that one.
-        cache_root: Folder for the copies of states, on the worker's machine.
-        checkpoint_uri: Tells the copies of one checkpoint from those of another.
+        state_steps: Steps from older versions to that one.
+        cache_root: Folder for the local copies of states, on the worker's machine.
+        checkpoint_uri: Distinguishes the copies of different checkpoints.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class BucketProcessor(StatefulProcessor):
         outputs: tuple[Output, ...],
         limits: Limits,
         topic: str,
-        late_values: ValuesOf,
+        late_values: ReadValues,
         next_watermark: Callable[[], int] = int,
         state_version: int,
         state_steps: tuple[StateStep, ...] = (),
@@ -101,14 +101,14 @@ class BucketProcessor(StatefulProcessor):
         self._cache: StateCache | None = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called by the engine once per task, and once on the driver to learn the state's schema."""
+        """Called by Spark once per task, and once on the driver to get the state's schema."""
         self._log = StateLog(handle)
-        self._codec: KeptCodec[Any, Any] = KeptCodec(self._state_type, self._event_type)
+        self._codec: KeyStateCodec[Any, Any] = KeyStateCodec(self._state_type, self._event_type)
         self._upgrade = Upgrade(self._codec, self._state_version, self._state_steps)
         self._next_ms = None
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
-        """Called by the engine with the packed records of a bucket in a batch."""
+        """Called by Spark with the packed records of a bucket in a batch."""
         lane, number = key
         outcome = self._outcome(timerValues)
         if lane == LANE_EVENT:
@@ -116,7 +116,7 @@ class BucketProcessor(StatefulProcessor):
             for row in rows:
                 for record in marshal.loads(row["payload"]):
                     arrivals[record[0]].append(record)
-            self._turn(number, arrivals, outcome)
+            self._process_bucket(number, arrivals, outcome)
         elif lane == LANE_DATA_TICK:
             outcome.tick_records += sum(row["records"] for row in rows)
         elif lane == LANE_OTHER:
@@ -129,32 +129,32 @@ class BucketProcessor(StatefulProcessor):
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[Row]:
-        """Called by the engine when the watermark has reached a bucket's timer, which it then deletes."""
+        """Called by Spark when the watermark has reached a bucket's timer, which Spark then deletes."""
         outcome = self._outcome(timerValues)
-        self._turn(key[1], {}, outcome, expiredTimerInfo.getExpiryTimeInMs())
+        self._process_bucket(key[1], {}, outcome, expiredTimerInfo.getExpiryTimeInMs())
         for part in outcome.parts():
             yield _OutputRow(*part)
 
     def close(self) -> None:
-        """Called by the engine when the task has done its work. A task that fails before leaves no trace."""
+        """Called by Spark at the end of the task. A task that fails before leaves no changes."""
         if self._cache is not None:
             self._cache.commit()
             self._cache = None
 
-    def _outcome(self, timers: TimerValues) -> Outcome:
-        return Outcome(self._outputs, self._topic, timers.getCurrentWatermarkInMs(), self._late_values)
+    def _outcome(self, timers: TimerValues) -> BucketOutput:
+        return BucketOutput(self._outputs, self._topic, timers.getCurrentWatermarkInMs(), self._late_values)
 
     def _passed_ms(self, watermark_ms: int) -> int:
-        """Up to where this batch folds: the watermark that its plan makes holds for every batch after it."""
+        """The time up to which this batch folds events: the watermark after it, if its plan advances that."""
         if self._next_ms is None:
             self._next_ms = self._next_watermark()
         return max(watermark_ms, self._next_ms)
 
-    def _turn(
+    def _process_bucket(
         self,
         number: int,
         arrivals: dict[str, list[tuple[Any, ...]]],
-        outcome: Outcome,
+        outcome: BucketOutput,
         fired_ms: int | None = None,
     ) -> None:
         bucket = Bucket(
@@ -167,38 +167,40 @@ class BucketProcessor(StatefulProcessor):
             passed_ms=self._passed_ms(outcome.watermark_ms),
         )
         for key, records in arrivals.items():
-            self._look(bucket, key, records, outcome)
+            self._process_key(bucket, key, records, outcome)
         for key in bucket.due():
-            self._look(bucket, key, [], outcome)
+            self._process_key(bucket, key, [], outcome)
         outcome.timers[number] = bucket.finish(fired_ms)
 
-    def _look(self, bucket: Bucket, key: str, records: list[tuple[Any, ...]], outcome: Outcome) -> None:
-        """One look at one key."""
+    def _process_key(
+        self, bucket: Bucket, key: str, records: list[tuple[Any, ...]], outcome: BucketOutput
+    ) -> None:
+        """Run the logic for one key."""
         if len(records) > 1:
-            # Records of one key come in no particular order; by partition and offset, which come first, a
-            # re-run makes the same choice between equal ids.
+            # Records of one key arrive in any order. In the order of partition and offset a re-run makes the
+            # same choice between equal ids.
             records.sort(key=_place)
         make = self._event_type._make
         events = [make(record[_EVENT:]) for record in records]
         before = bucket.get(key)
         kept = _NOTHING if before is None else self._codec.decode(before.state)
         watermark_ms, passed_ms, limits = outcome.watermark_ms, bucket.passed_ms, self._limits
-        turn = advance(
+        result = advance(
             self._logic, key, kept, events, watermark_ms=watermark_ms, passed_ms=passed_ms, limits=limits
         )
-        outcome.add(key, turn, events, records)
-        wake_ms = next_timer(self._logic, key, turn.kept, limits)
-        if wake_ms is not None:
-            same = before is not None and turn.kept == kept
-            state = before.state if before and same else self._codec.encode(turn.kept)
-            bucket.put(key, before, state, wake_ms)
+        outcome.add(key, result, events, records)
+        due_ms = next_timer(self._logic, key, result.kept, limits)
+        if due_ms is not None:
+            same = before is not None and result.kept == kept
+            state = before.state if before and same else self._codec.encode(result.kept)
+            bucket.put(key, before, state, due_ms)
         elif before is not None:
             bucket.remove(key, before)
 
     def _alarm(self, key: str, state: bytes) -> int:
-        wake_ms = next_timer(self._logic, key, self._codec.decode(state), self._limits)
-        assert wake_ms is not None  # what is empty is removed, not kept
-        return wake_ms
+        due_ms = next_timer(self._logic, key, self._codec.decode(state), self._limits)
+        assert due_ms is not None  # an empty state would have been removed
+        return due_ms
 
     def _copy(self) -> StateCache:
         if self._cache is None:
@@ -208,8 +210,8 @@ class BucketProcessor(StatefulProcessor):
         return self._cache
 
 
-def _passed_through(lane: str, rows: Iterator[Row], outcome: Outcome) -> Iterator[Row]:
-    """What tasks have settled: dead letters, and how far their events have got."""
+def _passed_through(lane: str, rows: Iterator[Row], outcome: BucketOutput) -> Iterator[Row]:
+    """Rows that need no state: dead letters and event times of tasks."""
     for row in rows:
         if lane == LANE_DEAD:
             outcome.dead += row["records"]

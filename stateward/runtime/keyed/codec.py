@@ -1,7 +1,8 @@
-"""What is kept for a key, as JSON text: readable in the state store with plain SQL, and fast.
+"""The state of a key as JSON text: readable in the state store with plain SQL, and fast.
 
-``{"state": {...}, "held": [[...], ...], "recent": [[id, ms], ...], "floor_ms": ...}``; what is empty is left
-out. The logic's state is an object by field name, so a field that is added with a default reads old states.
+``{"state": {...}, "held": [[...], ...], "recent": [[id, ms], ...], "floor_ms": ...}``; empty members are left
+out. The logic's state is an object by field name, so old states stay readable when a field with a default is
+added.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ S = TypeVar("S", bound=tuple[Any, ...])
 E = TypeVar("E", bound=Timed)
 
 
-class KeptCodec(Generic[S, E]):
-    """Encodes `Kept` of one stream.
+class KeyStateCodec(Generic[S, E]):
+    """Encodes the `KeyState` of one stream.
 
     Args:
         state_type: The state's named tuple.
@@ -43,15 +44,15 @@ class KeptCodec(Generic[S, E]):
         self._decode = msgspec.json.Decoder(self._entry).decode
 
     def encode(self, kept: KeyState[S, E]) -> bytes:
-        """The JSON text, UTF-8."""
+        """Encode as JSON, UTF-8."""
         state = None if kept.state is None else self._state(*kept.state)
         return self._encode(self._entry(state, kept.held, kept.recent, kept.floor_ms))
 
     def decode(self, text: bytes) -> KeyState[S, E]:
-        """What was encoded.
+        """Decode what `encode` returned.
 
         Raises:
-            msgspec.ValidationError: It is of another schema.
+            msgspec.ValidationError: The text has another schema.
         """
         entry: Any = self._decode(text)
         state = None if entry.state is None else self._make(msgspec.structs.astuple(entry.state))
@@ -59,7 +60,7 @@ class KeptCodec(Generic[S, E]):
 
 
 def _mirror(named_tuple: Any) -> Any:
-    """A struct with the fields of a named tuple, which msgspec itself would write as an array."""
+    """A struct with the fields of a named tuple, which msgspec would encode as an array."""
     defaults = named_tuple._field_defaults
     fields = [
         (name, kind, defaults[name]) if name in defaults else (name, kind)

@@ -1,7 +1,7 @@
-"""Where copies of states lie (`state_cache`): a marked folder for each checkpoint.
+"""The folders of local copies of states (`state_cache`): one folder with a marker file per checkpoint.
 
-Only a folder with a mark of the same stream is ever removed. Streams are told apart by the folder of their
-checkpoints, for two installations may have streams of one name.
+Only folders with a marker of the same stream are removed. A stream is identified by the folder of its
+checkpoints, because two installations may have streams of the same name.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 from stateward.contract.conditions import Condition, ConditionError
 from stateward.runtime.checkpoint import generations
 
-MARK = "stateward-copy.json"
-"""File in a copy that says of which checkpoint it is."""
-# Version of the entries in a copy (`bucket_copy`).
+MARKER = "stateward-copy.json"
+"""File in a copy that names its checkpoint."""
+# Version of the format of a copy (`bucket_copy`).
 _LAYOUT = "v2"
 _UNMARKED = re.compile(r"([0-9a-f]{12})-(?:[0-9a-f]{8}|pid\d+)-v\d+")
 _PARTITION = re.compile(r"p\d+")
@@ -28,7 +28,7 @@ _OTHERS_WRITE = 0o022
 
 
 class CopyFolderError(ConditionError, RuntimeError):
-    """A folder for copies belongs to another user, who could read or exchange what is in it."""
+    """A folder for copies belongs to another user, who could read or replace its content."""
 
     condition = Condition.COPY_FOLDER_UNSAFE
 
@@ -36,40 +36,41 @@ class CopyFolderError(ConditionError, RuntimeError):
 def copy_folder(root: str, checkpoint_uri: str) -> Path:
     """The folder of a checkpoint's copy.
 
-    The boot is part of its name: the copy is not synchronised to disk, which a crash of the machine, though
-    not of a process, can tear. So is the layout, so that a release with another one makes its copies again.
+    Its name contains the boot id: the copy is not synced to disk, so a crash of the machine can corrupt it,
+    while a crash of a process cannot. It also contains the layout version, so that a release with another
+    layout builds new copies.
 
     Args:
-        root: Where copies are kept.
+        root: The folder for copies.
         checkpoint_uri: The checkpoint's folder.
     """
     return Path(root) / f"{_digest(checkpoint_uri)}-{_boot()}-{_LAYOUT}"
 
 
 def prepare_copy(root: str, checkpoint_uri: str) -> Path:
-    """Make and mark the folder of a copy; copies of the stream that nothing will read again are removed.
+    """Create and mark the folder of a copy, and remove obsolete copies of the stream.
 
     Raises:
-        CopyFolderError: A folder on the way belongs to somebody else.
+        CopyFolderError: A folder on the path belongs to another user.
     """
     folder = copy_folder(root, checkpoint_uri)
     make_private(folder)
-    (folder / MARK).write_text(json.dumps({"checkpoint": checkpoint_uri}))
+    (folder / MARKER).write_text(json.dumps({"checkpoint": checkpoint_uri}))
     for other in folder.parent.iterdir():
         if other != folder and _is_of_stream(other, checkpoint_uri):
-            # Should one be in use after all, its stamps are not found the next time, and it is made again.
+            # If one is still in use, its stamps are missing the next time, and it is built again.
             shutil.rmtree(other, ignore_errors=True)
     return folder
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder that nobody else can enter, and what is missing above it.
+    """Create a folder that other users cannot enter, with its parents.
 
-    Below a folder in which everybody may write, such as ``/tmp``, all of the path has to be this user's or
-    root's: whoever owns a part of it could put another folder in its place.
+    Below a world-writable folder such as ``/tmp``, every part of the path must belong to this user or to
+    root: the owner of a part could replace the folders below it.
 
     Raises:
-        CopyFolderError: It, or such a part, is somebody else's.
+        CopyFolderError: The folder, or such a part, belongs to another user.
     """
     is_shared = False
     for part in [*reversed(folder.parents), folder]:
@@ -87,23 +88,23 @@ def _require_owner(part: Path, found: os.stat_result, allowed: set[int]) -> None
         kind = "a link" if stat.S_ISLNK(found.st_mode) else "one"
         raise CopyFolderError(
             f"{part}: expected a folder of user {os.geteuid()} for copies of states, found {kind} of user "
-            f"{found.st_uid}, who could read or exchange them. Remove it, or set `state.cache` in the "
-            "stream's YAML to a folder in which nobody else may write."
+            f"{found.st_uid}, who could read or replace them. Remove it, or set `state.cache` in the "
+            "stream's YAML to a folder in which no other user may write."
         )
 
 
 def _close(part: Path, found: os.stat_result, bits: int) -> None:
-    """Keep others out of a folder of ours; a release before left it open."""
+    """Remove other users' access to our folder; an earlier release left it open."""
     if found.st_uid == os.geteuid() and stat.S_ISDIR(found.st_mode) and found.st_mode & bits:
         part.chmod(0o700)
 
 
 def _is_of_stream(folder: Path, checkpoint_uri: str) -> bool:
-    """Whether a folder is a copy of this stream, of whatever generation and boot."""
+    """Whether a folder is a copy of this stream, of any generation and boot."""
     if folder.is_symlink() or not folder.is_dir():
         return False
     try:
-        marked = json.loads((folder / MARK).read_text())["checkpoint"]
+        marked = json.loads((folder / MARKER).read_text())["checkpoint"]
     except FileNotFoundError:
         return _is_unmarked_copy(folder, checkpoint_uri)
     except (OSError, ValueError, KeyError, TypeError):
@@ -112,7 +113,7 @@ def _is_of_stream(folder: Path, checkpoint_uri: str) -> bool:
 
 
 def _is_unmarked_copy(folder: Path, checkpoint_uri: str) -> bool:
-    """Whether it is one of the release before: its name has the digest of one of the stream's checkpoints."""
+    """Whether the folder is a copy of the previous release, by the digest of a checkpoint in its name."""
     named = _UNMARKED.fullmatch(folder.name)
     known = {_digest(uri) for uri in generations.uris_up_to(checkpoint_uri)}
     return (

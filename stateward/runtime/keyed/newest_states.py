@@ -1,4 +1,4 @@
-"""The newest state of every key, read from a checkpoint with plain SQL, also while the stream runs."""
+"""Reads the newest state of every key from a checkpoint with plain SQL, also while the stream runs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ if TYPE_CHECKING:
 
 
 def keyed_state(spark: SparkSession, checkpoint_uri: str, batch_id: int | None = None) -> DataFrame:
-    """States as of a committed batch.
+    """Read the states after a committed batch.
 
     Args:
-        spark: A session; it need not be the one that runs the stream.
-        checkpoint_uri: The checkpoint of one generation, such as the status names.
+        spark: Any session; not necessarily that of the stream.
+        checkpoint_uri: The checkpoint of one generation, as in the status document.
         batch_id: A retained batch, or None for the newest.
 
     Returns:
-        ``bucket int, key string, seq bigint, state string``: a row per key, its state as JSON (`codec`).
+        ``bucket int, key string, seq bigint, state string``: one row per key with its state as JSON
+        (`codec`).
     """
     start_coordinator(spark)
     reader = spark.read.format("statestore").option("stateVarName", LOG_NAME)

@@ -1,4 +1,4 @@
-"""What one turn of one bucket puts out: rows by table, late events, and counts."""
+"""The output of one bucket in one batch: rows by table, late events and counts."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from stateward.runtime.kafka.late_values import Place
 from stateward.runtime.keyed.admission import Overrun
 from stateward.runtime.sink.output_rows import KIND_COUNTS, encode_pieces
 
-ValuesOf = Callable[[Collection[Place]], Mapping[Place, bytes | None]]
+ReadValues = Callable[[Collection[Place]], Mapping[Place, bytes | None]]
 
 
-class Outcome:
-    """Collects; `parts` gives it all.
+class BucketOutput:
+    """Collects the output; `parts` returns it.
 
     Args:
         outputs: The stream's tables.
         topic: The data topic.
         watermark_ms: The watermark of the batch.
-        values: Gives the raw values of late events with which none came, by partition and offset.
+        values: Reads the raw values of late events without one, by partition and offset.
 
     Attributes:
-        timers: The timer (ms) that each bucket has now, or None.
+        timers: The current timer (ms) of each bucket, or None.
     """
 
-    def __init__(self, outputs: tuple[Output, ...], topic: str, watermark_ms: int, values: ValuesOf) -> None:
+    def __init__(
+        self, outputs: tuple[Output, ...], topic: str, watermark_ms: int, values: ReadValues
+    ) -> None:
         self.watermark_ms = watermark_ms
         self.timers: dict[int, int | None] = {}
         self.accepted = self.dead = self.duplicates = self.tick_records = self.others = 0
@@ -42,12 +44,12 @@ class Outcome:
         self._late: list[tuple[Any, ...]] = []
 
     def add(
-        self, key: str, turn: KeyResult[Any, Any], events: Sequence[Any], records: Sequence[tuple[Any, ...]]
+        self, key: str, result: KeyResult[Any, Any], events: Sequence[Any], records: Sequence[tuple[Any, ...]]
     ) -> None:
-        """Take in one look at a key; ``records`` are the packed records of ``events``."""
-        for row in turn.rows:
+        """Add the result of a key; ``records`` are the packed records of ``events``."""
+        for row in result.rows:
             self._rows[type(row)].append(row)
-        admission = turn.admission
+        admission = result.admission
         self.accepted += admission.accepted
         self.duplicates += admission.duplicates
         if admission.overrun is not None:
@@ -66,7 +68,7 @@ class Outcome:
         self._overruns.update({name: number for name, number in counted.items() if number})
 
     def _late_rows(self) -> list[tuple[Any, ...]]:
-        """The late events, each with the raw value of its record."""
+        """The late events with the raw values of their records."""
         without = {(row[1], row[2]) for row in self._late if row[-1] is None}
         if not without:
             return self._late
@@ -74,7 +76,7 @@ class Outcome:
         return [(*row[:-1], values[row[1], row[2]] if row[-1] is None else row[-1]) for row in self._late]
 
     def parts(self) -> Iterator[tuple[str, int, bytes]]:
-        """``(kind, rows, data)``: the rows of each table in pieces, and one part of counts if any."""
+        """``(kind, rows, data)``: the rows of each table in pieces, and the counts, if any."""
         of_tables = [(self._tables[row_type], rows) for row_type, rows in self._rows.items()]
         for table, rows in (*of_tables, (LATE_EVENTS, self._late_rows())):
             for number, piece in encode_pieces(table, rows):

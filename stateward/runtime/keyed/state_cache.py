@@ -1,9 +1,9 @@
-"""The newest state of every key on local disk: what a look at a key reads.
+"""A local copy of the newest state of every key, for fast reads.
 
-Spark's state store is the record, and reading it from Python costs a hundred microseconds a key
-(docs/decisions/0004). So each state partition has an LMDB file on the machine where its task runs, shared by
-all Python workers there. It is a copy: a bucket whose stamp is not that of the record is thrown away and
-loaded again. Nothing is lost with the folder.
+Reading Spark's state store from Python costs a hundred microseconds a key (docs/decisions/0004). So each
+state partition has an LMDB file on the machine where its task runs, shared by all Python workers there. The
+state store stays authoritative: a bucket whose stamp differs is discarded and loaded again, and deleting the
+folder loses nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import lmdb
 from stateward.runtime.keyed.bucket_copy import BucketCopy
 from stateward.runtime.keyed.copy_folders import copy_folder, prepare_copy
 
-# Address space, not memory: the file grows as it fills, and the kernel drops what memory it needs back.
+# Address space, not memory: the file grows on demand, and the kernel can evict its pages.
 _MAP_BYTES = 64 * 1024**3
-# A write that is cut short for want of room leaves less than a page, or what others free meanwhile.
+# After a write that failed on a full disk at most this much is free: part of a page, or what others freed.
 _FULL_BYTES = 1024**2
 
-# Of LMDB's lock file with its default number of readers.
+# Size of LMDB's lock file with its default number of readers.
 _LOCK_BYTES = 8192
 
 _open: dict[Path, lmdb.Environment] = {}
@@ -31,15 +31,15 @@ _open: dict[Path, lmdb.Environment] = {}
 class StateCache:
     """The copy of one state partition, in one write transaction.
 
-    One transaction at a time may write to it, others wait.
+    Only one write transaction is open at a time; others wait.
 
     Args:
-        root: Where copies are kept, of several streams if need be; made if missing.
+        root: The folder for copies, possibly of several streams; created if missing.
         checkpoint_uri: The checkpoint's folder.
         partition: Number of the state partition.
 
     Raises:
-        CopyFolderError: The folder is somebody else's.
+        CopyFolderError: The folder belongs to another user.
     """
 
     def __init__(self, root: str, checkpoint_uri: str, partition: int) -> None:
@@ -50,11 +50,11 @@ class StateCache:
         self._txn = environment.begin(write=True)
 
     def bucket(self, number: int) -> BucketCopy:
-        """The copy of a bucket, for as long as the transaction lasts."""
+        """The copy of a bucket; valid within the transaction."""
         return BucketCopy(self._txn, self._keys, self._alarms, number)
 
     def commit(self) -> None:
-        """Make the changes visible to the next task. Without it they are gone.
+        """Make the changes visible to the next task; without it they are discarded.
 
         Raises:
             OSError: The disk is full.
@@ -62,14 +62,14 @@ class StateCache:
         try:
             self._txn.commit()
         except lmdb.Error as error:
-            # LMDB calls a write that was cut short an input/output error.
+            # LMDB reports a partial write as an input/output error.
             free = os.statvfs(self._folder)
             if free.f_bavail * free.f_frsize < _FULL_BYTES:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._folder)) from error
             raise
 
     def abort(self) -> None:
-        """Undo the changes."""
+        """Discard the changes."""
         self._txn.abort()
 
 
@@ -86,7 +86,7 @@ def _environment(root: str, checkpoint_uri: str, partition: int) -> lmdb.Environ
             max_dbs=2,
             sync=False,
             metasync=False,
-            # On a full disk a call that writes fails; a page of the map without room kills the process.
+            # On a full disk a write call fails, but a write to a mapped page without space kills the process.
             writemap=False,
             readahead=False,
         )
@@ -94,7 +94,7 @@ def _environment(root: str, checkpoint_uri: str, partition: int) -> lmdb.Environ
 
 
 def _reserve(lock: Path) -> None:
-    """Take the room of LMDB's lock file, which it writes through a map."""
+    """Allocate the space of LMDB's lock file, which is written through a memory map."""
     file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         os.posix_fallocate(file, 0, _LOCK_BYTES)

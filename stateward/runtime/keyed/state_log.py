@@ -1,11 +1,11 @@
-"""The record of a bucket's states in Spark's state store: a log of chunks, newest wins.
+"""The states of a bucket in Spark's state store: a log of chunks in which the newest entry of a key counts.
 
-A bucket is a fixed share of the keys. Each micro-batch appends one chunk ``{key: state}``
-for the keys that it changed, so what is written is proportional to what has changed, in one round trip.
-A chunk is one JSON text, states and all: as a map of Spark's each of its keys took the JVM 20 microseconds.
-It is kept as bytes, UTF-8: a string is decoded and encoded several times on its way through the JVM.
-Chunks at the old end are cleaned a few at a time: what is still the newest state of its key moves to the new
-chunk. The log is at most about three times the live states.
+A bucket is a fixed share of the keys. Each micro-batch appends one chunk ``{key: state}`` with the keys that
+it changed, so that it writes only changes, in one round trip. A chunk is one JSON text: as a Spark map each
+key would cost the JVM 20 microseconds. It is stored as UTF-8 bytes, because a string is decoded and encoded
+several times in the JVM. The oldest chunks are cleaned a few at a time: live states, which are still the
+newest of their keys, move to the new chunk. The log has at most about three times as many entries as there
+are live states.
 
 Two state variables, both readable through Spark's ``statestore`` source: the map `LOG_NAME` from ``seq`` to
 ``entries``, the chunk, and the value `HEAD_NAME`.
@@ -31,10 +31,10 @@ HEAD_DDL = (
     "schema_version int"
 )
 
-# Per key its state as JSON.
+# States as JSON, by key.
 Chunk = dict[str, bytes]
 
-# What a chunk says of a key that has no state any more.
+# The entry of a key whose state was removed.
 GONE = b"null"
 
 _quoted = msgspec.json.Encoder().encode
@@ -43,15 +43,15 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 @dataclass(frozen=True)
 class Head:
-    """Where the log begins and ends.
+    """The first and the last chunk of the log.
 
     Attributes:
-        stamp: Changes with every write; tells whether a copy is current.
+        stamp: A random value that changes with every write; a copy with the same stamp is current.
         first_seq: The oldest chunk.
-        next_seq: The chunk to be written next.
-        live: Keys that have a state.
-        logged: Entries in all chunks.
-        timer_ms: The engine's timer of the bucket, or None.
+        next_seq: The next chunk to write.
+        live: Number of keys with a state.
+        logged: Number of entries in all chunks.
+        timer_ms: Spark's timer of the bucket, or None.
         schema_version: The stream's ``STATE_SCHEMA_VERSION`` of all states in the log.
     """
 
@@ -65,25 +65,25 @@ class Head:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left to keep."""
+        """Whether the bucket has neither states nor a timer."""
         return self.live == 0 and self.timer_ms is None
 
 
 def encode_chunk(chunk: Chunk) -> bytes:
-    """The chunk as one JSON object."""
+    """Encode a chunk as one JSON object."""
     return b"{" + b",".join([_quoted(key) + b":" + state for key, state in chunk.items()]) + b"}"
 
 
 def decode_chunk(entries: bytes | bytearray) -> Chunk:
-    """The chunk that was encoded."""
+    """Decode what `encode_chunk` returned."""
     return {key: bytes(state) for key, state in _members(entries).items()}
 
 
 class StateLog:
-    """The log of the bucket that the engine is at.
+    """The log of the bucket that Spark processes.
 
     Args:
-        handle: The engine's.
+        handle: Spark's handle.
     """
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
@@ -97,7 +97,7 @@ class StateLog:
         return Head() if stored is None else Head(*stored)
 
     def chunk(self, seq: int) -> Chunk:
-        """One chunk."""
+        """Read a chunk."""
         return decode_chunk(self._log.getValue((seq,))[0])
 
     def append(self, head: Head, chunk: Chunk) -> None:
@@ -105,11 +105,11 @@ class StateLog:
         self._log.updateValue((head.next_seq,), (encode_chunk(chunk),))
 
     def remove(self, seq: int) -> None:
-        """Drop a chunk."""
+        """Remove a chunk."""
         self._log.removeKey((seq,))
 
     def write_head(self, head: Head) -> Head:
-        """Write the head under a new stamp; an empty bucket leaves nothing behind."""
+        """Write the head with a new stamp; for an empty bucket remove everything."""
         if head.is_empty:
             for seq in range(head.first_seq, head.next_seq):
                 self._log.removeKey((seq,))
@@ -120,7 +120,7 @@ class StateLog:
         return stamped
 
     def set_timer(self, old_ms: int | None, new_ms: int | None) -> None:
-        """Replace the engine's timer of the bucket."""
+        """Replace Spark's timer of the bucket."""
         if old_ms is not None:
             self._handle.deleteTimer(old_ms)
         if new_ms is not None:

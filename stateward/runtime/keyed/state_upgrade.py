@@ -1,4 +1,4 @@
-"""States of older versions brought to the present one (`state_step`), when their bucket is next looked at."""
+"""Upgrades states of older versions (`state_step`) when their bucket is processed next."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ import msgspec
 from stateward.contract.conditions import Condition, ConditionError
 from stateward.runtime.api.key_logic import masked_key, without_key
 from stateward.runtime.api.state_step import StateStep, chain
-from stateward.runtime.keyed.codec import KeptCodec
+from stateward.runtime.keyed.codec import KeyStateCodec
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
 class UpgradeError(ConditionError, RuntimeError):
-    """An old state does not become one of the present version."""
+    """An old state cannot be upgraded to the current version."""
 
     condition = Condition.STATE_STEP_FAILED
 
 
 class Upgrade:
-    """Brings what is kept for a key to the present version.
+    """Upgrades the state of a key to the current version.
 
     Args:
-        codec: Of the present version.
-        version: The present version.
+        codec: The codec of the current version.
+        version: The current version.
         steps: The stream's steps.
     """
 
-    def __init__(self, codec: KeptCodec[Any, Any], version: int, steps: Sequence[StateStep]) -> None:
+    def __init__(self, codec: KeyStateCodec[Any, Any], version: int, steps: Sequence[StateStep]) -> None:
         self._codec = codec
         self._version = version
         self._chain = cache(lambda of: chain(steps, of, version))
 
     def __call__(self, of: int, key: str, text: bytes) -> bytes:
-        """The text as the present version writes it, also where no step changes it: with all of its fields.
+        """The state as the current version encodes it, with all fields, even if no step changes it.
 
         Args:
             of: The version that wrote it.
-            key: Whose it is.
-            text: What was written.
+            key: The key.
+            text: The encoded state.
 
         Raises:
-            MissingStepError: The chain of steps has a gap, or the text is of a newer version.
-            UpgradeError: A step fails, or what it returns is not of the present version.
+            MissingStepError: The chain of steps has a gap, or the state is of a newer version.
+            UpgradeError: A step fails, or its result is not a state of the current version.
         """
         steps = self._chain(of)
         try:

@@ -1,1 +1,1 @@
-"""Who may write a checkpoint."""
+"""The lease of a checkpoint."""

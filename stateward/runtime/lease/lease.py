@@ -1,7 +1,7 @@
-"""Who may write a checkpoint: one holder at a time, each with an epoch of its own.
+"""The lease of a checkpoint: one holder at a time, each with its own epoch.
 
-The lease is a Delta table of one row. Every change overwrites that row on top of the version that was read,
-with no retries, so that the storage's put-if-absent decides between two claimants: one commits, the other
+The lease is a Delta table of one row. Every change overwrites that row as the version after the one that was
+read, without retries, so the storage's put-if-absent decides between two claimants: one commits, the other
 fails.
 """
 
@@ -28,15 +28,15 @@ Clock = Callable[[], datetime]
 
 _LOG = logging.getLogger(__name__)
 _SCHEMA = lease_schema()
-# Renewed every few seconds for years: keep an hour of history, and drop what is older every few hundred
-# commits. It is read from the last checkpoint of its log on: 98 commits beyond that took 16 ms to open, eight
-# take 7.
+# The lease is renewed every few seconds for years: keep an hour of history, and clean up every few hundred
+# commits. Opening the table reads all commits after the last checkpoint of its log: 16 ms for 98 commits, 7
+# ms for eight.
 _TABLE_CONFIGURATION = {
     "delta.logRetentionDuration": "interval 1 hours",
     "delta.deletedFileRetentionDuration": "interval 1 hours",
     "delta.checkpointInterval": "10",
 }
-_COMMITS_BETWEEN_CLEAN_UPS = 400
+_COMMITS_PER_CLEANUP = 400
 
 
 class LeaseHeldError(ConditionError, RuntimeError):
@@ -61,21 +61,21 @@ class LeaseLostError(ConditionError, RuntimeError):
 
 
 def utc_now() -> datetime:
-    """The wall clock, aware."""
+    """The current time, aware."""
     return datetime.now(UTC)
 
 
 class Lease:
-    """The lease of one stream, from the view of one would-be holder.
+    """The lease of one stream, from the point of view of one process.
 
     Args:
-        uri: The Delta table; created on the first use.
+        uri: The Delta table; created on first use.
         stream: Name of the stream.
-        run_id: The launch that wants the lease.
-        holder: The process that would hold it.
-        ttl_ms: How long a renewal holds, milliseconds.
+        run_id: The launch that requests the lease.
+        holder: The process that requests the lease.
+        ttl_ms: How long a renewal is valid, milliseconds.
         clock: The time, aware.
-        host: The host whose processes can be seen; by default this one.
+        host: The host whose processes are visible; this one by default.
     """
 
     def __init__(
@@ -101,25 +101,25 @@ class Lease:
 
     @property
     def epoch(self) -> int:
-        """The epoch held.
+        """The epoch of the held lease.
 
         Raises:
-            LeaseLostError: Nothing is held.
+            LeaseLostError: The lease is not held.
         """
         return self._mine().epoch
 
     def read(self) -> LeaseRecord | None:
-        """What is stored now, or None if the lease was never taken."""
+        """The stored record, or None if the lease was never acquired."""
         return read_lease(self._uri)
 
     def acquire(self, after: int = 0) -> LeaseRecord:
-        """Take the lease with the next epoch.
+        """Acquire the lease with the next epoch.
 
         Args:
-            after: An epoch that is known to have been: a lease that was removed does not begin at 1 again.
+            after: The newest known epoch; after a deleted lease table epochs continue from it.
 
         Raises:
-            LeaseHeldError: Another holder has it, or won the race for it.
+            LeaseHeldError: Another process holds it or acquired it first.
         """
         repair(self._uri)
         table = create_or_open(
@@ -149,16 +149,16 @@ class Lease:
         return claim
 
     def renew(self) -> None:
-        """Prolong the lease.
+        """Renew the lease.
 
         Raises:
-            LeaseLostError: It belongs to someone else by now.
+            LeaseLostError: Another process holds it.
         """
         now = self._clock()
         self._change(replace(self._mine(), renewed_at=now, expires_at=now + self._ttl))
 
     def release(self) -> None:
-        """Give the lease back, so that the next holder need not wait; nothing happens if it is not held."""
+        """Release the lease, so that the next holder need not wait; no effect if it is not held."""
         if self._held is None:
             return
         now = self._clock()
@@ -170,14 +170,14 @@ class Lease:
         self._held = None
 
     def check(self) -> None:
-        """See that the lease is still held: to be called before every write.
+        """Check that the lease is still held; called before every write.
 
-        Whoever takes the lease commits behind our last commit, so as long as ours is the last one the record
-        is ours. Past the lease's time another's may have been there and cleaned away: then the record is
-        read, as when ours is not the last.
+        A new holder commits after our last commit. So while ours is the last, the lease is ours. After the
+        lease has expired, a commit of another holder may have been cleaned up again. Then the record is read,
+        as when our commit is not the last.
 
         Raises:
-            LeaseLostError: It is not held any more.
+            LeaseLostError: The lease is no longer held.
         """
         if self.has_expired(self._clock()) or not self._is_last(self._held_version):
             self._require_mine(self.read())
@@ -186,7 +186,7 @@ class Lease:
         return has_commit(self._uri, version) and not has_commit(self._uri, version + 1)
 
     def has_expired(self, now: datetime) -> bool:
-        """Whether the last renewal no longer covers ``now``, so that another host may take over."""
+        """Whether the last renewal has expired, so that another host may take over."""
         return self._mine().expires_at <= now
 
     def _change(self, changed: LeaseRecord) -> None:
@@ -198,11 +198,11 @@ class Lease:
         except CommitFailedError:
             self._require_mine(self.read())
             raise LeaseLostError(
-                f"stream {self._stream}: someone else wrote the lease at the same time"
+                f"stream {self._stream}: another process wrote the lease at the same time"
             ) from None
         self._held, self._held_version = changed, version + 1
-        if table.version() % _COMMITS_BETWEEN_CLEAN_UPS == 0:
-            # Full: a checkpoint of the log forgets which files it has dropped.
+        if table.version() % _COMMITS_PER_CLEANUP == 0:
+            # Full, because a checkpoint of the log drops the names of removed files.
             table.vacuum(dry_run=False, full=True)
 
     def _mine(self) -> LeaseRecord:
@@ -231,5 +231,5 @@ def _commit(uri: str, table: DeltaTable, record: LeaseRecord) -> None:
             create_checkpoint=True, cleanup_expired_logs=True
         ),
     )
-    # The tables remember the epoch, so it must not go back.
+    # The tables store the epoch, so it must not go back after a power loss.
     sync_disks([uri])

@@ -1,8 +1,7 @@
-"""Who has held a lease: one row for each time it was taken or given back.
+"""The holders of a lease: one row for each acquisition and release.
 
-The lease itself is renewed every few seconds and remembers an hour. This is a table of its own beside it,
-which is only ever appended to. Nothing depends on it: a row that cannot be written is missing, and no driver
-stops.
+The lease itself is renewed every few seconds and keeps an hour of history. This append-only table beside it
+keeps all. It is informational: a row that cannot be written is missing, and the driver continues.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ def note(lease_uri: str, event: Event, record: LeaseRecord, at: datetime) -> Non
 
     Args:
         lease_uri: The lease.
-        event: What has become of it.
-        record: Who has it, or had it.
+        event: What happened.
+        record: The holder.
         at: When, aware.
     """
     row = {**record.row(), "at": at, "event": event}
@@ -35,7 +34,7 @@ def note(lease_uri: str, event: Event, record: LeaseRecord, at: datetime) -> Non
         write_deltalake(table, pa.Table.from_pylist([row], schema=_SCHEMA), mode="append")
     except Exception as error:
         _LOG.warning(
-            "stream %s: the history of its lease has no row of epoch %d %s: %s",
+            "stream %s: no row could be written to the lease's history: epoch %d, %s: %s",
             record.stream,
             record.epoch,
             event,

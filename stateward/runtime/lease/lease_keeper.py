@@ -1,4 +1,4 @@
-"""Keeps a lease alive in a thread, and tells when it is lost."""
+"""Renews a lease in a thread and notices its loss."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _LOG = logging.getLogger(__name__)
 class LeaseKeeper:
     """Renews ``lease`` every ``renew_ms`` milliseconds.
 
-    A storage that is away is no loss yet: it is tried again until the lease has expired, because until then
-    nobody on another host may take it. A full disk is none, however long: whoever takes the lease has to
-    write to it, too.
+    While the storage is unavailable, renewal is retried until the lease has expired: before that no process
+    on another host may acquire it. On a full disk the lease is not lost even then, because a new holder would
+    have to write to the same disk.
     """
 
     def __init__(self, lease: Lease, renew_ms: int, clock: Clock) -> None:
@@ -29,26 +29,26 @@ class LeaseKeeper:
         self.lost: LeaseLostError | None = None
 
     def start(self) -> None:
-        """Begin to renew."""
+        """Start the renewals."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the renewals; the lease is left as it is."""
+        """Stop the renewals; the lease itself is not released."""
         self._stop.set()
         self._thread.join()
 
     def check(self) -> int:
-        """The epoch, if a write is allowed now.
+        """Return the epoch if a write is allowed now.
 
         Raises:
-            LeaseLostError: It is not.
+            LeaseLostError: The lease is lost.
         """
         if self.lost is not None:
             raise self.lost
         with self._lock:
             try:
                 if self._lease.has_expired(self._clock()):
-                    # So that nobody takes it between this look and the write.
+                    # Otherwise another process could acquire it between this check and the write.
                     self._lease.renew()
                 else:
                     self._lease.check()

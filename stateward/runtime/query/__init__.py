@@ -1,1 +1,1 @@
-"""One stream's query: source, operators and sink put together."""
+"""The query of a stream: source, operators and sink."""

@@ -1,12 +1,12 @@
-"""A stream on Spark's own operators, from Kafka's records to the rows that the sink takes.
+"""A stream on Spark's own operators, from Kafka records to the rows of the sink.
 
-A branch for each table, with a scan, operators and state of its own::
+Each table has a branch with its own scan, operators and state::
 
-    records ─► settled: dead letters, late events, counts ───────────────► rows
-            ├► watermark ─► each event once ─► count what is let through ─► counts
+    records ─► dead letters, late events, counts ────────────────────────► rows
+            ├► watermark ─► each event once ─► count accepted events ─────► counts
             └► watermark ─► each event once ─► the stream's plan ─────────► rows of a table
 
-docs/decisions/0005 says why it is so.
+The reasons are in docs/decisions/0005.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from stateward.runtime.api.config import ConfigError
 from stateward.runtime.api.record_fields import EVENT_TIME
 from stateward.runtime.api.tables import Table
-from stateward.runtime.ingest.event_rows import EventRows
+from stateward.runtime.ingest.event_rows import EventRowDecoder
 from stateward.runtime.ingest.packed_format import OUTPUT_DDL
 from stateward.runtime.query import scan
 from stateward.runtime.sink.output_rows import KIND_COUNTS, OUTPUT_SCHEMA, SchemaError, encode_table
@@ -35,47 +35,47 @@ if TYPE_CHECKING:
     from stateward.runtime.kafka.planner import TimeSource
 
 NATIVE_CONF = {
-    # Only transformWithState has its state in Avro; Spark refuses it for other operators.
+    # Spark supports Avro state only for transformWithState.
     "spark.sql.streaming.stateStore.encodingFormat": "unsaferow",
-    # In a batch without data the branches look alike. Spark then shuffles for one of them, lets others reuse
-    # that, and does not see the watermark behind it: their operators would never forget anything.
+    # In a batch without data the plans of the branches are equal. Spark would shuffle for one of them and
+    # reuse the exchange for the others, whose operators would miss the watermark and never remove state.
     "spark.sql.exchange.reuse": "false",
 }
 
-# EventTimeWatermark.delayKey: what makes a column one that operators compare with the watermark.
+# EventTimeWatermark.delayKey: marks a column that operators compare with the watermark.
 _WATERMARK_KEY = "spark.watermarkDelayMs"
 
 
 def native_rows(
     spark: SparkSession, config: Config, job: NativeJob, partitions: int, time: TimeSource
 ) -> DataFrame:
-    """The stream, as `lanes.OUTPUT_DDL`.
+    """Build the stream; its columns are `packed_format.OUTPUT_DDL`.
 
     Args:
         spark: The session, with `NATIVE_CONF`.
         config: The launch.
         job: The stream.
-        partitions: How many partitions the data topic has.
-        time: How the stream comes by the time.
+        partitions: The number of partitions of the data topic.
+        time: The source of time.
 
     Raises:
         ConfigError: The stream is eager.
-        SchemaError: The plan has rows for other tables than the stream declares.
+        SchemaError: The tables of the plan are not those that the stream declares.
     """
     if config.emission != "watermark":
         raise ConfigError(
             f"stream {config.stream}: expected emission watermark, found {config.emission}: Spark's own "
-            "operators put out what the watermark has passed; correct `emission` in the stream's YAML"
+            "operators emit what the watermark has passed; correct `emission` in the stream's YAML"
         )
-    sorter = EventRows(
+    decoder = EventRowDecoder(
         key=job.key.name,
         fields=job.fields(config),
         bounds=config.bounds,
         topic=config.topic,
         checkpoint_uri=config.checkpoint_uri,
     )
-    found = scan.read(spark, config, sorter, partitions, time)
-    events = _events(found, sorter, config.allowed_lateness_ms)
+    found = scan.read(spark, config, decoder, partitions, time)
+    events = _events(found, decoder, config.allowed_lateness_ms)
     tables = {output.table.name: output.table for output in job.outputs}
     planned = job.plan(events, config)
     if planned.keys() != tables.keys():
@@ -88,29 +88,29 @@ def native_rows(
     return reduce(lambda one, other: one.unionByName(other), branches)
 
 
-def _events(found: DataFrame, sorter: EventRows, lateness_ms: int) -> DataFrame:
-    """The events, each once, with a time that operators compare with the watermark of the ticks.
+def _events(found: DataFrame, decoder: EventRowDecoder, lateness_ms: int) -> DataFrame:
+    """The deduplicated events, with a time that operators compare with the watermark of the ticks.
 
-    Ticks have to be there when the watermark is taken, and gone after it. Spark moves a filter to before the
-    watermark unless it is about the watermark's own column, so this one is.
+    Ticks must reach the watermark operator and be removed after it. Spark pushes a filter below the watermark
+    unless the filter uses the watermark's own column, so this one does.
     """
     time = F.col(EVENT_TIME.name).alias(EVENT_TIME.name, metadata={_WATERMARK_KEY: lateness_ms})
     return (
         found.filter(f"{EVENT_TIME.name} IS NOT NULL OR _tick_ts IS NOT NULL")
         .withWatermark("_tick_ts", f"{lateness_ms} milliseconds")
         .filter("_tick_ts IS NULL")
-        .select(time, *(field.name for field in sorter.columns))
-        .dropDuplicatesWithinWatermark([sorter.key, "event_id"])
+        .select(time, *(field.name for field in decoder.columns))
+        .dropDuplicatesWithinWatermark([decoder.key, "event_id"])
     )
 
 
 def _settled(found: DataFrame) -> DataFrame:
-    """What the reader has settled."""
+    """The rows that need no operator: dead letters, late events and counts."""
     return found.filter("_kind IS NOT NULL").selectExpr("_kind AS kind", "_rows AS rows", "_data AS data")
 
 
 def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Events that were let through are accepted; the reader has counted each of them as a duplicate."""
+    """Count deduplicated events as accepted; the decoder has counted each of them as a duplicate."""
     if accepted := sum(batch.num_rows for batch in batches):
         counts = json.dumps({"accepted": accepted, "duplicates": -accepted}).encode()
         yield _output(KIND_COUNTS, 1, counts)
@@ -130,7 +130,7 @@ def _output(kind: str, rows: int, data: bytes) -> pa.RecordBatch:
 
 
 def row_id(*columns: Column | str) -> Column:
-    """`keyed.row_id` of texts and whole numbers that are not null."""
+    """The id of `key_logic.row_id` for texts and whole numbers that are not null."""
     texts = [(F.col(column) if isinstance(column, str) else column).cast("string") for column in columns]
     lengths = [F.length(text).cast("string") for text in texts]
     has_separator = reduce(lambda one, other: one | other, [text.contains("\0") for text in texts])
@@ -139,5 +139,5 @@ def row_id(*columns: Column | str) -> Column:
 
 
 def event_instant(column: Column | str) -> Column:
-    """An event's time as it was written, to the millisecond; the watermark is not compared with it."""
+    """The original event time, to the millisecond; not for comparison with the watermark."""
     return F.timestamp_millis(F.unix_millis(column))

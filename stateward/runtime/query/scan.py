@@ -1,4 +1,4 @@
-"""Kafka records on their way into stateful operators: one scan."""
+"""The scan of a stream with event time: from Kafka records to the input of stateful operators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stateward.runtime.ingest.record_decoder import RecordDecoder
 from stateward.runtime.kafka.planner import Scan, TimeSource
-from stateward.runtime.kafka.source import source_of
+from stateward.runtime.kafka.source import source_for
 from stateward.runtime.watermark.tick import TickRule
 
 if TYPE_CHECKING:
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 def read(
-    spark: SparkSession, config: Config, sorter: Decoder, partitions: int, time: TimeSource
+    spark: SparkSession, config: Config, decoder: Decoder, partitions: int, time: TimeSource
 ) -> DataFrame:
-    """The stream of the data topic and its ticks, each record parsed, judged and sorted.
+    """Read the data topic and its ticks, decoded.
 
     Args:
         spark: The session.
         config: The launch.
-        sorter: What becomes of the records.
-        partitions: How many partitions the data topic has.
-        time: How the stream comes by the time.
+        decoder: Decodes the records.
+        partitions: The number of partitions of the data topic.
+        time: The source of time.
 
     Returns:
-        `Sorter.ddl`.
+        Rows of `Decoder.ddl`.
     """
     scan = Scan(
         bootstrap=config.bootstrap_servers,
@@ -40,13 +40,13 @@ def read(
         most_records=config.max_records_per_batch,
         checkpoint_uri=config.checkpoint_uri,
     )
-    source = source_of(scan, sorter)
+    source = source_for(scan, decoder)
     spark.dataSource.register(source)
     return spark.readStream.format(source.name()).load()
 
 
 def time_rule(config: Config) -> TickRule:
-    """How a stream ticks."""
+    """The tick rule of a stream."""
     mode = "processing" if config.in_processing_time and config.tick.mode != "off" else config.tick.mode
     return TickRule(
         mode=mode,
@@ -56,8 +56,8 @@ def time_rule(config: Config) -> TickRule:
     )
 
 
-def packer_of(config: Config, job: StreamJob) -> RecordDecoder:
-    """The sorter that packs events into buckets (`pack`, `lanes`)."""
+def record_decoder(config: Config, job: StreamJob) -> RecordDecoder:
+    """The decoder of a keyed stream, which packs events into buckets."""
     return RecordDecoder(
         owner=job.owner,
         fields=job.fields(config),
@@ -72,14 +72,14 @@ def packer_of(config: Config, job: StreamJob) -> RecordDecoder:
 
 
 def keyed(packed: DataFrame, lateness_ms: int) -> GroupedData:
-    """Watermark and group.
+    """Set the watermark and group by lane and bucket.
 
-    Spark's watermark follows the largest time of any partition. When partitions are read at different
-    speeds, as in every catch-up that takes more than one batch, that would make the slower ones late. So
-    only ticks carry the watermark, and the planner decides on them (`tick`).
+    Spark's watermark follows the largest time of all partitions. When partitions are read at different
+    speeds, as in every catch-up of more than one batch, the events of slower ones would be late. So only
+    ticks carry the watermark, and the planner decides them (`tick`).
 
-    Spark also drops late rows where it sees the column with the watermark. The processor has to see them, to
-    put them on record, so it is not given that column; the watermark is still tracked.
+    Spark also drops late rows if an operator's input has the watermark's column. The processor must record
+    late events, so this column is dropped; Spark still tracks the watermark.
     """
     return (
         packed.withWatermark("tick_ts", f"{lateness_ms} milliseconds")

@@ -1,4 +1,4 @@
-"""One stream's query: tables, source, operators and sink put together."""
+"""The query of a stream: tables, source, operators and sink."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stateward.runtime.kafka.broker_clock import BrokerClock
 from stateward.runtime.kafka.late_values import LateValues
 from stateward.runtime.kafka.planner import TimeSource
 from stateward.runtime.kafka.planner_handover import Handover, new_handover
-from stateward.runtime.kafka.scan_barrier import new_rounds
+from stateward.runtime.kafka.scan_barrier import new_barrier_file
 from stateward.runtime.keyed.bucket_processor import BucketProcessor
 from stateward.runtime.keyed.copy_folders import prepare_copy
 from stateward.runtime.lease.lease_keeper import LeaseKeeper
@@ -32,7 +32,7 @@ from stateward.runtime.sink.commit_retry import app_id
 from stateward.runtime.sink.fence import take_over
 from stateward.runtime.sink.ledger import Ledger, recorded_times
 from stateward.runtime.sink.table_repair import repair
-from stateward.runtime.watermark.due_times import Alarms, OpenState
+from stateward.runtime.watermark.due_times import BucketTimers, UnknownTimers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from stateward.runtime.watermark.partition_times import Times
 
 
-# Spark sees packed rows only, a few per batch, and generates code for them anew in every batch and for every
+# Spark processes only a few packed rows per batch, but generates code for them in every batch and for every
 # state variable: a third of the CPU time of a small batch.
 _INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
@@ -53,7 +53,7 @@ _INTERPRETED = {
 
 
 def session_conf(job: AnyJob) -> dict[str, str]:
-    """Settings that the session of a stream needs beside those of `session`."""
+    """Settings of the session in addition to those of `session`."""
     return NATIVE_CONF if isinstance(job, NativeJob) else _INTERPRETED
 
 
@@ -64,12 +64,12 @@ class StreamQuery:
         spark: The session.
         job: The stream.
         config: The launch.
-        partitions: The data topics, and how many partitions each has.
-        keeper: Guards every write.
+        partitions: The number of partitions of each data topic.
+        keeper: Checks the lease before every write.
         note_start: Called once, before the first batch runs.
 
     Attributes:
-        clock: Tells the broker's time; a test may set another.
+        clock: The broker's time; tests replace it.
     """
 
     def __init__(
@@ -89,11 +89,11 @@ class StreamQuery:
         self._keeper = keeper
         self._note_start = note_start
         self.checkpoint = Checkpoint(config.checkpoint_uri)
-        self.alarms: Alarms | OpenState
+        self.timers: BucketTimers | UnknownTimers
         if isinstance(job, NativeJob):
-            self.alarms = OpenState()
+            self.timers = UnknownTimers()
         else:
-            self.alarms = Alarms(config.state_buckets, new=self.checkpoint.last_planned() < 0)
+            self.timers = BucketTimers(config.state_buckets, new=self.checkpoint.last_planned() < 0)
         self.ledger: Ledger | None = None
         self._generation: str | None = None
         self._noted = False
@@ -101,13 +101,13 @@ class StreamQuery:
         self._handover: Handover | None = None
 
     def create_tables(self) -> None:
-        """Create the tables that are not there yet, and take over the others.
+        """Create missing tables and take over the others.
 
-        What a power loss has torn is taken back, and earlier holders of the lease cannot write any more.
+        Commits torn by a power loss are taken back. Earlier holders of the lease can no longer write.
 
         Raises:
-            LeaseLostError: Another one has the lease.
-            TornTableError: A file is not whole that a batch which is committed has written.
+            LeaseLostError: Another driver has the lease.
+            TornTableError: A file of a committed batch is incomplete.
         """
         generation, last = self.checkpoint.query_id(), self.checkpoint.last_committed()
         for table in (*(output.table for output in self._job.outputs), *SHARED_TABLES):
@@ -135,30 +135,30 @@ class StreamQuery:
         return query
 
     def _rows(self) -> DataFrame:
-        """What the stream puts out: `lanes.OUTPUT_DDL`."""
+        """The output of the stream, with the columns `packed_format.OUTPUT_DDL`."""
         job, config = self._job, self._config
         if isinstance(job, LandingJob):
             return landing.read_landed(self._spark, config, job, self._partitions)
         partitions = self._partitions[config.topic]
         time = TimeSource(scan.time_rule(config), self.clock, str(self.handover.file))
         if isinstance(job, NativeJob):
-            time = replace(time, rounds=new_rounds(_local_folder(config)))
+            time = replace(time, barrier_file=new_barrier_file(_local_folder(config)))
             return native_rows(self._spark, config, job, partitions, time)
-        packed = scan.read(self._spark, config, scan.packer_of(config, job), partitions, time)
+        packed = scan.read(self._spark, config, scan.record_decoder(config, job), partitions, time)
         grouped = scan.keyed(packed, config.watermark_delay_ms)
         return grouped.transformWithState(_processor(job, config), OUTPUT_DDL, "append", "eventTime")
 
     @property
     def handover(self) -> Handover:
-        """What the planner of the present start is told; there is one once it has started."""
-        assert self._handover is not None  # of a job with ticks, which has been started
+        """The data for the planner of the current start; only after `start` of a job with ticks."""
+        assert self._handover is not None
         return self._handover
 
     def note_state(self, rows: int) -> None:
-        """Take in how many rows the state had after the last batch."""
-        self.alarms.note_state(rows)
-        if self._handover is not None and self._handover.told.due != self.alarms.due:
-            self._handover.tell(due=self.alarms.due)
+        """Set the number of rows in the state after the last batch."""
+        self.timers.note_state(rows)
+        if self._handover is not None and self._handover.published.due != self.timers.due:
+            self._handover.publish(due=self.timers.due)
 
     def _new_handover(self) -> Handover:
         handover = new_handover(Path(_local_folder(self._config)))
@@ -167,12 +167,12 @@ class StreamQuery:
         if query_id is not None:
             counts_uri, earlier = self._config.tables[BATCH_COUNTS], self.checkpoint.earlier()
             times = recorded_times(counts_uri, self._config.stream, query_id, earlier)
-        handover.tell(times=times, due=self.alarms.due)
+        handover.publish(times=times, due=self.timers.due)
         return handover
 
     def _note_times(self, times: Times | None) -> None:
         if self._handover is not None:
-            self._handover.tell(times=times, due=self.alarms.due)
+            self._handover.publish(times=times, due=self.timers.due)
 
     def ensure_ledger(self, generation: str) -> Ledger:
         """The ledger of the checkpoint's generation, read once."""
@@ -188,10 +188,10 @@ class StreamQuery:
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:
         if not self._noted:
-            # Spark has taken the plan, and no state of this start is committed: the batch is run below.
+            # Spark has accepted the plan, and this start has not committed any state yet.
             self._note_start()
             self._noted = True
-        # The first batch may begin before start() has returned, but the id is on disk by then.
+        # The first batch may run before start() has returned, but the id is on disk by then.
         generation = self._generation or self.checkpoint.query_id()
         assert generation is not None  # Spark writes the checkpoint's metadata before its first batch
         own = tuple(
@@ -207,7 +207,7 @@ class StreamQuery:
             generation=generation,
             ledger=self.ensure_ledger(generation),
             check_lease=self._keeper.check,
-            note_timers=self.alarms.note,
+            note_timers=self.timers.note,
             checkpoint_uri=self._config.checkpoint_uri,
             note_times=self._note_times,
         )(batch, batch_id)

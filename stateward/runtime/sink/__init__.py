@@ -1,1 +1,1 @@
-"""From a batch's rows to Delta tables: files first, then one fenced commit per table."""
+"""The sink: writes a batch's rows to Delta tables, files first, then one fenced commit per table."""

@@ -1,4 +1,4 @@
-"""How a batch is committed to a table: once, and again when somebody else's commit has come between."""
+"""Commits to a table, with retries after conflicts with other commits."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 _LOG = logging.getLogger(__name__)
-# Beside a stream only maintenance and restores of other streams commit, a few times an hour.
-_MOST_TRIES = 5
+# Besides a stream only maintenance and restores of other streams commit, a few times an hour.
+_MAX_TRIES = 5
 _EPOCH = "stateward-epoch-"
 
 
 def app_id(generation: str, table: str) -> str:
-    """By what name Delta remembers which batches of a generation are in a table: its newest one."""
+    """The Delta application id under which a table stores the newest batch of a generation."""
     return f"{generation}:{table}"
 
 
 def tables_with(generation: str, batch: int, tables: Mapping[str, str]) -> list[str]:
-    """The tables that have something of a batch of a generation, or of a later one.
+    """The tables that contain a batch of a generation, or a later one.
 
     Args:
         generation: Id of the streaming query.
         batch: The batch.
-        tables: Address of each table that it may write, by name; one that does not exist has nothing.
+        tables: URI of each table that the batch may write, by name; missing tables are skipped.
 
     Raises:
         DeltaError: A table cannot be read.
@@ -42,29 +42,29 @@ def tables_with(generation: str, batch: int, tables: Mapping[str, str]) -> list[
 
 
 def epoch_id(stream: str) -> str:
-    """By what name Delta remembers the newest epoch of a stream's lease in a table."""
+    """The Delta application id under which a table stores the newest epoch of a stream's lease."""
     return f"{_EPOCH}{stream}"
 
 
 def is_epoch(name: str) -> bool:
-    """Whether a transaction is an epoch, and no batch."""
+    """Whether an application id is that of an epoch."""
     return name.startswith(_EPOCH)
 
 
-def commit_with_retry(what: str, write: Callable[[], None], tries: int = _MOST_TRIES) -> None:
-    """Write, and again when it was overtaken.
+def commit_with_retry(what: str, write: Callable[[], None], tries: int = _MAX_TRIES) -> None:
+    """Write, and try again after a conflict.
 
-    Delta lets two appends pass each other. An upsert fails when the files that it replaces were compacted
-    meanwhile, and any write when a property of the table was changed. Such a commit has left nothing in the
-    table.
+    Concurrent appends do not conflict in Delta. An upsert fails if the files that it replaces were compacted
+    meanwhile, and every write fails if a property of the table was changed. A failed commit leaves nothing in
+    the table.
 
     Args:
         what: The table, for the log.
-        write: Opens the table as it is now, sees what is already written, and writes the rest.
-        tries: How often.
+        write: Opens the current version of the table and writes what is missing.
+        tries: Maximum number of tries.
 
     Raises:
-        CommitFailedError: It was overtaken each time.
+        CommitFailedError: Each try conflicted with another commit.
     """
     for attempt in range(1, tries + 1):
         try:
@@ -73,4 +73,4 @@ def commit_with_retry(what: str, write: Callable[[], None], tries: int = _MOST_T
         except CommitFailedError as error:
             if attempt == tries:
                 raise
-            _LOG.info("%s: somebody else wrote at the same time, trying again (%s)", what, error)
+            _LOG.info("%s: conflict with another commit, trying again (%s)", what, error)

@@ -1,6 +1,6 @@
-"""Data files of a Delta table, written apart from the commit that adds them.
+"""Writes data files of a Delta table separately from the commit that adds them.
 
-One process may write them, and another commit: executors and the driver. Before the commit they are synced.
+The files can be synced before the commit.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _PAST_ALL = "\U0010ffff"
 
 
 def write_data_files(uri: str, rows: pa.Table, partition_by: Sequence[str]) -> list[AddAction]:
-    """Write rows into new files of a table, one for each partition.
+    """Write rows into new files of a table, one per partition.
 
     Args:
         uri: The table.
-        rows: All of the table's columns, of its types.
+        rows: Rows with the columns and types of the table.
         partition_by: The table's partition columns.
 
     Returns:
-        What a commit has to add, once the files are synced.
+        The actions for the commit that adds the files.
 
     Raises:
-        OSError: A file cannot be written; none is left.
+        OSError: A file cannot be written; all are removed.
     """
     filesystem, root = fsspec.core.url_to_fs(uri)
     root = str(root).rstrip("/")
@@ -64,7 +64,7 @@ def _write(filesystem: Any, path: str, rows: pa.Table) -> int:
     if "file" in filesystem.protocol:
         filesystem.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH120 - fsspec speaks in texts
     with filesystem.open(path, "wb") as file:
-        # Without Arrow's own schema, which no reader of a Delta table asks for.
+        # Without Arrow's own schema, which readers of Delta tables do not use.
         pq.write_table(rows, file, compression="zstd", store_schema=False)
         return int(file.tell())
 
@@ -72,7 +72,7 @@ def _write(filesystem: Any, path: str, rows: pa.Table) -> int:
 def _partitions(
     rows: pa.Table, partition_by: Sequence[str]
 ) -> Iterator[tuple[dict[str, str | None], pa.Table]]:
-    """The rows of each partition without its columns, in their order, and its values as Delta writes them."""
+    """The partition values, as Delta writes them, and the rows of each partition without these columns."""
     if not partition_by:
         yield {}, rows
         return
@@ -88,7 +88,7 @@ def _partitions(
 
 def _text(value: Any) -> str | None:
     if value is None or value == "":
-        return None  # Delta knows no empty text as a partition
+        return None  # Delta has no empty text as a partition value
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -97,7 +97,7 @@ def _folder_of(value: str | None) -> str:
 
 
 def _stats(rows: pa.Table) -> str:
-    """Delta's statistics: by them readers leave out files that cannot have what they look for."""
+    """Delta's statistics, with which readers skip files."""
     lowest, highest, nulls = {}, {}, {}
     for name in rows.schema.names:
         column = rows[name]
@@ -109,14 +109,14 @@ def _stats(rows: pa.Table) -> str:
 
 
 def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
-    """The least and the greatest value as Delta writes them; None of a type that has no order there."""
+    """The minimum and maximum as Delta writes them; None for types without statistics."""
     kind = column.type
     if column.null_count == len(column) or pa.types.is_binary(kind) or pa.types.is_nested(kind):
         return None
     found = pc.min_max(column).as_py()
     low, high = found["min"], found["max"]
     if isinstance(low, float):
-        # A NaN is greater than all in Spark, and in no bound here.
+        # In Spark NaN is greater than every number, but it is in no bounds here.
         in_order = math.isfinite(low) and math.isfinite(high) and not pc.any(pc.is_nan(column)).as_py()
         return (low, high) if in_order else None
     if isinstance(low, str):
@@ -124,12 +124,12 @@ def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
             :_LONGEST_BOUND
         ] + _PAST_ALL
     if isinstance(low, datetime):
-        # To the millisecond, as all writers of Delta do; readers allow for what was cut off.
+        # Truncated to milliseconds, as by every writer of Delta; readers allow for that.
         low, high = (at.isoformat(timespec="milliseconds").replace("+00:00", "Z") for at in (low, high))
         return low, high
     if isinstance(low, date):
         return low.isoformat(), high.isoformat()
-    # A decimal has no exact form in JSON, as readers take its numbers.
+    # Readers parse JSON numbers as floats, so a decimal would not be exact.
     return (low, high) if isinstance(low, bool | int) else None
 
 
@@ -139,13 +139,13 @@ def add_files(
     """Add files to a table in one commit.
 
     Args:
-        table: As it is now.
-        files: As `write_data_files` has given them, and synced.
-        rows: How many are in them; readers of the table's history go by it.
-        transactions: Of the commit; Delta refuses it if a newer commit has one of the same name.
+        table: Its current version.
+        files: The actions from `write_data_files`, whose files are synced.
+        rows: The number of rows in them, for the table's history.
+        transactions: Transactions of the commit; Delta rejects it if a newer commit has one of the same name.
 
     Raises:
-        CommitFailedError: Another commit has come between, which this one cannot pass.
+        CommitFailedError: Conflict with another commit.
     """
     table.create_write_transaction(
         [*files],

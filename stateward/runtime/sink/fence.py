@@ -1,10 +1,9 @@
-"""The lease's epoch in the tables themselves, so that a table refuses whoever has lost the lease.
+"""Fencing: the lease's epoch in the tables, so that a table rejects drivers that have lost the lease.
 
-A look at the lease and a commit are two moments, and a process may stand still between them for as long as it
-takes another one to go back, or on to another generation. Therefore each holder begins with a commit to every
-table that it will write, with its epoch as a transaction of the stream. Each of its commits has that
-transaction too: Delta refuses one that was made against an older version, for there is a newer commit with a
-transaction of the same name; and one that is made against the newest version finds the newer epoch in it.
+A process may pause between its check of the lease and its commit, while another one takes over. So each
+holder first commits to every table that it will write, with its epoch as a transaction of the stream. All its
+commits contain that transaction. Delta rejects a commit against an older version, because a newer commit has
+a transaction of the same name; a commit against the newest version finds the newer epoch there.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from stateward.runtime.sink.commit_retry import commit_with_retry, epoch_id
 from stateward.runtime.sink.data_files import add_files
 
 CheckLease = Callable[[], int]
-"""Gives the epoch of the lease that is held, and raises `LeaseLostError` if it is not held any more."""
+"""Returns the epoch of the held lease; raises `LeaseLostError` if it is no longer held."""
 
 
 def epoch_in(table: DeltaTable, stream: str, check: CheckLease) -> Transaction:
-    """The transaction that a commit on top of ``table`` has to have.
+    """The transaction that a commit on top of ``table`` must contain.
 
     Raises:
-        LeaseLostError: The lease is lost, or the table knows a later holder of it.
+        LeaseLostError: The lease is lost, or the table contains a newer epoch.
     """
     epoch, known = check(), table.transaction_version(epoch_id(stream))
     if known is not None and known > epoch:
-        check()  # which says who has it
+        check()  # its error names the holder
         raise LeaseLostError(
             f"stream {stream}: expected no holder of the lease after epoch {epoch}, found epoch {known} in "
             f"the table {table.table_uri}"
@@ -39,11 +38,11 @@ def epoch_in(table: DeltaTable, stream: str, check: CheckLease) -> Transaction:
 
 
 def take_over(uri: str, stream: str, check: CheckLease) -> None:
-    """Let a table refuse all earlier holders of a stream's lease; nothing happens if there is no table.
+    """Make a table reject all earlier holders of a stream's lease; no effect if the table does not exist.
 
     Raises:
-        LeaseLostError: The lease is lost, or the table knows a later holder of it.
-        CommitFailedError: Others have come between each time.
+        LeaseLostError: The lease is lost, or the table contains a newer epoch.
+        CommitFailedError: Each try conflicted with another commit.
     """
 
     def write() -> None:
@@ -59,7 +58,7 @@ def take_over(uri: str, stream: str, check: CheckLease) -> None:
 
 
 def newest_epoch(stream: str, uris: Iterable[str]) -> int:
-    """The newest epoch that tables know; 0 without one. A lease that was removed goes on from it."""
+    """The newest epoch in the tables, 0 without one; after a deleted lease table epochs continue from it."""
     newest = 0
     for uri in uris:
         if DeltaTable.is_deltatable(uri):

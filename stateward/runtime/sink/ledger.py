@@ -1,6 +1,6 @@
-"""Exactly-once counters of a checkpoint: one row of ``batch_counts`` per batch that did anything.
+"""Exactly-once counters of a checkpoint: one row of ``batch_counts`` per batch that is not empty.
 
-Written with ``deltalake`` and a Delta transaction id, as Spark's own sink does: some milliseconds a batch.
+Written with ``deltalake`` and a Delta transaction id, as Spark's own sink does.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from deltalake import DeltaTable
 
 from stateward.contract.table_names import BATCH_COUNTS
 from stateward.runtime.sink.commit_retry import app_id
+from stateward.runtime.sink.delta_tables import TableHandle
 from stateward.runtime.sink.output_rows import COUNT_NAMES, OUTCOME_NAMES
 from stateward.runtime.sink.table_commits import TableWrite
-from stateward.runtime.sink.table_handle import KeptTable
 from stateward.runtime.watermark.partition_times import Times, times_from_json
 
 _INSTANT = pa.timestamp("us", tz="UTC")
@@ -38,20 +38,20 @@ _SCHEMA = pa.schema(
         ("times", pa.string()),
     ]
 )
-# A batch's numbers are published once its commit is seen; a few are on their way at most.
+# The counts of a batch are published once its commit is seen; at most a few batches are pending.
 _UNPUBLISHED = 8
 
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """What one batch did.
+    """The counts of one batch.
 
     Attributes:
         batch_id: Its number.
-        counts: By the names of `rows.COUNT_NAMES`.
-        rows_by_table: How many rows it put out for each of the stream's own tables.
-        watermark_ms: Its watermark; 0 of a batch that was told none.
-        times: What its records say about time; None without any.
+        counts: By the names of `output_rows.COUNT_NAMES`.
+        rows_by_table: The number of rows for each of the stream's own tables.
+        watermark_ms: Its watermark; 0 if no operator reported one.
+        times: The event times of its records; None without records.
     """
 
     batch_id: int
@@ -62,12 +62,12 @@ class BatchCounts:
 
     @property
     def rows_out(self) -> int:
-        """How many rows it put out for all of them."""
+        """The number of rows for all of the stream's tables."""
         return sum(self.rows_by_table.values())
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to put on record."""
+        """Whether there is nothing to record."""
         return not self.rows_out and not any(self.counts.values())
 
 
@@ -78,14 +78,14 @@ class Ledger:
         uri: The table ``batch_counts``.
         stream: Name of the stream.
         generation: Id of the streaming query.
-        earlier: The generations it goes on from, and the last batch of each: their rows count too.
+        earlier: The generations that it continues, with the last batch of each; their rows count too.
     """
 
     def __init__(
         self, uri: str, stream: str, generation: str, earlier: Mapping[str, int] | None = None
     ) -> None:
         self.uri = uri
-        self._table = KeptTable(uri)
+        self._table = TableHandle(uri)
         self._stream = stream
         self._generation = generation
         self._app_id = app_id(generation, BATCH_COUNTS)
@@ -94,7 +94,7 @@ class Ledger:
         self._history: deque[tuple[int, dict[str, int]]] = deque([(last_batch, totals)], maxlen=_UNPUBLISHED)
 
     def write_of(self, batch: BatchCounts, epoch: int, run_id: str) -> list[TableWrite]:
-        """What puts a batch on record; nothing of one that is there, or has nothing to put."""
+        """The write that records a batch; none if the batch is empty or already recorded."""
         if batch.is_empty or batch.batch_id <= self._last_batch:
             return []
         row = pa.Table.from_pylist([self._row(batch, epoch, run_id)], schema=_SCHEMA)
@@ -102,7 +102,7 @@ class Ledger:
         return [TableWrite(self._stream, self.uri, self._app_id, batch.batch_id, row, open_table=opened)]
 
     def note(self, batch: BatchCounts) -> None:
-        """Count a batch that is on record now, once."""
+        """Add a recorded batch to the totals, once."""
         if batch.is_empty or batch.batch_id <= self._last_batch:
             return
         before = self._history[-1][1]
@@ -111,13 +111,13 @@ class Ledger:
         self._last_batch = batch.batch_id
 
     def append(self, batch: BatchCounts, epoch: int, run_id: str) -> None:
-        """Put a batch on record, once: a batch that runs again changes nothing."""
+        """Record a batch; a batch that runs again changes nothing."""
         for write in self.write_of(batch, epoch, run_id):
             write.commit(lambda: epoch)
         self.note(batch)
 
     def totals(self, committed_batch: int) -> dict[str, int]:
-        """Totals of all batches up to ``committed_batch``."""
+        """The totals of all batches up to ``committed_batch``."""
         known = [totals for batch_id, totals in self._history if batch_id <= committed_batch]
         return dict(known[-1] if known else self._history[0][1])
 
@@ -130,7 +130,7 @@ class Ledger:
             "run_id": run_id,
             **batch.counts,
             "rows_out": batch.rows_out,
-            # A batch of nothing but timers is told no watermark; 1970 would read as one.
+            # A batch with timers only reports no watermark; 1970 would look like one.
             "watermark": datetime.fromtimestamp(batch.watermark_ms / 1000, UTC)
             if batch.watermark_ms
             else None,
@@ -141,13 +141,13 @@ class Ledger:
 
 
 def recorded_times(uri: str, stream: str, generation: str, earlier: Mapping[str, int]) -> Times:
-    """What the last batch on record has shown about time; nothing of one of an earlier release.
+    """The event times of the last recorded batch; empty for one of an earlier release.
 
     Args:
         uri: The table ``batch_counts``.
         stream: Name of the stream.
         generation: Id of the streaming query.
-        earlier: The generations it goes on from, and the last batch of each.
+        earlier: The generations that it continues, with the last batch of each.
     """
     table = DeltaTable(uri).to_pyarrow_dataset()
     if "times" not in table.schema.names:
@@ -167,19 +167,19 @@ def recorded(
     earlier: Mapping[str, int],
     last_batch: int | None = None,
 ) -> tuple[int, dict[str, int]]:
-    """The last batch on record (-1 without one), and the totals of all; of a name no row has they are 0.
+    """The last recorded batch (-1 without one) and the totals; 0 for a name that no row has.
 
     Args:
         uri: The table ``batch_counts``.
         stream: Name of the stream.
         generation: Id of the streaming query.
-        earlier: The generations it goes on from, and the last batch of each.
-        last_batch: Up to which batch of this generation; None for all.
+        earlier: The generations that it continues, with the last batch of each.
+        last_batch: The last batch of this generation to include; None for all.
     """
     table = DeltaTable(uri).to_pyarrow_dataset()
     wanted = _of(generation, earlier, last_batch)
     names = (*COUNT_NAMES, "rows_out")
-    # A table of an earlier release may lack some until a driver of this one has started.
+    # A table of an earlier release lacks columns until a driver of this release has started.
     known = [name for name in names if name in table.schema.names]
     rows = table.to_table(columns=["batch_id", *known], filter=(pc.field("stream") == stream) & wanted)
     totals = {name: (pc.sum(rows[name]).as_py() or 0) if name in known else 0 for name in names}
@@ -189,14 +189,14 @@ def recorded(
 
 
 def _records_of_before(rows: pa.Table) -> int:
-    """The records of batches of an earlier release, which has not counted them: what became of them."""
+    """The records of batches of an earlier release, which did not count them: the sum of their outcomes."""
     if "records" in rows.column_names:
         rows = rows.filter(pc.is_null(rows["records"]))
     return sum(pc.sum(rows[name]).as_py() or 0 for name in OUTCOME_NAMES if name in rows.column_names)
 
 
 def _of(generation: str, earlier: Mapping[str, int], last_batch: int | None = None) -> pc.Expression:
-    """The rows of a generation, and of those that it goes on from."""
+    """A filter for the rows of a generation and of those that it continues."""
     wanted = pc.field("generation") == generation
     if last_batch is not None:
         wanted &= pc.field("batch_id") <= last_batch

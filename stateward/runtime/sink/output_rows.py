@@ -1,8 +1,8 @@
-"""What a processor puts out: per table its rows in pieces, each an Arrow IPC stream, and counts.
+"""The output of a processor: the rows of each table in pieces, each an Arrow IPC stream, and counts.
 
-A row of Spark costs microseconds and a batch of Arrow next to nothing per row, so rows leave Python packed:
-``kind string, rows bigint, data binary``. ``kind`` is the name of a table, or `KIND_COUNTS` with JSON: the
-names in `COUNT_NAMES` and ``watermark_ms``.
+A Spark row costs microseconds and a row in an Arrow batch almost nothing, so rows leave Python packed: ``kind
+string, rows bigint, data binary``. ``kind`` is the name of a table, or `KIND_COUNTS` with JSON: the names in
+`COUNT_NAMES` and ``watermark_ms``.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from stateward.contract.conditions import Condition, ConditionError
 from stateward.runtime.api.tables import Table, arrow_schema
 
 KIND_COUNTS = "counts"
-# The packed rows; `lanes.OUTPUT_DDL` for Spark.
+# The packed rows; for Spark `packed_format.OUTPUT_DDL`.
 OUTPUT_SCHEMA = pa.schema([("kind", pa.string()), ("rows", pa.int64()), ("data", pa.binary())])
 BOUND_NAMES = ("held_full", "folded_early", "below_floor", "ids_full", "ids_forgotten")
-"""What the bounds of keys have cost: see `tables.BATCH_COUNTS`."""
+"""Effects of the bounds of keys: see `tables.BATCH_COUNTS`."""
 PIECE_BYTES = 8_000_000
-"""Bytes of rows, about, in one packed row: Spark moves a packed row as a whole, in the JVM's memory."""
+"""Approximate size of a packed row: Spark keeps each one as a whole in the JVM's memory."""
 OUTCOME_NAMES = ("accepted", "dead", "late", "duplicates", "tick_records", "others")
-"""What a record that Kafka has delivered can become: exactly one of these."""
+"""The possible outcomes of a record from Kafka; each record has exactly one."""
 COUNT_NAMES = (*OUTCOME_NAMES, "records", *BOUND_NAMES)
 
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
-"""The years 1 to 9999: what every reader of Delta can hold (ms since 1970 UTC)."""
+"""The years 1 to 9999, which every reader of Delta supports (ms since 1970 UTC)."""
 
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 
 
 class SchemaError(ConditionError, ValueError):
-    """Rows are not those of the table they are for: the stream's code is wrong."""
+    """Rows do not match their table: an error in the stream's code."""
 
     condition = Condition.ROWS_INVALID
 
 
 @lru_cache
 def row_schema(table: Table) -> pa.Schema:
-    """The Arrow schema of a table's rows: of its `Table.row_columns`."""
+    """The Arrow schema of a table's `Table.row_columns`."""
     schema = arrow_schema(table)
     return pa.schema([schema.field(column.name) for column in table.row_columns])
 
@@ -51,10 +51,10 @@ def encode_rows(table: Table, rows: Sequence[tuple[Any, ...]]) -> bytes:
     """Pack rows of a table.
 
     Args:
-        table: Where they belong.
-        rows: Values in the order of `Table.row_columns`; timestamps as int milliseconds since 1970
-            UTC, or None. One beyond `FIRST_MS` or `LAST_MS` becomes that: a producer may have stamped a
-            record in nanoseconds, and the batch has to go on.
+        table: The table.
+        rows: Values in the order of `Table.row_columns`; timestamps as int milliseconds since 1970 UTC, or
+            None. Timestamps are clamped to `FIRST_MS` and `LAST_MS`: a producer may have set nanoseconds,
+            which must not fail the batch.
 
     Raises:
         SchemaError: A row has too few or too many values.
@@ -67,7 +67,7 @@ def encode_pieces(table: Table, rows: Sequence[tuple[Any, ...]]) -> Iterator[tup
     """Pack rows as `encode_rows` does, in order, in pieces of at most `PIECE_BYTES` or one row.
 
     Yields:
-        How many rows a piece has, and the piece.
+        The number of rows of a piece, and the piece.
     """
     if rows:
         for piece in _cut(_rows(table, rows)):
@@ -96,10 +96,10 @@ def _rows(table: Table, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 
 
 def encode_table(table: Table, rows: pa.Table) -> bytes:
-    """Pack rows that are in Arrow already.
+    """Pack rows that are already in Arrow.
 
     Args:
-        table: Where they belong.
+        table: The table.
         rows: Its `Table.row_columns`, in any order.
 
     Raises:
@@ -118,7 +118,7 @@ def _packed(rows: pa.Table) -> bytes:
 
 
 def decode_rows(data: bytes | memoryview | pa.Buffer) -> pa.Table:
-    """The rows packed by `encode_rows`; refers to ``data`` and copies nothing."""
+    """Unpack the rows of `encode_rows`, without copying ``data``."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_all()
 

@@ -1,10 +1,10 @@
-"""Where a batch's rows go: each table's in one commit, idempotently, under the lease.
+"""Writes a batch's rows: one idempotent commit per table, under the lease.
 
-A batch may run again after a crash. Every table has a Delta transaction id of its own per checkpoint
-generation, so what was written is not written twice, and what was not is.
+A batch may run again after a crash. Each table has its own Delta transaction id per checkpoint generation, so
+rows are neither written twice nor lost.
 
-The rows come packed (`rows`) and are few next to the events, so they are collected and written with
-``deltalake``: some milliseconds a table, where a Spark job takes a second.
+The rows are packed (`output_rows`) and few compared to the events, so the driver collects them and writes
+them with ``deltalake``: milliseconds per table, while a Spark job takes a second.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from stateward.runtime.sink.commit_retry import app_id
 from stateward.runtime.sink.ledger import BatchCounts, Ledger
 from stateward.runtime.sink.output_rows import COUNT_NAMES, KIND_COUNTS, SchemaError, decode_rows, row_schema
 from stateward.runtime.sink.table_commits import TableWrite
-from stateward.runtime.watermark.partition_times import Times, times_from_json, together
+from stateward.runtime.watermark.partition_times import Times, merge_times, times_from_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 class Target(NamedTuple):
-    """A table that rows may go to.
+    """A table that a batch may write.
 
     Attributes:
-        table: Its shape; its name is the rows' kind and part of the transaction id.
-        uri: Where it is.
-        shared: Whether the rows are marked with stream, generation and batch.
+        table: The declaration; its name is the kind of the rows and part of the transaction id.
+        uri: The table.
+        shared: Whether stream, generation and batch are added to the rows.
     """
 
     table: Table
@@ -48,14 +48,14 @@ class BatchSink:
     Args:
         stream: Name of the stream.
         run_id: This launch.
-        outputs: ``(table, uri, shared)`` of every table the batch may have rows for, in the order of writing;
-            those that are not shared are the stream's own.
+        outputs: ``(table, uri, shared)`` of every table that the batch may write, in the order of writing;
+            tables that are not shared are the stream's own.
         generation: The query's id.
         ledger: The ledger of that generation.
-        check_lease: Raises when the lease is lost; called before every write. Returns the epoch.
-        note_timers: Takes in the timers (ms) that buckets have now.
-        checkpoint_uri: Where Spark has put the batch's plan and state.
-        note_times: Takes in what the batch has shown about time, None if it had no records; called last.
+        check_lease: Returns the epoch, and raises if the lease is lost; called before every write.
+        note_timers: Receives the current timers (ms) of buckets.
+        checkpoint_uri: The checkpoint with the batch's plan and state.
+        note_times: Receives the event times of the batch, or None if it had no records; called last.
     """
 
     def __init__(
@@ -82,19 +82,19 @@ class BatchSink:
         self._note_times = note_times
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Write one batch: runs it, as one Spark job, and commits what it put out.
+        """Run one batch as one Spark job and commit its rows.
 
-        Before the first commit the files of the rows are on the disk, and the batch's plan and state, which
-        Spark does not sync: otherwise a table could have rows of a batch that is planned afresh. The commits
-        are on the disk before Spark calls the batch committed, which it does when this returns.
+        The files with the rows and the batch's plan and state, which Spark does not sync, are on disk before
+        the first commit: otherwise a table could contain rows of a batch that is then planned differently.
+        The commits are on disk before this returns, upon which Spark commits the batch.
 
         Args:
-            batch: ``kind, rows, data``, as `rows` describes them.
+            batch: ``kind, rows, data`` (`output_rows`).
             batch_id: Its number.
 
         Raises:
-            LeaseLostError: Before the first write that is not allowed.
-            ValueError: The batch has rows that belong to no table, or other rows than it says.
+            LeaseLostError: Raised before the first write that is not allowed. ValueError: The batch has rows
+            for an unknown table, or rows that do not match their table or count.
         """
         epoch = self._check_lease()
         packed = self._collect(batch)
@@ -126,12 +126,12 @@ class BatchSink:
             target.uri,
             app_id(self._generation, target.table.name),
             batch_id,
-            self._marked(target, rows, batch_id),
+            self._with_marks(target, rows, batch_id),
             current_by=target.table.current_by,
         )
 
     def _collect(self, batch: DataFrame) -> dict[str, list[tuple[int, pa.Buffer]]]:
-        """Per kind the payloads and how many rows each says it has."""
+        """The payloads of each kind with their declared numbers of rows."""
         found: dict[str, list[tuple[int, pa.Buffer]]] = defaultdict(list)
         for chunk in batch.toArrow().to_batches():
             kinds, rows, data = (chunk.column(name) for name in ("kind", "rows", "data"))
@@ -153,13 +153,14 @@ class BatchSink:
             if not part.schema.equals(schema) or part.num_rows != size:
                 raise SchemaError(
                     f"stream {self._stream}, table {table.name}: expected {size} rows of ({_shape(schema)}), "
-                    f"found {part.num_rows} of ({_shape(part.schema)}); encode rows with rows.encode_rows"
+                    f"found {part.num_rows} of ({_shape(part.schema)}); encode rows with "
+                    "output_rows.encode_rows"
                 )
-        # In one piece: the writer may take pieces in any order, and into files of their own.
+        # In one chunk: the writer may reorder chunks and write them to separate files.
         return pa.concat_tables(parts).combine_chunks() if parts else schema.empty_table()
 
-    def _marked(self, target: Target, rows: pa.Table, batch_id: int) -> pa.Table:
-        """The rows with all of the table's columns."""
+    def _with_marks(self, target: Target, rows: pa.Table, batch_id: int) -> pa.Table:
+        """The rows with all columns of the table."""
         if not target.shared:
             return rows
         schema = arrow_schema(target.table)
@@ -180,7 +181,7 @@ def _batch_counts(batch_id: int, rows_out: Mapping[str, int], documents: list[di
         counts={name: sum(int(document.get(name, 0)) for document in documents) for name in COUNT_NAMES},
         rows_by_table=rows_out,
         watermark_ms=max((int(document.get("watermark_ms") or 0) for document in documents), default=0),
-        times=together(times) if times else None,
+        times=merge_times(times) if times else None,
     )
 
 

@@ -1,34 +1,35 @@
-"""What one batch adds to one table: files that are written first, and one commit that refers to them."""
+"""Writes the rows of one batch to one table: files first, then one commit that adds them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties
 from deltalake.transaction import AddAction
 
 from stateward.runtime.sink.commit_retry import commit_with_retry
-from stateward.runtime.sink.current_rows import newest_rows, upsert
 from stateward.runtime.sink.data_files import add_files, write_data_files
 from stateward.runtime.sink.fence import CheckLease, epoch_in
 
+_ORDER = "__order"
 _WRITER = WriterProperties(compression="ZSTD")
 
 
 class TableWrite:
-    """The rows of a batch on their way into a table, once however often that is tried.
+    """The idempotent write of a batch's rows to a table.
 
-    After `prepare` the files have to be synced, and after `commit` the commit (`durable.sync_disks`).
+    The caller syncs the files after `prepare`, and the log after `commit` (`durable.sync_disks`).
 
     Args:
         stream: The stream.
         uri: The table.
-        name: The name under which the table remembers the batches.
+        name: The application id under which the table stores the newest batch.
         batch_id: The batch.
-        rows: All of the table's columns that the stream knows.
-        current_by: The key of a table with one current row for each; its files are written by the commit.
-        open_table: Gives the table as it is now.
+        rows: The rows, with the columns that the stream writes.
+        current_by: The key of a table with one current row per key; the commit writes its files.
+        open_table: Opens the current version of the table.
     """
 
     def __init__(
@@ -47,30 +48,30 @@ class TableWrite:
         self._batch = Transaction(name, batch_id)
         self._rows = rows
         self._current_by = current_by
-        # Opened again each time: a table object that is kept and updated grows by 100 kB a commit.
+        # Opened each time: an open DeltaTable grows by 100 kB with each commit.
         self._open = open_table or (lambda: DeltaTable(uri))
         self._table: DeltaTable | None = None
         self._files: list[AddAction] | None = None
 
     def prepare(self) -> None:
-        """Write the files, unless the batch is in the table.
+        """Write the files, unless the table contains the batch.
 
         Raises:
-            OSError: A file cannot be written; none is left.
+            OSError: A file cannot be written; all are removed.
         """
         self._table = self._open()
         if not self._current_by and not self._is_in(self._table):
             self._write_files(self._table)
 
     def commit(self, check: CheckLease) -> None:
-        """Add the rows in one commit, unless the batch is in the table.
+        """Add the rows in one commit, unless the table contains the batch.
 
         Args:
-            check: Called before each try.
+            check: Checks the lease before each try.
 
         Raises:
-            LeaseLostError: The lease is lost, or the table knows a later holder of it.
-            CommitFailedError: Others have come between each time.
+            LeaseLostError: The lease is lost, or the table contains a newer epoch.
+            CommitFailedError: Each try conflicted with another commit.
         """
 
         def write() -> None:
@@ -99,3 +100,42 @@ class TableWrite:
         rows = self._rows.cast(pa.schema([(name, types[name]) for name in self._rows.schema.names]))
         self._files = write_data_files(self._uri, rows, table.metadata().partition_columns)
         return self._files
+
+
+def newest_rows(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """The last row of each key, in the order of the rows."""
+    numbered = rows.select(list(key)).append_column(_ORDER, pa.array(range(rows.num_rows), pa.int64()))
+    last = numbered.group_by(list(key)).aggregate([(_ORDER, "max")])[f"{_ORDER}_max"]
+    return rows.take(pc.take(last, pc.sort_indices(last)))
+
+
+def upsert(
+    table: DeltaTable,
+    rows: pa.Table,
+    key: Sequence[str],
+    writer: WriterProperties,
+    commit: CommitProperties,
+) -> None:
+    """Insert or replace rows by key, in one commit.
+
+    Args:
+        table: A table with one row per key.
+        rows: At most one row per key, with all columns of the table; no key is null.
+        key: The key columns.
+        writer: Properties of the files.
+        commit: Properties of the commit.
+    """
+    same = " AND ".join(f"kept.{column} = new.{column}" for column in key)
+    (
+        table.merge(
+            rows,
+            predicate=same,
+            source_alias="new",
+            target_alias="kept",
+            writer_properties=writer,
+            commit_properties=commit,
+        )
+        .when_matched_update_all()
+        .when_not_matched_insert_all()
+        .execute()
+    )

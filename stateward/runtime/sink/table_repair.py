@@ -1,8 +1,8 @@
-"""The newest commits of a table after a power loss: one whose files are torn is taken back, or refused.
+"""Repairs a table after a power loss: takes back the newest commits if their files are incomplete.
 
-A MERGE, a compaction and a renewed lease write files and commit in one go, and are synced right after. If the
-power goes in between, the commit may be there over a file that is not whole. Nothing refers to such a commit
-yet: Spark has not called the batch committed, and runs it again.
+A MERGE, a compaction and a renewed lease write files and the commit at once, and are synced afterwards. After
+a power loss in between, a commit may refer to an incomplete file. Nothing depends on such a commit yet: Spark
+has not committed the batch and runs it again.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ _MAGIC = b"PAR1"
 
 
 class TornTableError(RuntimeError):
-    """A table refers to a file that is not whole, and no batch will write it again."""
+    """A table refers to an incomplete file that no batch will write again."""
 
 
 def repair(uri: str, own: str = "", committed: int = -1) -> list[str]:
-    """Take back the newest commits whose files are not whole.
+    """Take back the newest commits if their files are incomplete.
 
     Args:
-        uri: The table; nothing happens if there is none, or it is not on a local disk.
-        own: The name under which this stream's batches are in the table.
-        committed: The last batch that Spark has committed: it does not run again.
+        uri: The table; no effect if it does not exist or is not on a local disk.
+        own: The application id of this stream's batches in the table.
+        committed: The last batch that Spark has committed, which does not run again.
 
     Returns:
         What was taken back, for the log.
 
     Raises:
-        TornTableError: A torn commit is of a batch that does not run again, or is not the newest.
+        TornTableError: A torn commit belongs to a batch that does not run again, or is not the newest.
     """
     root = durable.local_path(uri)
     if root is None or not (log := Path(root, "_delta_log")).is_dir():
@@ -56,13 +56,13 @@ def repair(uri: str, own: str = "", committed: int = -1) -> list[str]:
         if done:
             durable.sync_disk(str(log))
     for what in done:
-        _LOG.warning("%s: %s was not whole after a power loss and was taken back", uri, what)
+        _LOG.warning("%s: %s was incomplete after a power loss and was taken back", uri, what)
     return done
 
 
 @contextmanager
 def _alone(log: Path) -> Iterator[None]:
-    """Keep a second process from taking back what has been committed in place of a torn one."""
+    """Lock the log, so that a second process does not take back the commit that replaced a torn one."""
     handle = os.open(log, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -103,7 +103,7 @@ def _is_needed(transaction: Mapping[str, str], own: str, committed: int) -> bool
 
 
 def _actions(commit: Path) -> list[dict[str, dict[str, str]]] | None:
-    """What a commit says; None if it is not whole."""
+    """The actions of a commit; None if it is incomplete."""
     with suppress(ValueError):
         found = [json.loads(line) for line in commit.read_text().splitlines()]
         if found and all(isinstance(action, dict) for action in found):
@@ -112,7 +112,7 @@ def _actions(commit: Path) -> list[dict[str, dict[str, str]]] | None:
 
 
 def _is_whole(file: Path, size: int, is_newest: bool) -> bool:
-    """Whether a Parquet file has its size, begin and end; of the newest commit it is decoded as well."""
+    """Whether a Parquet file has the right size, header and footer; in the newest commit also decode it."""
     try:
         with file.open("rb") as content:
             begin = content.read(len(_MAGIC))
@@ -128,7 +128,7 @@ def _is_whole(file: Path, size: int, is_newest: bool) -> bool:
 
 
 def _torn_checkpoint(log: Path) -> Iterator[str]:
-    """Remove the newest checkpoint of the log if it is not whole: the commits before it are there still."""
+    """Remove the newest checkpoint of the log if it is incomplete: the commits before it still exist."""
     for checkpoint in sorted(log.iterdir(), reverse=True):
         if _CHECKPOINT.fullmatch(checkpoint.name):
             if not _is_whole(checkpoint, checkpoint.stat().st_size, True):

@@ -1,1 +1,1 @@
-"""Status, history and measures of a driver."""
+"""Status, history and metrics of a driver."""

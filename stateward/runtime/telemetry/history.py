@@ -1,7 +1,7 @@
-"""``status/<stream>.history.jsonl``: the last day of a stream, a line a minute, written by its driver.
+"""Writes ``status/<stream>.history.jsonl``: the last day of a stream, one line per minute.
 
-The status is only the present. Charts and a list of what went wrong need the past, also that of drivers which
-were killed, so every driver goes on with the file of the one before it.
+The status has only the present. Charts and lists of failures need the past as well, including that of killed
+drivers, so every driver continues the file of the previous one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KEPT = timedelta(hours=24)
 EVERY = timedelta(seconds=60)
 
 _LOG = logging.getLogger(__name__)
-# A broker that comes and goes changes the state with every look at it.
+# With an unstable broker the state may change at every poll.
 _CHANGES_APART = timedelta(seconds=5)
 _MOST_LINES = 4_000
 _LONGEST_MESSAGE = 500
@@ -36,15 +36,15 @@ _MEASURES = (
 
 
 class History:
-    """The lines of one stream's last day.
+    """The history of a stream's last day.
 
-    The file is written whole, so that a reader never sees half a line, on an object store neither. It stays
-    small: 24 hours, at most 4,000 lines.
+    The file is replaced as a whole, so that readers never see partial lines, also on an object store. It
+    stays small: 24 hours, at most 4,000 lines.
 
     Args:
         uri: The file.
         reason: Why this driver was launched.
-        may_write: Raises when this driver is no longer the one that may write.
+        may_write: Raises if this driver may no longer write.
     """
 
     def __init__(self, uri: str, *, reason: LaunchReason, may_write: Callable[[], object]) -> None:
@@ -56,9 +56,9 @@ class History:
         self._last: tuple[datetime, str] | None = None
 
     def note(self, status: Mapping[str, Any], now: datetime) -> None:
-        """Take in the status; a line is written once a minute, and when the state has changed.
+        """Add the status: one line per minute, and one when the state has changed.
 
-        A history that cannot be written never ends a stream: what is missing is written with the next line.
+        A failed write never stops the stream: missing lines are written with the next one.
 
         Args:
             status: The document ``status/<stream>.json``.
@@ -68,19 +68,19 @@ class History:
             self._add(status, now)
 
     def end(self, status: Mapping[str, Any], now: datetime) -> None:
-        """Write the last line of this driver, while it still has the lease."""
+        """Write the last line of this driver, while it still holds the lease."""
         self._add(status, now)
 
     def _is_due(self, state: str, now: datetime) -> bool:
         if self._last is None:
             return True
         at, before = self._last
-        # A clock that was set back must not silence the history until it has caught up.
+        # After the clock was set back, lines must not be missing until it has caught up.
         return now < at or now - at >= (EVERY if state == before else _CHANGES_APART)
 
     def _add(self, status: Mapping[str, Any], now: datetime) -> None:
         self._new.append((now, line_of(status, now, self._reason if self._last is None else None)))
-        # Also after a failure the next attempt is made in a minute, not in a second.
+        # Set before the write, so that the next try after a failure is in a minute and not in a second.
         self._last = (now, str(status["state"]))
         try:
             self._may_write()
@@ -95,12 +95,12 @@ class History:
 
 
 def history_uri(status_uri: str) -> str:
-    """Where the history lies: beside the status."""
+    """The history file of a status file."""
     return f"{status_uri.removesuffix('.json')}.history.jsonl"
 
 
 def line_of(status: Mapping[str, Any], now: datetime, reason: LaunchReason | None = None) -> str:
-    """The line of one status.
+    """The history line of a status.
 
     Args:
         status: The document ``status/<stream>.json``.
@@ -109,7 +109,7 @@ def line_of(status: Mapping[str, Any], now: datetime, reason: LaunchReason | Non
     """
     at = now.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     sentence, failure = (reason.sentence, reason.failure) if reason else ("", None)
-    told = {
+    line = {
         "at": at,
         "run_id": status["run_id"],
         "state": status["state"],
@@ -118,11 +118,11 @@ def line_of(status: Mapping[str, Any], now: datetime, reason: LaunchReason | Non
         "message": str(status.get("message") or "")[:_LONGEST_MESSAGE],
         **{name: status.get(name) for name in _MEASURES},
     }
-    return json.dumps({name: value for name, value in told.items() if value not in (None, "")})
+    return json.dumps({name: value for name, value in line.items() if value not in (None, "")})
 
 
 def _read(uri: str) -> list[_Line]:
-    """The lines that are there; one that cannot be read is left out, and goes with the next writing."""
+    """Read the lines; unreadable ones are skipped, and the next write removes them."""
     lines = []
     for text in (storage.read_text(uri) or "").splitlines():
         try:

@@ -1,4 +1,4 @@
-"""How much memory a driver takes: its JVM, its Python, and Spark's Python workers."""
+"""Memory of a driver: its JVM, its Python process and Spark's Python workers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 import psutil
 
-# To find the children of a process, all processes of the machine are looked at.
+# Finding the children of a process reads all processes of the machine.
 _EVERY_S = 10.0
 
 
 def tree_bytes(pid: int) -> int | None:
-    """Resident memory of a process and all that come from it, bytes; None when it is gone.
+    """Resident memory of a process and its descendants, bytes; None if it is gone.
 
-    Pages that processes share count once for each: Python workers share some with the daemon they come from.
+    Shared pages count once per process: Python workers share pages with their daemon.
     """
     try:
         root = psutil.Process(pid)
@@ -27,25 +27,25 @@ def _resident(process: psutil.Process) -> int:
     try:
         return int(process.memory_info().rss)
     except psutil.Error:
-        return 0  # it has ended since
+        return 0  # it has exited meanwhile
 
 
 class MemoryGauge:
-    """Measures a process tree now and then.
+    """Measures the memory of a process tree every few seconds.
 
     Args:
-        pid: Its root.
+        pid: The root process.
     """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._due_s = float("-inf")
 
-    def look(self, now_s: float) -> dict[str, Any]:
-        """Status fields, if it is time for another look; else none.
+    def sample(self, now_s: float) -> dict[str, Any]:
+        """Status fields if the next measurement is due, otherwise none.
 
         Args:
-            now_s: A time that only goes on, seconds.
+            now_s: Monotonic time, seconds.
         """
         if now_s < self._due_s:
             return {}

@@ -1,4 +1,4 @@
-"""A thread that watches the topic: lag, and whether the broker answers."""
+"""A thread that monitors the lag and the availability of the broker."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _POLL_S = 0.5
 
 
 class TopicMonitor:
-    """Looks at Kafka twice a second.
+    """Polls Kafka twice a second.
 
     Args:
         config: The launch.
         broker: The cluster.
-        partitions: The data topics, and how many partitions each has.
-        position: Gives how far the query has got.
-        publish: Takes status fields.
+        partitions: The number of partitions of each data topic.
+        position: Returns the position of the query.
+        publish: Receives status fields.
         clock: The time, aware.
     """
 
@@ -51,33 +51,33 @@ class TopicMonitor:
         self.broker_away: str | None = None
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         self._stop.set()
         self._thread.join()
 
     def _run(self) -> None:
         while not self._stop.wait(_POLL_S):
             try:
-                self.look()
+                self.poll()
                 self.broker_away = None
             except BrokerAwayError as error:
                 self.broker_away = str(error)
             except Exception:
-                # Lag can wait for the next look: report and go on.
-                _LOG.exception("stream %s: the topic could not be looked at", self._config.stream)
+                # The next poll may succeed.
+                _LOG.exception("stream %s: the lag could not be read", self._config.stream)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Publish the lag.
 
         Raises:
             BrokerAwayError: Kafka does not answer.
         """
         position = self._position()
-        # As the planner has them: a topic may have more than it had at the start.
+        # As in the planner: a topic may have more partitions than at the start.
         counts = {t: max(n, len(position.offsets.get(t, {}))) for t, n in self._partitions.items()}
         ends = {topic: self._broker.end_offsets(topic, count) for topic, count in counts.items()}
         if not position.offsets:

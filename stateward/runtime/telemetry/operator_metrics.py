@@ -1,19 +1,19 @@
-"""What a batch's work on the state took, and how large the state's files are, from Spark's progress. Pure."""
+"""Metrics of a batch's state operators and the size of the state's files, from Spark's progress. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# Of fewer records it is not the records that take the time, but the calls to the Python workers.
+# With fewer records the calls to the Python workers dominate the time.
 _FEWEST_RECORDS = 100
 
 
 def operator_measures(operators: Sequence[Mapping[str, Any]], records: int) -> dict[str, Any]:
     """Status fields.
 
-    Spark sums up the times of all tasks. A commit or a clean-up is a piece of work of each task, so their
-    means over the tasks are closest to what a clock on the wall has seen.
+    Spark sums up the times of all tasks. Each task commits and cleans up once, so the mean over the tasks is
+    closest to the elapsed time.
 
     Args:
         operators: ``stateOperators`` of a batch; empty for a stream without state.
@@ -21,9 +21,9 @@ def operator_measures(operators: Sequence[Mapping[str, Any]], records: int) -> d
 
     Returns:
         ``state_commit_ms`` and ``state_removal_ms``: a task's time to commit the state, and to find and
-        remove what has expired. ``state_update_ms``: time of all tasks for one record, with the stream's own
-        logic; None for a batch of few records. ``state_file_bytes``: RocksDB's files of the newest version.
-        None each without state.
+        remove expired state. ``state_update_ms``: time of all tasks per record, including the stream's logic;
+        None for a batch of few records. ``state_file_bytes``: RocksDB's files of the newest version.
+        All are None without state.
     """
     if not operators:
         names = ("state_commit_ms", "state_removal_ms", "state_update_ms", "state_file_bytes")

@@ -1,4 +1,4 @@
-"""From the query and its checkpoint to the numbers in the status."""
+"""Computes the numbers in the status from the query and its checkpoint."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STAMPS = {None: None, True: "LogAppendTime", False: "CreateTime"}
 
 @dataclass(frozen=True)
 class Position:
-    """How far the query has got.
+    """The position of the query.
 
     Attributes:
         batch_id: The last committed batch, or -1.
@@ -37,7 +37,7 @@ class Position:
 
 
 class Progress:
-    """Follows one query. Counters and offsets are those of the same committed batch, so that they balance.
+    """Follows one query. Counters and offsets are of the same committed batch, so that they match.
 
     Args:
         checkpoint: The query's checkpoint.
@@ -49,14 +49,14 @@ class Progress:
         self._checkpoint = checkpoint
         self._ledger = ledger
         self._topics = topics
-        # No query changes that.
+        # Constant while a query runs.
         self._skipped = checkpoint.skipped(topics)
         self._seen: tuple[str, int] | None = None
         self._shares = Shares()
         self.position = Position(-1, {}, 0)
 
     def resume(self) -> dict[str, Any]:
-        """Status fields known from the checkpoint alone, before a batch has run."""
+        """Status fields from the checkpoint alone, before a batch has run."""
         return self._committed(self._checkpoint.last_committed())
 
     def poll(self, query: StreamingQuery) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class Progress:
             "state_rows": sum(operator["numRowsTotal"] for operator in operators) if operators else None,
             "state_bytes": sum(operator["memoryUsedBytes"] for operator in operators) if operators else None,
         }
-        # An idle trigger reports progress as well, for a batch that has not run.
+        # An idle trigger also reports progress, for a batch that has not run.
         committed = self._checkpoint.last_committed()
         if committed == self.position.batch_id:
             return fields
@@ -109,9 +109,9 @@ class Progress:
             "batch_id": batch_id,
             "watermark": iso_ms(batch.watermark_ms) if batch.watermark_ms else None,
             "event_time_behind_ms": _behind_ms(batch.plan),
-            **self._shares.see(batch.plan.now_ms, totals),
+            **self._shares.add(batch.plan.now_ms, totals),
             "timestamps": _STAMPS[batch.plan.append_time],
-            # End-of-replay ticks are no events; events of another stream's keys are none of this stream.
+            # Without end-of-replay ticks and events of other streams' keys.
             "delivered": totals["records"] - totals["tick_records"] - totals["others"],
             "without_record": read - totals["records"],
             **{name: totals[name] for name in ("accepted", "dead", "late", "duplicates")},
@@ -121,7 +121,7 @@ class Progress:
 
 
 def _behind_ms(plan: Plan) -> int | None:
-    """How far the ticks, which the watermark follows, were behind the broker's time; None in a replay."""
+    """How far the ticks were behind the broker's time; None in a replay."""
     if plan.now_ms is None or plan.tick_ms is None or plan.replay:
         return None
     return plan.now_ms - plan.tick_ms

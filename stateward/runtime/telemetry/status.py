@@ -1,4 +1,4 @@
-"""``status/<stream>.json``: what is, written by the driver and read by the control plane."""
+"""Writes ``status/<stream>.json``, the actual state, which the control plane reads."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def iso_ms(milliseconds: int) -> str:
 
 
 class StatusFile:
-    """The status of one launch. Every change is written at once; a heartbeat keeps ``updated_at`` fresh.
+    """The status of one launch. Every change is written at once; a heartbeat keeps ``updated_at`` current.
 
     Args:
         uri: The file.
@@ -109,17 +109,17 @@ class StatusFile:
 
     @property
     def state(self) -> str:
-        """The state last written."""
+        """The current state."""
         return str(self._document["state"])
 
     def enter(self, phase: str) -> None:
-        """Report the next phase of the start; a deadline of the control plane begins again with each."""
+        """Report the next phase of the start, which restarts a deadline of the control plane."""
         self.update(phase=phase, phase_at=iso(self._clock()))
 
     def update(self, **fields: Any) -> None:
-        """Change fields and write the file; if that fails, the heartbeat tries again.
+        """Change fields and write the file; after a failure the heartbeat tries again.
 
-        A full disk or a storage away must not end the stream; the file's age shows it.
+        A full disk or an unavailable storage must not stop the stream; the age of the file shows it.
         """
         with self._lock:
             self._document.update(fields)
@@ -130,7 +130,7 @@ class StatusFile:
 
     @property
     def document(self) -> dict[str, Any]:
-        """What was last written."""
+        """A copy of the document."""
         with self._lock:
             return dict(self._document)
 
@@ -138,13 +138,13 @@ class StatusFile:
         """Write the file every second until `stop_heartbeat`.
 
         Args:
-            watch: Is given what was written, and the time, after each of these writings.
+            watch: Receives the document and the time after each write.
         """
         self._thread = threading.Thread(target=self._beat, args=(watch,), name="status", daemon=True)
         self._thread.start()
 
     def stop_heartbeat(self) -> None:
-        """End the heartbeat; the file stays as it is."""
+        """Stop the heartbeat; the file stays."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()

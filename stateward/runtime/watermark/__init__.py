@@ -1,1 +1,1 @@
-"""Ticks, timers, and how far the events of each partition have got."""
+"""Ticks, timers and the event times of each partition."""

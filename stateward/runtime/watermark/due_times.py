@@ -1,8 +1,8 @@
-"""When a stream's next timeout is due, as far as its driver knows. Pure.
+"""When a stream's next timer is due, as far as the driver knows. Pure.
 
-A tick that lets nothing expire is a micro-batch for nothing, and one that comes late holds a timeout up. The
-stateful operator reports a bucket's timer whenever it has looked at the bucket; of a bucket that nothing has
-touched since the driver started, nothing is known.
+A tick without a due timer costs an empty micro-batch, and a late tick delays a timeout. The stateful operator
+reports the timer of each bucket that it processes; the timers of buckets not processed since the driver's
+start are unknown.
 """
 
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 
 class DueTimes(NamedTuple):
-    """When timers are due, as far as that is known.
+    """When timers are due, as far as known.
 
     Attributes:
-        timers: Of all buckets, ms since 1970 UTC.
-        known: Whether no bucket can have a timer that is not among them.
+        timers: The known timers of all buckets, ms since 1970 UTC.
+        known: Whether these are all timers.
     """
 
     timers: tuple[int, ...]
@@ -24,8 +24,8 @@ class DueTimes(NamedTuple):
         """Whether a known timer is at or before the watermark.
 
         Args:
-            watermark_ms: What the watermark would be.
-            beyond_ms: A watermark that is on its way already: what is before it needs no other.
+            watermark_ms: The watermark to test.
+            beyond_ms: A watermark that was already requested: timers before it need no other tick.
         """
         return any(
             timer_ms <= watermark_ms and (beyond_ms is None or timer_ms >= beyond_ms)
@@ -33,15 +33,15 @@ class DueTimes(NamedTuple):
         )
 
 
-NO_ALARMS = DueTimes((), known=False)
+NO_TIMERS = DueTimes((), known=False)
 
 
-class Alarms:
+class BucketTimers:
     """The timers of all buckets.
 
     Args:
-        buckets: How many there are.
-        new: Whether the checkpoint is new, so that no bucket has anything.
+        buckets: The number of buckets.
+        new: Whether the checkpoint is new, so that no bucket has a timer.
     """
 
     def __init__(self, buckets: int, *, new: bool) -> None:
@@ -49,7 +49,7 @@ class Alarms:
         self._timers: dict[int, int] = {}
 
     def note(self, timers: Mapping[int, int | None]) -> None:
-        """Take in timers (ms since 1970 UTC) by bucket; None where there is none."""
+        """Set timers (ms since 1970 UTC) by bucket; None if a bucket has none."""
         for bucket, timer_ms in timers.items():
             self._unknown.discard(bucket)
             if timer_ms is None:
@@ -58,33 +58,33 @@ class Alarms:
                 self._timers[bucket] = timer_ms
 
     def note_state(self, rows: int) -> None:
-        """Take in how many rows the state had: if none, what is unknown has no timer."""
+        """Set the number of rows in the state: if 0, unknown buckets have no timer."""
         if not rows:
             self._unknown.clear()
 
     @property
     def due(self) -> DueTimes:
-        """All that is known."""
+        """The known timers."""
         return DueTimes(tuple(self._timers.values()), not self._unknown)
 
 
-class OpenState:
-    """The alarms of a stream on Spark's own operators, which do not say when they are due.
+class UnknownTimers:
+    """The timers of a stream on Spark's own operators, which do not report them.
 
-    While they hold anything, it may be due with the next tick.
+    While the operators have state, any of it may be due at the next tick.
     """
 
     def __init__(self) -> None:
         self._is_open = True
 
     def note(self, timers: Mapping[int, int | None]) -> None:
-        """There are none."""
+        """Do nothing: there are no buckets."""
 
     def note_state(self, rows: int) -> None:
-        """Take in how many rows the state had."""
+        """Set the number of rows in the state."""
         self._is_open = rows > 0
 
     @property
     def due(self) -> DueTimes:
-        """No timer is known, and while there is state there may be any."""
+        """No known timer; complete only while there is no state."""
         return DueTimes((), not self._is_open)

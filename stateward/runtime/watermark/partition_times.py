@@ -1,7 +1,7 @@
-"""How far the events have got, partition by partition: seen by tasks, put together by batch. Pure.
+"""Event times of each partition: collected by tasks, merged per batch. Pure.
 
-An event moves the watermark to its own time, but not beyond the time at which its record was stamped, and
-not beyond the broker's. One that is ahead of the broker's time moves nothing until that time has come.
+An event advances the watermark to its own time, but not beyond the timestamp of its record nor beyond the
+broker's time. An event ahead of the broker's time has no effect until the broker's time reaches it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
 Ahead = Mapping[int, tuple[int, ...]]
-"""Event times (ms) per partition that the broker's time had not reached."""
+"""Event times (ms) per partition that are later than the broker's time."""
 
-# Events ahead are kept by the minute, the largest of each: at most `max_ahead` over a minute of them.
+# Only the largest time ahead of each minute is kept, so their number is bounded by `max_ahead`.
 _SLOT_MS = 60_000
 _APPEND_TIME = 2  # confluent_kafka.TIMESTAMP_LOG_APPEND_TIME
 NEVER = -(1 << 63)
@@ -28,18 +28,19 @@ NEVER = -(1 << 63)
 
 @dataclass(frozen=True)
 class Times:
-    """What some records say about time. Times are milliseconds since 1970 UTC.
+    """Times found in some records, in milliseconds since 1970 UTC.
 
     Attributes:
-        newest: How far the events of each partition have got.
-        ahead: Times of events ahead of the broker's, the largest of each minute.
-        lag_ms: By how much the freshest event was behind its arrival; None without an event.
-        ended: Per partition the offset of the last end-of-replay record, and its time.
-        silent: Partitions that were read, and had no event that counts.
-        seen: The broker's stamp of the last record of each partition; none where producers stamp them.
-        append_time: Whether the broker stamps the records; None where there was none.
-        records: How many there were.
-        size: Their bytes.
+        newest: The largest event time of each partition.
+        ahead: Event times later than the broker's time, the largest of each minute.
+        lag_ms: The smallest delay between an event's time and its arrival; None without an event.
+        ended: The offset and the time of the last end-of-replay record, per partition.
+        silent: Partitions that were read and contained no valid event.
+        seen: The broker's timestamp of the last record of each partition; empty if producers set the
+            timestamps.
+        append_time: Whether the broker sets the timestamps; None without a record.
+        records: The number of records.
+        size: Their size in bytes.
     """
 
     newest: Mapping[int, int] = field(default_factory=dict)
@@ -53,7 +54,7 @@ class Times:
     size: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """The times as a JSON object."""
         return {
             "newest": {str(p): at for p, at in self.newest.items()},
             "ahead": {str(p): list(times) for p, times in self.ahead.items()},
@@ -68,14 +69,14 @@ class Times:
 
 
 def times_from_json(document: Mapping[str, Any]) -> Times:
-    """From the object of `Times.to_json`."""
+    """Read the object that `Times.to_json` returns."""
     return Times(
         newest={int(p): int(at) for p, at in document["newest"].items()},
         ahead=ahead_from_json(document["ahead"]),
         lag_ms=document["lag_ms"],
         ended=ended_from_json(document["ended"]),
         silent=frozenset(document["silent"]),
-        # The release before did not write it.
+        # Missing in documents of the previous release.
         seen={int(p): int(at) for p, at in document.get("seen", {}).items()},
         append_time=document["append_time"],
         records=int(document["records"]),
@@ -84,26 +85,26 @@ def times_from_json(document: Mapping[str, Any]) -> Times:
 
 
 def ahead_from_json(document: Mapping[str, Iterable[int]]) -> Ahead:
-    """Event times by partition."""
+    """Read event times by partition."""
     return {int(p): tuple(times) for p, times in document.items()}
 
 
 def ended_from_json(document: Mapping[str, Sequence[int]]) -> dict[int, tuple[int, int]]:
-    """Offset and time of an end-of-replay record by partition."""
+    """Read offset and time of end-of-replay records by partition."""
     return {int(p): (int(offset), int(at_ms)) for p, (offset, at_ms) in document.items()}
 
 
-def together(parts: Iterable[Times]) -> Times:
-    """What the tasks of one batch have seen."""
+def merge_times(parts: Iterable[Times]) -> Times:
+    """Merge the times of the tasks of one batch."""
     found = list(parts)
     newest = latest(*(one.newest for one in found))
     lags = [one.lag_ms for one in found if one.lag_ms is not None]
     stamps = [one.append_time for one in found if one.append_time is not None]
     return Times(
         newest=newest,
-        ahead=both_ahead(*(one.ahead for one in found)),
+        ahead=merge_ahead(*(one.ahead for one in found)),
         lag_ms=min(lags, default=None),
-        ended=last_ends(*(one.ended for one in found)),
+        ended=latest_ends(*(one.ended for one in found)),
         silent=frozenset[int]().union(*(one.silent for one in found)) - newest.keys(),
         seen=latest(*(one.seen for one in found)),
         append_time=all(stamps) if stamps else None,
@@ -121,7 +122,7 @@ def latest(*maps: Mapping[int, int]) -> dict[int, int]:
     return found
 
 
-def last_ends(*maps: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+def latest_ends(*maps: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
     """The last end-of-replay record of each partition."""
     found: dict[int, tuple[int, int]] = {}
     for one in maps:
@@ -130,7 +131,7 @@ def last_ends(*maps: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]
     return found
 
 
-def both_ahead(*maps: Ahead) -> dict[int, tuple[int, ...]]:
+def merge_ahead(*maps: Ahead) -> dict[int, tuple[int, ...]]:
     """The largest time of each partition and minute."""
     slots: dict[int, dict[int, int]] = defaultdict(dict)
     for one in maps:
@@ -141,8 +142,8 @@ def both_ahead(*maps: Ahead) -> dict[int, tuple[int, ...]]:
     return {partition: tuple(sorted(times.values())) for partition, times in slots.items()}
 
 
-def come(ahead: Ahead, now_ms: int) -> tuple[dict[int, int], dict[int, tuple[int, ...]]]:
-    """Which of the times ahead have come, the largest per partition, and those that have not."""
+def split_reached(ahead: Ahead, now_ms: int) -> tuple[dict[int, int], dict[int, tuple[int, ...]]]:
+    """Split times ahead: the largest per partition that is reached now, and those that are still ahead."""
     now: dict[int, int] = {}
     later: dict[int, tuple[int, ...]] = {}
     for partition, times in ahead.items():
@@ -153,15 +154,15 @@ def come(ahead: Ahead, now_ms: int) -> tuple[dict[int, int], dict[int, tuple[int
     return now, later
 
 
-class Watch:
-    """Notes what the records of one task say about time.
+class TimeTracker:
+    """Collects the times of one task's records.
 
     Args:
         now_ms: The broker's time when the batch was planned.
-        not_before_ms: Stamps before it are not times at all.
+        not_before_ms: Timestamps before it are invalid.
 
     Attributes:
-        newest: How far the events of each partition have got; of no interest is an event that is not beyond.
+        newest: The largest event time of each partition; earlier events need no call of `event`.
     """
 
     def __init__(self, now_ms: int, not_before_ms: int) -> None:
@@ -177,11 +178,11 @@ class Watch:
         self._records = self._size = 0
 
     def read(self, partitions: Iterable[int]) -> None:
-        """Note that these partitions are read, whatever is in them."""
+        """Add partitions that are read, even if they contain no records."""
         self._read.update(partitions)
 
     def records(self, messages: Sequence[Message]) -> None:
-        """Note some records, whatever is in them."""
+        """Add records, valid or not."""
         if messages:
             self._append_time = messages[0].timestamp()[0] == _APPEND_TIME
             self._records += len(messages)
@@ -200,13 +201,13 @@ class Watch:
                 return
 
     def event(self, partition: int, event_ms: int, record_ms: int) -> None:
-        """Note the time of an event that is beyond `newest`, and the stamp of its record."""
+        """Add the time of an event that is later than `newest`, and the timestamp of its record."""
         if event_ms > self.now_ms:
             slot = event_ms // _SLOT_MS
             slots = self._ahead[partition]
             slots[slot] = max(event_ms, slots.get(slot, event_ms))
             return
-        # It was ahead of the broker's time, or of its producer's, when it was written.
+        # A timestamp before the event time: the event was ahead of the clock when it was written.
         reached_ms = record_ms if self._not_before_ms <= record_ms < event_ms else event_ms
         if reached_ms <= self.newest.get(partition, NEVER):
             return
@@ -216,13 +217,13 @@ class Watch:
             self._lag_ms = lag_ms
 
     def end_of_replay(self, partition: int, offset: int, value: bytes | None) -> None:
-        """Note an end-of-replay record; one that cannot be read says nothing."""
+        """Add an end-of-replay record; an unreadable one is ignored."""
         at_ms = _end_time(value)
         if at_ms is not None:
             self._ended[partition] = (offset, at_ms)
 
     def times(self) -> Times:
-        """All of it."""
+        """The collected times."""
         return Times(
             newest=dict(self.newest),
             ahead={p: tuple(sorted(slots.values())) for p, slots in self._ahead.items()},

@@ -1,8 +1,8 @@
-"""Ticks: what moves the watermark, decided when a batch is planned (docs/decisions/0003). Pure.
+"""Ticks, which advance the watermark; decided when a batch is planned (docs/decisions/0003). Pure.
 
-While records wait, ticks follow the slowest partition, so that the answer does not depend on how a backlog is
-cut into batches. When every partition is read to its end they also follow the broker's time, or the end of a
-replay. A stream in processing time ticks by the broker's time and nothing else. No tick passes it.
+While records wait, ticks follow the slowest partition, so that the result does not depend on how a backlog is
+divided into batches. Once every partition is read to its end, ticks also follow the broker's time or the end
+of a replay. In processing time ticks follow only the broker's time. No tick is later than the broker's time.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stateward.runtime.kafka.batch_plan import Plan
-from stateward.runtime.watermark.due_times import NO_ALARMS, DueTimes
-from stateward.runtime.watermark.partition_times import Times, both_ahead, come, last_ends, latest
+from stateward.runtime.watermark.due_times import NO_TIMERS, DueTimes
+from stateward.runtime.watermark.partition_times import Times, latest, latest_ends, merge_ahead, split_reached
 
-# Events this far behind the time at which they arrived are a replay, not a live topic.
+# If events arrive this long after their event time, the topic is a replay and not live.
 REPLAY_DISTANCE_MS = 3_600_000
-# How often a quiet stream ticks for which nothing is due.
+# How often an idle stream ticks if no timer is due.
 _IDLE_MS = 60_000
 
 
@@ -25,11 +25,11 @@ class TickRule:
     """How a stream ticks. Durations in milliseconds.
 
     Attributes:
-        mode: ``auto``, ``wall_clock``, ``record`` or ``off``: what happens when the topic is quiet; or
-            ``processing``, whatever the topic does.
-        interval_ms: The pause between two ticks of a quiet topic.
-        due_ms: The same when a timer is due.
-        delay_ms: How far the watermark stays behind a tick.
+        mode: ``auto``, ``wall_clock``, ``record`` or ``off``: what an idle topic does; or ``processing``,
+            independent of the topic.
+        interval_ms: The interval between two ticks of an idle topic.
+        due_ms: The interval if a timer is due.
+        delay_ms: How far the watermark is behind a tick.
     """
 
     mode: str
@@ -40,41 +40,41 @@ class TickRule:
 
 @dataclass(frozen=True)
 class View:
-    """The data topic at one moment, and what the batches before have shown.
+    """The data topic at one moment, and the times found in earlier batches.
 
     Attributes:
         begin: Next offset to read, per partition.
         ends: Next offset to be written, per partition.
-        unread: Partitions of which nothing was read yet.
-        times: What the batch before has shown, or the last one that had records.
+        unread: Partitions from which no record was read yet.
+        times: Times of the last batch with records.
         due: When timers are due.
-        asked_ms: A tick that was asked for, whatever the topic does; None as a rule.
+        asked_ms: A tick requested explicitly; usually None.
     """
 
     begin: Mapping[int, int]
     ends: Mapping[int, int]
     unread: frozenset[int] = frozenset()
     times: Times = field(default_factory=Times)
-    due: DueTimes = NO_ALARMS
+    due: DueTimes = NO_TIMERS
     asked_ms: int | None = None
 
     @property
     def waiting(self) -> list[int]:
-        """Partitions with records that wait."""
+        """Partitions with waiting records."""
         return [p for p, end in self.ends.items() if self.begin.get(p, 0) < end]
 
 
 def next_plan(rule: TickRule, before: Plan, view: View, now_ms: int) -> Plan:
-    """What time it is for the batch that is planned now; where it ends is not decided here.
+    """Plan the times of the next batch; its end offsets are not decided here.
 
     Args:
         rule: How the stream ticks.
-        before: The plan of the batch before.
-        view: What is known.
+        before: The plan of the previous batch.
+        view: The topic and the known times.
         now_ms: The broker's time.
     """
     times = view.times
-    reached, ahead = come(both_ahead(before.ahead, times.ahead), now_ms)
+    reached, ahead = split_reached(merge_ahead(before.ahead, times.ahead), now_ms)
     known = replace(
         before,
         now_ms=now_ms,
@@ -83,7 +83,7 @@ def next_plan(rule: TickRule, before: Plan, view: View, now_ms: int) -> Plan:
         ahead=ahead,
         silent=(before.silent - times.newest.keys()) | times.silent,
         seen=latest(before.seen, times.seen),
-        ended=last_ends(before.ended, times.ended),
+        ended=latest_ends(before.ended, times.ended),
         replay=before.replay if times.lag_ms is None else times.lag_ms > REPLAY_DISTANCE_MS,
         append_time=before.append_time if times.append_time is None else times.append_time,
         record_bytes=times.size // times.records if times.records else before.record_bytes,
@@ -98,12 +98,13 @@ def next_plan(rule: TickRule, before: Plan, view: View, now_ms: int) -> Plan:
 
 
 def event_tick(known: Plan, view: View) -> int | None:
-    """How far the events themselves have got: the slowest of the partitions that have records waiting.
+    """The tick that follows from event times: that of the slowest partition with waiting records.
 
-    When none has, the largest time counts, as in Spark's own watermark. A partition that waits and of which
-    nothing was read yet could hold anything, so there is no tick then. Where the last records of one had no
-    event that counts, its events hold no other back. What waits in a partition came after the last record
-    that was read of it: no tick passes that record's stamp, if it is the broker's.
+    If no partition has waiting records, the largest event time counts, as in Spark's own watermark. A waiting
+    partition from which no record was read yet may contain any time, so there is no tick. A partition whose
+    last records contained no valid event does not delay the others. Waiting records arrived after the last
+    record that was read from their partition, so no tick is later than that record's timestamp, if the broker
+    set it.
     """
     waiting = view.waiting
     if not known.newest or view.unread.intersection(waiting):
@@ -117,10 +118,10 @@ def _stamps(known: Plan, waiting: Sequence[int]) -> list[int]:
 
 
 def _quiet_tick(rule: TickRule, known: Plan, view: View, now_ms: int) -> int | None:
-    """The tick of a topic that is quiet, or None."""
+    """The tick of an idle topic, or None."""
     if rule.mode == "processing":
         return now_ms if _is_time(rule, known, view, now_ms) else None
-    # Before the first event there is nothing to time out, and a tick would make a replay's events late.
+    # Before the first event nothing can time out, and a tick would make the events of a replay late.
     is_begun = known.newest or known.tick_ms is not None
     if rule.mode == "off" or not is_begun or set(view.waiting) - known.silent:
         return None
@@ -133,7 +134,7 @@ def _quiet_tick(rule: TickRule, known: Plan, view: View, now_ms: int) -> int | N
 
 
 def _is_time(rule: TickRule, known: Plan, view: View, now_ms: int) -> bool:
-    """Whether the clock is to tick: a batch for nothing is to be avoided."""
+    """Whether the clock ticks now; avoids empty batches."""
     sent_ms = None if known.tick_ms is None else known.tick_ms - rule.delay_ms
     due = view.due.is_due(now_ms - rule.delay_ms, sent_ms)
     since_ms = now_ms - known.clock_ms
@@ -143,7 +144,7 @@ def _is_time(rule: TickRule, known: Plan, view: View, now_ms: int) -> bool:
 
 
 def recorded_tick(known: Plan, view: View) -> int | None:
-    """The earliest of the end-of-replay times, or None unless every partition ends with one."""
+    """The earliest end-of-replay time, or None unless every partition ends with an end-of-replay record."""
     if not view.ends:
         return None
     ended = known.ended

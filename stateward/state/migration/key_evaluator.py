@@ -13,7 +13,7 @@ import msgspec
 from stateward.runtime.api.key_logic import KeyLogic, KeyState, advance, next_timer
 from stateward.runtime.api.state_step import MissingStepError, StateStep
 from stateward.runtime.keyed.admission import Limits
-from stateward.runtime.keyed.codec import KeptCodec
+from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.runtime.keyed.state_upgrade import Upgrade, UpgradeError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class KeptReader:
         steps: Upgrades from older versions.
     """
 
-    def __init__(self, codec: KeptCodec[Any, Any], version: int, steps: tuple[StateStep, ...]) -> None:
+    def __init__(self, codec: KeyStateCodec[Any, Any], version: int, steps: tuple[StateStep, ...]) -> None:
         self._version = version
         self._upgrade = Upgrade(codec, version, steps)
         self._decode = codec.decode
@@ -110,9 +110,9 @@ class KeyRule:
         """A reader of states of any version."""
         return KeptReader(self.codec(), self.version, self.steps)
 
-    def codec(self) -> KeptCodec[Any, Any]:
+    def codec(self) -> KeyStateCodec[Any, Any]:
         """The codec of the current version."""
-        return KeptCodec(self.state_type, self.event_type)
+        return KeyStateCodec(self.state_type, self.event_type)
 
     def wake_ms(self, key: str, kept: KeyState[Any, Any]) -> int | None:
         """Time of the key's next timer (ms since 1970 UTC); None without one."""

@@ -16,7 +16,7 @@ from stateward.runtime.api.key_logic import KeyState, masked_key, without_key
 from stateward.runtime.api.key_step import KeyStep
 from stateward.runtime.api.state_step import PlainState, StateStep
 from stateward.runtime.keyed.admission import Seen, order
-from stateward.runtime.keyed.codec import KeptCodec
+from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.runtime.keyed.state_upgrade import Upgrade
 from stateward.state.migration.key_evaluator import KeyRule
 
@@ -62,7 +62,7 @@ class Rekeyed:
 
     def __init__(self, how: Rekeying) -> None:
         self._how = how
-        self._codec: KeptCodec[Any, Any] = how.rule.codec()
+        self._codec: KeyStateCodec[Any, Any] = how.rule.codec()
         self._upgrade = Upgrade(self._codec, how.state_version, how.state_steps)
         merges = [step.merge for step in how.key_steps if step.merge is not None]
         self._merge = merges[-1] if merges else None

@@ -1,4 +1,4 @@
-"""What a micro-batch costs Spark and Delta, counted and not timed."""
+"""The cost of a micro-batch for Spark and Delta, counted and not timed."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def test_rows_round_trips_and_commits_do_not_grow_with_the_events(
         (operator,) = batch["stateOperators"]
 
         assert query.counted()["accepted"] == EVENTS
-        # One row of Spark per bucket, partition and task, whatever the number of events.
+        # One Spark row per bucket, partition and task, whatever the number of events.
         assert batch["numInputRows"] <= BUCKETS * PARTITIONS
-        # Per bucket a chunk, a head and a timer, and the timer's place in the order of time.
+        # Per bucket a chunk, a head and a timer, and the timer's entry in Spark's index by time.
         assert operator["numRowsUpdated"] <= 4 * BUCKETS
         assert operator["numRowsTotal"] <= 2 * BUCKETS
-        # The events may have come in more than one batch: a row and a commit for each.
+        # The events may have arrived in several batches: one row and one commit each.
         batches = len(launch.rows("batch_counts")) - counted
         assert batches >= 1
         assert _versions(launch) == before | {"batch_counts": before["batch_counts"] + batches}, (

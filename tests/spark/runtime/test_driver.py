@@ -1,4 +1,4 @@
-"""Drivers as processes: killed, refused, drained, fenced off, without Kafka, on a quiet topic."""
+"""Drivers as processes: killed, refused, drained, fenced, without Kafka, on an idle topic."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def test_killed_and_refused_and_drained_the_answer_is_exact(launch: Launch) -> N
     status = launch.status()
     assert (status["state"], status["epoch"], status["pid"]) == ("running", 1, first.pid)
     assert balance(status) == status["delivered"]
-    # The JVM alone takes more; and Spark says these of every batch with state.
+    # The JVM alone needs more; Spark reports these for every batch with state.
     assert status["memory_bytes"] > 200_000_000
     measured = ("state_commit_ms", "state_removal_ms", "state_file_bytes")
-    # Spark says them when the batch has ended, a moment after it is counted.
+    # Spark reports them at the end of the batch, just after it is counted.
     wait_until(
         lambda: all(launch.status()[name] is not None for name in measured),
         PATIENCE_S,
@@ -64,7 +64,7 @@ def test_killed_and_refused_and_drained_the_answer_is_exact(launch: Launch) -> N
     second = launch.start("run-2")
     assert second.wait(PATIENCE_S) == 3
     assert f"process {first.pid} on" in launch.log("run-2").read_text()
-    assert launch.status()["run_id"] == "run-1", "the refused driver hid the one that runs"
+    assert launch.status()["run_id"] == "run-1", "the refused driver must not hide the running one"
 
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
@@ -82,7 +82,9 @@ def test_killed_and_refused_and_drained_the_answer_is_exact(launch: Launch) -> N
     assert (launch.status()["state"], launch.status()["message"]) == ("stopped", "drained: SIGTERM")
     assert Checkpoint(launch.checkpoint).is_clean()
     lines = [json.loads(line) for line in (launch.folder / "status.history.jsonl").read_text().splitlines()]
-    assert {line["run_id"] for line in lines} == {"run-1", "run-3"}, "the refused driver has written history"
+    assert {line["run_id"] for line in lines} == {"run-1", "run-3"}, (
+        "the refused driver must not write history"
+    )
     assert (lines[-1]["state"], lines[-1]["delivered"]) == ("stopped", 10_000)
     sessions = launch.rows("sessions")
     assert (len(sessions), sum(row["event_count"] for row in sessions)) == (3052, 10_000)
@@ -90,7 +92,7 @@ def test_killed_and_refused_and_drained_the_answer_is_exact(launch: Launch) -> N
 
 
 def test_a_quiet_topic_workers_killed_and_a_lease_taken_away(launch: Launch) -> None:
-    """Ticks close sessions on a silent topic; a killed worker is replaced; a lost lease ends it."""
+    """Ticks close sessions on an idle topic; a killed worker is replaced; a lost lease stops the driver."""
     short = {
         "allowed_lateness_ms": 1000,
         "logic": {"gap_ms": 2000, "max_gap_ms": 60_000, "max_held_events": 9},
@@ -155,7 +157,7 @@ def test_a_missing_topic_that_may_not_be_made_is_a_clear_error(launch: Launch) -
 
 
 def _steal(launch: Launch) -> None:
-    """Take the lease as a driver of another host, for whom it has expired."""
+    """Acquire the lease as a driver on another host, for which it has expired."""
     thief = Lease(
         launch.uri("leases"),
         stream="user_sessions",
@@ -169,7 +171,7 @@ def _steal(launch: Launch) -> None:
     def stolen() -> bool:
         try:
             return thief.acquire().epoch == 2
-        except LeaseHeldError:  # a renewal came between
+        except LeaseHeldError:  # a renewal was faster
             return False
 
     wait_until(stolen, PATIENCE_S, "the lease is taken")

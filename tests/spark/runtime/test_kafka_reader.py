@@ -1,4 +1,4 @@
-"""Ranges of a topic, read in one process as a Python worker reads them, task after task."""
+"""Ranges of a topic, read in one process, task after task, as in a Python worker."""
 
 from __future__ import annotations
 

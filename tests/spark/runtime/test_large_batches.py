@@ -1,4 +1,4 @@
-"""A batch whose rows do not fit into the driver's memory: planned again, smaller, and nothing is lost."""
+"""A batch whose rows do not fit into the driver's memory is planned again, smaller, without loss."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GARBAGE = os.urandom(20_000 + RECORDS)
 
 @pytest.fixture(scope="module")
 def spark_settings() -> dict[str, str]:
-    """A driver's session that takes four megabytes of rows in place of a gigabyte."""
+    """A driver's session with a limit of four megabytes of rows instead of a gigabyte."""
     return {"spark.driver.maxResultSize": "4m"}
 
 
@@ -54,7 +54,7 @@ def test_a_batch_that_is_too_large_is_planned_again(
     changes: dict[str, Any] = {"topics": [launch.topic]} if stream is RAW_EVENTS else {}
 
     def driver(run_id: str) -> Any:
-        """What a driver does before its query, and the query."""
+        """The steps of a driver before its query, and the query."""
         take_back_plan(launch.checkpoint, tables, [launch.topic], RECORDS)
         return running(launch, spark, run_id, max_records_per_batch=RECORDS, **changes)
 

@@ -1,4 +1,4 @@
-"""Late events on a real broker: each with the raw value of its record, whatever has made it late."""
+"""Late events on a real broker: each has the raw value of its record, whatever made it late."""
 
 from __future__ import annotations
 

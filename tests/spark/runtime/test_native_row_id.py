@@ -1,4 +1,4 @@
-"""Identities that Spark computes are those that Python computes."""
+"""Spark computes the same row ids as Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others do to a stream's topics: wrong clocks, garbage, partitions added, a topic made anew."""
+"""Foreign changes to a stream's topics: wrong clocks, garbage, added partitions, a topic created again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-# Seldom enough for a query to have processed everything in between.
+# Rare enough that a query has processed everything in between.
 AUTO = {"mode": "auto", "interval_ms": 60_000}
 YEAR = timedelta(days=365)
 
@@ -42,7 +42,7 @@ def admin(broker: RunningBroker) -> AdminClient:
 
 
 def make(admin: AdminClient, topic: str, stamps: str, partitions: int = 3) -> None:
-    # Kafka 4 refuses stamps more than an hour ahead, earlier ones do not.
+    # Kafka 4 rejects timestamps more than an hour ahead; earlier versions do not.
     config = {"message.timestamp.type": stamps, "message.timestamp.after.max.ms": str(2**63 - 1)}
     new = NewTopic(topic, partitions, 1, config=config)
     admin.create_topics([new])[topic].result(30)
@@ -54,7 +54,7 @@ def event(event_id: str, user: str, at: datetime) -> tuple[bytes, bytes]:
 
 
 def send(launch: Launch, partition: int, records: list[tuple[bytes, bytes]], stamp: datetime) -> None:
-    """Send records that have the producer's stamp."""
+    """Send records with the producer's timestamp."""
     producer = Producer({"bootstrap.servers": launch.broker.bootstrap})
     refused: list[Any] = []
     for key, value in records:
@@ -161,13 +161,13 @@ def test_a_topic_that_was_made_anew_and_is_longer_stops_the_stream(
     send(launch, 0, [event(f"b{number}", "u", now) for number in range(9)], now)
     with running(launch, spark, "run-2", tick=AUTO) as query:
         wait_until(lambda: query.query.exception() is not None, 90, lambda: "the query ends")
-        assert "was made anew" in str(query.query.exception())
+        assert "was created again" in str(query.query.exception())
 
 
 def test_a_checkpoint_of_the_release_before_is_gone_on_from(
     launch: Launch, broker: RunningBroker, spark: SparkSession
 ) -> None:
-    """Its plans are offsets alone, with those of the ticks among them."""
+    """Its plans are offsets only, including those of the ticks."""
     broker.create_topic(launch.topic, launch.partitions)
     now = datetime.now(UTC)
     with running(launch, spark, tick=AUTO) as query:

@@ -1,4 +1,4 @@
-"""A topic that falls silent: with nothing but ticks every stream's timeouts fire within two triggers.
+"""An idle topic: with ticks alone every stream's timeouts fire within two triggers.
 
 Counted in batches and under a clock of the test's own: one trigger reads the tick, and the next acts on it.
 `test_action_counts_stream.py` has it with a driver and by the wall clock.
@@ -49,7 +49,7 @@ KEYS = 20
 
 @dataclass(frozen=True)
 class Silence:
-    """What a stream makes of one event per key, and then none.
+    """The expected output for one event per key, and then none.
 
     Attributes:
         stream: The stream.

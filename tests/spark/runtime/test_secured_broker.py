@@ -1,4 +1,4 @@
-"""A cluster that takes a password: a stream waits until it has the right one, and says why."""
+"""A cluster with a password: a stream waits until it has the right one, and reports why."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def test_a_stream_reads_once_its_password_is_right(tmp_path: Path, monkeypatch: 
         secured.write_client_file(file)
         launch.send([(b"u", EVENT)])
         launch.wait_for("the record is read", state="running", delivered=1, accepted=1)
-        told = [*tmp_path.glob("*.log"), *tmp_path.glob("*.json*")]
-        assert len(told) > 3
-        assert not [one.name for one in told if PASSWORD in one.read_text(errors="replace")]
+        written = [*tmp_path.glob("*.log"), *tmp_path.glob("*.json*")]
+        assert len(written) > 3
+        assert not [one.name for one in written if PASSWORD in one.read_text(errors="replace")]
     finally:
         launch.kill_all()
         broker.stop()

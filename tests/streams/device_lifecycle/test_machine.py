@@ -38,7 +38,7 @@ from spark_jobs.device_lifecycle.transitions import (
 )
 from stateward.runtime.api.key_logic import KeyState, advance, replay_oracle
 from stateward.runtime.keyed.admission import Limits
-from stateward.runtime.keyed.codec import KeptCodec
+from stateward.runtime.keyed.codec import KeyStateCodec
 
 DeviceKept = KeyState[DeviceState, DeviceReading]
 
@@ -53,7 +53,7 @@ MINUTE = 60_000
 DAY = 24 * 60 * MINUTE
 SHIPPED = DeviceMachine(DeviceSettings())
 MARKS = {"r": "running", "i": "idle", "e": "error", "E": "error", "x": "retired", "o": "self_test"}
-CODEC: KeptCodec[DeviceState, DeviceReading] = KeptCodec(DeviceState, DeviceReading)
+CODEC: KeyStateCodec[DeviceState, DeviceReading] = KeyStateCodec(DeviceState, DeviceReading)
 
 
 def reading(mark: str, at: int, name: str = "") -> DeviceReading:

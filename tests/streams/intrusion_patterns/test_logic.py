@@ -29,7 +29,7 @@ from spark_jobs.intrusion_patterns.model import (
 from spark_jobs.intrusion_patterns.patterns import PATTERNS
 from stateward.runtime.api.key_logic import KeyState, advance, replay_oracle
 from stateward.runtime.keyed.admission import Limits
-from stateward.runtime.keyed.codec import KeptCodec
+from stateward.runtime.keyed.codec import KeyStateCodec
 
 SourceState = KeyState[IntrusionState, SecurityEvent]
 
@@ -39,7 +39,7 @@ LIMITS = Limits(LATENESS, 1000)
 END = 10**9
 MINUTE = 60_000
 KINDS = {"S": "recon_scan", "F": "auth_failure", "E": "privilege_escalation", "o": "password_changed"}
-CODEC: KeptCodec[IntrusionState, SecurityEvent] = KeptCodec(IntrusionState, SecurityEvent)
+CODEC: KeyStateCodec[IntrusionState, SecurityEvent] = KeyStateCodec(IntrusionState, SecurityEvent)
 
 
 def pattern(name: str, marks: str, horizon: int) -> Pattern:

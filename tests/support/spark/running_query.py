@@ -93,7 +93,7 @@ class Running:
     def tick(self, watermark: datetime) -> None:
         """Move the watermark and nothing else."""
         at_ms = int(watermark.timestamp() * 1000) + self.config.watermark_delay_ms
-        self.stream.handover.tell(asked_ms=at_ms)
+        self.stream.handover.publish(asked_ms=at_ms)
         self.query.processAllAvailable()
 
     def counted(self) -> dict[str, Any]:

@@ -22,9 +22,9 @@ from stateward.runtime.api.config import Config, parse_config
 from stateward.runtime.api.tables import DEAD_LETTERS, LATE_EVENTS, SHARED_TABLES, Table, arrow_schema
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
-from stateward.runtime.sink.current_rows import upsert
 from stateward.runtime.sink.ledger import BatchCounts, Ledger
 from stateward.runtime.sink.output_rows import COUNT_NAMES
+from stateward.runtime.sink.table_commits import upsert
 from stateward.state.operation.context import Context
 from stateward.state.operation.journal import Journal
 from stateward.state.operation.request import Request

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stateward.runtime.api.key_logic import KeyState
-from stateward.runtime.keyed.codec import KeptCodec
+from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.state.compatibility.findings import Level
 from stateward.state.compatibility.shape import state_shape
 from stateward.state.compatibility.shape_changes import Change, changes
@@ -41,9 +41,9 @@ def judged(old: Any, new: Any) -> list[Change]:
 
 def read(old: Any, new: Any, values: tuple[Any, ...]) -> Any:
     """The state that was written by the old codec, as the new one reads it, or `FAILS`."""
-    text = KeptCodec(old, Event).encode(KeyState(old(*values)))
+    text = KeyStateCodec(old, Event).encode(KeyState(old(*values)))
     try:
-        return tuple(KeptCodec(new, Event).decode(text).state or ())
+        return tuple(KeyStateCodec(new, Event).decode(text).state or ())
     except msgspec.ValidationError:
         return FAILS
 

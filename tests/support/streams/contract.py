@@ -10,7 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 from stateward.runtime.api.key_logic import KeyState
 from stateward.runtime.api.record_fields import Reason
 from stateward.runtime.keyed.admission import Seen
-from stateward.runtime.keyed.codec import KeptCodec
+from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.runtime.sink.output_rows import decode_rows, encode_rows, encode_table
 from tests.support.streams.samples import ABSENT, Records, sample
 
@@ -37,7 +37,7 @@ def check_fields(records: Records) -> None:
 
 def check_state(job: Any) -> None:
     """What is kept for a key is the same after it was written and read, down to the types within."""
-    codec: KeptCodec[Any, Any] = KeptCodec(job.state_type, job.event_type)
+    codec: KeyStateCodec[Any, Any] = KeyStateCodec(job.state_type, job.event_type)
     for full in (True, False):
         state, event = (sample(kind, full=full, number=2**62) for kind in (job.state_type, job.event_type))
         kept = KeyState(state, (event,), (Seen("a", 1),), 5)

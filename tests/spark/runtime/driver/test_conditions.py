@@ -1,4 +1,4 @@
-"""Errors of ours are known by their conditions after Spark has carried them through its JVM as text."""
+"""Our errors are recognised by their conditions after Spark has passed them through the JVM as text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Moved(DataLossError):
-    """The class after it was moved: under a module path that no release has had."""
+    """The class after a move: under a module path that no release has used."""
 
 
 _Moved.__name__ = _Moved.__qualname__ = "DataLossError"

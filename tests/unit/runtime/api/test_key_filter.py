@@ -1,4 +1,4 @@
-"""Which keys are a stream's: whatever the rules, every key is exactly one stream's."""
+"""Key filters: with any rules every key belongs to exactly one stream."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stateward.runtime.api.key_filter import KeyFilter, takes
 from stateward.runtime.checkpoint.checkpoint import PlannedBatch
 from stateward.runtime.ingest.packed_format import LANE_EVENT, LANE_OTHER, LANE_TIMES
 from stateward.runtime.ingest.record_decoder import DecoderTask
-from stateward.runtime.query.scan import packer_of
+from stateward.runtime.query.scan import record_decoder
 from tests.unit.runtime.telemetry.test_documents import CONFIG
 
 Filters = tuple[KeyFilter, ...]
@@ -52,7 +52,7 @@ def test_a_rule_says_whose_keys_are_meant() -> None:
 
 
 class Message:
-    """A record as librdkafka gives it."""
+    """A record as librdkafka returns it."""
 
     def __init__(self, offset: int, user: str, minute: int, *, good: bool = True) -> None:
         fields = {"event_id": f"e{offset}", "user_id": user, "event_type": "view"}
@@ -86,7 +86,7 @@ def is_even(key: str) -> bool:
 def test_events_of_other_streams_are_counted_and_move_time_on(rest: bool) -> None:
     config = structs.replace(parse_config(CONFIG, "test"), logic={"gap_ms": 1, "max_gap_ms": 1})
     job = replace(JOB, only=(KeyFilter("even users", is_even, rest),))
-    load = DecoderTask(packer_of(cast(Config, config), job), PlannedBatch(7, {}, 0, 1_800_000_000_000))
+    load = DecoderTask(record_decoder(cast(Config, config), job), PlannedBatch(7, {}, 0, 1_800_000_000_000))
     messages: list[Any] = [Message(number, str(number), number) for number in range(10)]
     load.take([*messages, Message(10, "10", 0, good=False)])
     rows = [row for batch in load.rows() for row in batch.to_pylist()]

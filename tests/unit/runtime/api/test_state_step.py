@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from stateward.runtime.api.state_step import MissingStepError, PlainState, StateStep, chain, missing
-from stateward.runtime.keyed.codec import KeptCodec
+from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.runtime.keyed.state_upgrade import Upgrade
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "state-compatibility.md"
@@ -54,7 +54,7 @@ def test_the_example_of_the_page_does_what_it_says() -> None:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, Any] = {"StateStep": StateStep, "PlainState": PlainState}
     exec(code, names)
-    upgrade = Upgrade(KeptCodec(Total, Event), names["STATE_SCHEMA_VERSION"], names["STATE_STEPS"])
+    upgrade = Upgrade(KeyStateCodec(Total, Event), names["STATE_SCHEMA_VERSION"], names["STATE_STEPS"])
     old = {"state": {"total": "3.25"}, "held": [["e", 7]], "recent": [["d", 5]], "floor_ms": 3}
 
     assert json.loads(upgrade(1, "c", json.dumps(old).encode())) == {

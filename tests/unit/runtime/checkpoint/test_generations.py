@@ -1,4 +1,4 @@
-"""Which generation counts, and when nothing may run on it."""
+"""Which generation is current, and when a driver must not start on it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_one_write_makes_the_next_generation_current_and_ends_the_operation(tmp_
 @pytest.mark.parametrize("content", ["{}", '{"generation": "x", "folder": "g"}', "[]", "{"])
 def test_a_document_that_says_nothing_is_no_reason_to_begin_anew(tmp_path: Path, content: str) -> None:
     (tmp_path / "current.json").write_text(content)
-    with pytest.raises(PointerError, match=r"current\.json: expected the generation that counts"):
+    with pytest.raises(PointerError, match=r"current\.json: expected the current generation"):
         generations.current(f"file://{tmp_path}")
 
 
@@ -99,7 +99,7 @@ def test_what_counts_is_written_down_before_the_next_one_is_built(tmp_path: Path
     generations.pin(f"{uri}/elsewhere", NOW)
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["current.json"]
-    # An operation that died before its last act has left a whole checkpoint that does not count yet.
+    # An operation killed before its last step leaves a complete checkpoint that is not current yet.
     (tmp_path / "g0002").mkdir()
     (tmp_path / "g0002" / "metadata").write_text('{"id": "q"}')
     assert generations.current(uri).uri == f"{uri}/g0001"

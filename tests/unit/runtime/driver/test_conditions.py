@@ -1,4 +1,4 @@
-"""Conditions of our errors: what a failure means depends on no module path."""
+"""Conditions of our errors: the cause of a failure does not depend on module paths."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MEANINGS: dict[type[ConditionError], Cause] = {
 
 
 def moved(error: type[ConditionError]) -> type[ConditionError]:
-    """The same class, made again by its source under another module path, with no constructor of its own."""
+    """The same class, built from its source under another module path, without its constructor."""
     file = sys.modules[error.__module__].__file__
     spec = importlib.util.spec_from_file_location(f"stateward.elsewhere.{error.__name__.lower()}", str(file))
     assert spec is not None
@@ -64,7 +64,7 @@ def moved(error: type[ConditionError]) -> type[ConditionError]:
 
 
 def as_text(error: Exception) -> str:
-    """What the JVM gets of an error in one of Spark's Python processes."""
+    """The text that the JVM gets for an error in one of Spark's Python processes."""
     try:
         raise error
     except Exception:

@@ -1,4 +1,4 @@
-"""How drivers end: what lasts and what passes, and what is said of it."""
+"""How drivers end: lasting and transient causes, and how they are reported."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def in_a_worker(error: str) -> Exception:
 
 
 def traceback_of(error: Exception) -> str:
-    """As Spark's Python processes and py4j hand it to the JVM."""
+    """The text that Spark's Python processes and py4j pass to the JVM."""
     try:
         raise error
     except type(error):
@@ -64,7 +64,7 @@ def traceback_of(error: Exception) -> str:
 
 
 def with_jvm_stack(stack: str) -> Exception:
-    """As PySpark hands on what the JVM has thrown."""
+    """The error that PySpark raises for an exception in the JVM."""
     error = RuntimeError(
         "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Writing failed"
     )
@@ -103,7 +103,7 @@ def chained(inner: Exception) -> Exception:
         (in_a_worker("OSError: [Errno 28] No space left on device: '/cache/0'"), DISK_FULL),
         (RuntimeError("Python worker exited unexpectedly (crashed)"), OTHER),
         (RuntimeError("java.lang.OutOfMemoryError: Java heap space"), OTHER),
-        # To read a checksum wrongly may be the disk's fault for once.
+        # A wrong checksum may be a single read error of the disk.
         (RuntimeError("[STATE_STORE_ROW_CHECKSUM_VERIFICATION_FAILED] Row checksum"), OTHER),
     ],
     ids=lambda value: value.kind if isinstance(value, Cause) else str(value)[-40:].replace("\n", " "),
@@ -129,7 +129,7 @@ def test_a_topic_without_a_leader_yet_is_waited_for_and_is_not_missing(
             return SimpleNamespace(topics={"t": SimpleNamespace(error=KafkaError(code), partitions={})})
 
         def poll(self, timeout: float) -> None:
-            """There is nothing to tell."""
+            """Do nothing."""
 
     broker = Broker("localhost:1")
     broker._client = cast(Any, Admin())
@@ -143,7 +143,7 @@ def test_a_partition_made_a_moment_ago_is_asked_again(
     answers: list[Any] = [KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)), 7]
 
     class Admin:
-        """A STAND-IN for the client, which needs a server: it gives one answer after the other."""
+        """A STAND-IN for the client, which needs a server: it returns given answers one by one."""
 
         def __init__(self, settings: object) -> None:
             pass
@@ -158,7 +158,7 @@ def test_a_partition_made_a_moment_ago_is_asked_again(
             return {partition: found}
 
         def poll(self, timeout: float) -> None:
-            """There is nothing to tell."""
+            """Do nothing."""
 
     monkeypatch.setattr("stateward.runtime.kafka.broker.AdminClient", Admin)
     assert Broker("localhost:1").end_offsets("t", 1) == {0: 7}
@@ -212,13 +212,13 @@ def test_retries_are_counted_between_commits_and_a_full_disk_has_more_of_them() 
         retries.note(7)
         delays.append(retries.delay_s)
     assert delays == [1, 2, 4, 8, 15, 15]
-    assert retries.are_used_up(OTHER)
-    assert not retries.are_used_up(DISK_FULL)
+    assert retries.exhausted(OTHER)
+    assert not retries.exhausted(DISK_FULL)
     for _ in range(60):
         retries.note(7)
-    assert retries.are_used_up(DISK_FULL)
+    assert retries.exhausted(DISK_FULL)
     retries.note(8)
-    assert (retries.failures, retries.are_used_up(OTHER), retries.delay_s) == (1, False, 1)
+    assert (retries.failures, retries.exhausted(OTHER), retries.delay_s) == (1, False, 1)
 
 
 def test_a_configuration_that_a_driver_cannot_use_is_said_in_the_status_it_names(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ jvm = ParentJvm()
 print(os.getpid(), flush=True)
 input()
 error = {error}
-print(repr(jvm.blamed_for(error)), flush=True)
+print(repr(jvm.root_cause(error)), flush=True)
 """
 
 
@@ -256,7 +256,7 @@ print(repr(jvm.blamed_for(error)), flush=True)
 )
 @pytest.mark.parametrize("killed", [True, False])
 def test_what_fails_without_the_jvm_is_said_of_the_jvm(error: str, killed: bool) -> None:
-    """Another Python STANDS IN for the JVM, as the parent of the driver's."""
+    """Another Python process STANDS IN for the JVM, the parent of the driver's process."""
     reader, writer = os.pipe()
     jvm = subprocess.Popen(
         [sys.executable, "-c", PARENT, ORPHAN.format(error=error)],

@@ -1,4 +1,4 @@
-"""A disk that is full for a while: what a driver says is written later, and its query is run again."""
+"""A disk that is full for a while: the status is written later, and the query is restarted."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_status_that_cannot_be_written_is_written_once_there_is_room(tmp_path:
 
 
 class StandInQuery:
-    """A STAND-IN for Spark's query, which needs a JVM: it is there, and does nothing."""
+    """A STAND-IN for Spark's query, which needs a JVM: it exists, and does nothing."""
 
     id = "g1"
     lastProgress = None
@@ -62,7 +62,7 @@ class StandInQuery:
 
 
 class QueryOnAFullDisk:
-    """A STAND-IN for `StreamQuery`: its first starts find no room."""
+    """A STAND-IN for `StreamQuery`: its first starts fail for lack of space."""
 
     def __init__(self, folder: Path, failures: int, then: Any) -> None:
         self.checkpoint = Checkpoint(f"file://{folder}/checkpoint")
@@ -94,25 +94,25 @@ def test_a_driver_waits_until_a_full_disk_has_room_again_but_not_for_ever(
     config = replace(config_of("device_lifecycle", tmp_path), status_uri=f"file://{tmp_path}/status.json")
     process = driver_process()
     lease = Lease(f"file://{tmp_path}/l", stream="s", run_id="r1", holder=process, ttl_ms=20_000)
-    said: list[tuple[str, Any]] = []
+    written: list[tuple[str, Any]] = []
 
-    class Told(StatusFile):
+    class RecordedStatus(StatusFile):
         def update(self, **fields: Any) -> None:
             super().update(**fields)
             if "state" in fields:
-                said.append((fields["state"], fields.get("cause")))
+                written.append((fields["state"], fields.get("cause")))
 
-    status = Told(
+    status = RecordedStatus(
         config.status_uri, stream="s", run_id="r1", process=process, python_pid=1, clock=lambda: NOW
     )
     driver = drivers.Driver(JOB, config, lease, status, CHECKS)
-    query: Any = QueryOnAFullDisk(tmp_path, failures, lambda: driver._ask("seen enough"))
+    query: Any = QueryOnAFullDisk(tmp_path, failures, lambda: driver._request_stop("seen enough"))
 
     if comes_back:
         driver._run_queries(query)
         waits = ("waiting", {"kind": "disk_full", "lasting": False})
-        assert said[:failures] == [waits] * failures
-        assert said[failures] == ("running", None)
+        assert written[:failures] == [waits] * failures
+        assert written[failures] == ("running", None)
     else:
         with pytest.raises(OSError, match="No space left on device"):
             driver._run_queries(query)

@@ -1,4 +1,4 @@
-"""PySpark comes from where it is installed, with its bytecode, and not from spark-submit's archives."""
+"""The installed PySpark is imported, with its bytecode, instead of spark-submit's archives."""
 
 from __future__ import annotations
 

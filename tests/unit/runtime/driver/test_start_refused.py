@@ -1,4 +1,4 @@
-"""A driver whose code is not for the checkpoint's state: it leaves before it has written anything there."""
+"""A driver with code that is incompatible with the state exits before it writes to the checkpoint."""
 
 from __future__ import annotations
 
@@ -55,4 +55,4 @@ def test_a_driver_refuses_a_state_that_is_not_for_it(tmp_path: Path, monkeypatch
         "states have event times, and the wall clock would expire all of them at once (ways out: put it back"
     )
     assert checksums(checkpoint) == before
-    assert lease.acquire().epoch == epoch + 1, "the lease was given back"
+    assert lease.acquire().epoch == epoch + 1, "the lease was released"

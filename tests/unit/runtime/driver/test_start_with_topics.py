@@ -1,4 +1,4 @@
-"""A driver refuses topics that its stream would not read."""
+"""A driver rejects topics that its stream would not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A row per event for Spark's own operators, and what is settled before it gets there."""
+"""One row per event for Spark's own operators, and the results that need no operator."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import pytest
 
 from stateward.runtime.api.record_fields import EVENT_TIME, TICK_KEY, Bounds, Field
 from stateward.runtime.checkpoint.checkpoint import Checkpoint, PlannedBatch
-from stateward.runtime.ingest.event_rows import EventLoad, EventRows, to_decimal
+from stateward.runtime.ingest.event_rows import EventRowDecoder, EventRowTask, to_decimal
 from stateward.runtime.sink.output_rows import decode_rows
 
 W = 1_767_225_600_000  # 2026-01-01T00:00:00Z
-SORTER = EventRows(
+SORTER = EventRowDecoder(
     key="user",
     fields=(
         Field("event_id", "text"),
@@ -36,7 +36,7 @@ SORTER = EventRows(
 
 @dataclass(frozen=True)
 class Message:
-    """A record as the client hands it out."""
+    """A record as the client returns it."""
 
     content: bytes | None
     record_key: bytes | None = b"k"
@@ -67,7 +67,7 @@ def record(event_id: str, ms: int, **changes: Any) -> bytes:
 
 
 def rows_of(*messages: Message, ticks: tuple[int, ...] = ()) -> list[dict[str, Any]]:
-    load = EventLoad(SORTER, PlannedBatch(7, {}, W, W))
+    load = EventRowTask(SORTER, PlannedBatch(7, {}, W, W))
     load.take(messages)  # type: ignore[arg-type]
     for tick_ms in ticks:
         load.tick(tick_ms)

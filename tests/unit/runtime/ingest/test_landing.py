@@ -1,4 +1,4 @@
-"""Records become rows one for one, whatever is in them; several topics are one stream."""
+"""Every record becomes one row, whatever its content; a stream may read several topics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from spark_jobs.raw_events.declaration import JOB, RAW_EVENTS
 from stateward.runtime.api.record_fields import TICK_KEY
 from stateward.runtime.ingest import landing
-from stateward.runtime.ingest.landing import LandingLoad, LandingPacker
+from stateward.runtime.ingest.landing import LandingDecoder, LandingTask
 from stateward.runtime.sink.output_rows import COUNT_NAMES, decode_rows
 from stateward.runtime.telemetry.progress import Position
 
@@ -24,7 +24,7 @@ AT_MS = 1_700_000_000_123
 
 @dataclass
 class Message:
-    """A record as the client gives it."""
+    """A record as the client returns it."""
 
     raw: bytes | None
     name: bytes | None = None
@@ -58,23 +58,23 @@ class Message:
 
 
 @pytest.fixture
-def load() -> LandingLoad:
-    return LandingPacker(RAW_EVENTS, JOB.row).load()
+def load() -> LandingTask:
+    return LandingDecoder(RAW_EVENTS, JOB.row).load()
 
 
-def parts(load: LandingLoad) -> Iterator[tuple[str, int, bytes]]:
+def parts(load: LandingTask) -> Iterator[tuple[str, int, bytes]]:
     for batch in load.rows():
         for row in batch.to_pylist():
             yield row["kind"], row["rows"], row["data"]
 
 
-def rows(load: LandingLoad) -> list[dict[str, Any]]:
+def rows(load: LandingTask) -> list[dict[str, Any]]:
     return [
         row for kind, _, data in parts(load) if kind == "raw_events" for row in decode_rows(data).to_pylist()
     ]
 
 
-def test_a_record_is_kept_byte_for_byte(load: LandingLoad) -> None:
+def test_a_record_is_kept_byte_for_byte(load: LandingTask) -> None:
     load.take([Message(b"\xff\x00", b"k", 7, [("trace", b"\xfe"), ("trace", None)])])  # type: ignore[list-item]
 
     assert rows(load) == [
@@ -97,7 +97,7 @@ MICROSECONDS = 1_700_000_000_000_000
 NANOSECONDS = 1_700_000_000_123_456_789
 
 
-def test_a_record_that_is_stamped_in_another_unit_is_kept_with_its_stamp(load: LandingLoad) -> None:
+def test_a_record_that_is_stamped_in_another_unit_is_kept_with_its_stamp(load: LandingTask) -> None:
     stamps = (MICROSECONDS, NANOSECONDS, -1)
     load.take([Message(b"v", number=number, at_ms=at) for number, at in enumerate(stamps)])  # type: ignore[misc]
 
@@ -123,7 +123,7 @@ def nameless_pair() -> Any:
 
 
 class ForeignHeaders(Message):
-    """As confluent-kafka gives headers of which one has a name that is not UTF-8."""
+    """Headers as confluent-kafka returns them if the name of one is not UTF-8."""
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
         if self.pairs is None:
@@ -135,7 +135,7 @@ class ForeignHeaders(Message):
 VALUE = b"the value"
 
 
-def test_a_header_whose_name_is_not_text_keeps_its_place_and_value(load: LandingLoad) -> None:
+def test_a_header_whose_name_is_not_text_keeps_its_place_and_value(load: LandingTask) -> None:
     load.take([ForeignHeaders(b"v")])  # type: ignore[list-item]
 
     [row] = rows(load)
@@ -143,7 +143,7 @@ def test_a_header_whose_name_is_not_text_keeps_its_place_and_value(load: Landing
     assert row["header_values"] == [b"1", VALUE, None]
 
 
-def test_what_no_other_stream_accepts_is_kept_too(load: LandingLoad) -> None:
+def test_what_no_other_stream_accepts_is_kept_too(load: LandingTask) -> None:
     found = [Message(None), Message(b""), Message(b'{"tick": "x"}', TICK_KEY.encode())]
     load.take(found)  # type: ignore[arg-type]
 
@@ -154,14 +154,14 @@ def test_what_no_other_stream_accepts_is_kept_too(load: LandingLoad) -> None:
     ]
 
 
-def test_the_date_is_that_of_the_record_in_utc(load: LandingLoad) -> None:
+def test_the_date_is_that_of_the_record_in_utc(load: LandingTask) -> None:
     midnight = 1_700_006_400_000
     load.take([Message(b"", at_ms=midnight - 1), Message(b"", at_ms=midnight)])  # type: ignore[list-item]
 
     assert [row["date"] for row in rows(load)] == [date(2023, 11, 14), date(2023, 11, 15)]
 
 
-def test_every_record_is_counted_as_accepted(load: LandingLoad, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_record_is_counted_as_accepted(load: LandingTask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(landing, "PIECE_BYTES", 10)
     load.take([Message(b"123456", number=number) for number in range(5)])  # type: ignore[misc]
 
@@ -175,7 +175,7 @@ def test_every_record_is_counted_as_accepted(load: LandingLoad, monkeypatch: pyt
     assert (kind, size, json.loads(counts)) == ("counts", 1, {"accepted": 5, "records": 5})
 
 
-def test_a_task_without_records_puts_out_nothing(load: LandingLoad) -> None:
+def test_a_task_without_records_puts_out_nothing(load: LandingTask) -> None:
     load.take([])
     assert list(load.rows()) == []
 

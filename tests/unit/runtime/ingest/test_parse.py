@@ -1,4 +1,4 @@
-"""Which records are valid, and why the others are not."""
+"""Valid records, and the reasons for rejecting others."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ REJECTED: dict[Reason, list[bytes | None]] = {
         with_member(b'"\\q": 1'),
         with_member(b'"skipped": ' + b"[" * 5000 + b"]" * 5000),
         encoded(user_id="\ud800"),
-        # It is no document, whatever else is wrong with it.
+        # Malformed, whatever else is wrong with it.
         b'{"event_id": 5, "event_type": nul}',
     ],
     Reason.NOT_AN_OBJECT: [b"[]", b"[{}]", b'"text"', b"1", b" 1e400", b"null", b"true"],
@@ -195,7 +195,7 @@ def test_a_number_without_limits_has_up_to_29_digits(number: int) -> None:
 
 
 def test_of_a_key_that_is_there_twice_the_last_counts() -> None:
-    """To see it in valid records would cost as much as decoding them."""
+    """Checking this in valid records would cost as much as decoding them."""
     assert parsed(with_member(b'"user_id": "v"')).record.user_id == "v"
     assert parsed(with_member(b'"us\\u0065r_id": "v"')).record.user_id == "v"
     assert parsed(with_member(b'"skipped": 1, "skipped": 2')).record.user_id == "u"

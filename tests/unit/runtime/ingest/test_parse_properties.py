@@ -1,4 +1,4 @@
-"""The shortcut of the parser never gives another verdict than the long way, whatever comes."""
+"""The parser's shortcut gives the same result as its explicit checks, for any input."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MANGLING = st.lists(
 
 @st.composite
 def records(draw: st.DrawFn) -> bytes:
-    """Good records, records with bad members, and either with a few bytes changed."""
+    """Valid records, records with invalid members, and both with a few bytes changed."""
     value = json.dumps({**event(), **draw(MEMBERS)}, ensure_ascii=draw(st.booleans())).encode(
         errors="surrogatepass"
     )

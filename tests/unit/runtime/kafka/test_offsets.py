@@ -1,4 +1,4 @@
-"""Which records a batch reads, and how they are shared out to tasks."""
+"""The records that a batch reads, and their distribution over tasks."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_tasks_hold_every_record_once_and_are_even(
     assert len(sizes) <= most_tasks
     assert not sizes or max(sizes) - min(sizes) <= 1
     for share in shares:
-        assert len({one.partition for one in share}) == len(share), "a reader is at one place of a partition"
+        assert len({one.partition for one in share}) == len(share), "a reader has one position per partition"
 
 
 @given(offsets, st.integers(1, 400))

@@ -1,4 +1,4 @@
-"""Where batches end, and by which time: what the planner makes of a cluster and of what the driver tells."""
+"""Plans of batches: their ends and times, from the state of the cluster and the driver's data."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Cluster:
 
 @dataclass
 class Planning:
-    """A planner, and what its driver tells it."""
+    """A planner with its driver's data."""
 
     folder: Path
     cluster: Cluster = field(default_factory=lambda: Cluster({0: 0, 1: 0}))
@@ -59,7 +59,7 @@ class Planning:
 
     def __post_init__(self) -> None:
         self.handover = new_handover(self.folder)
-        self.handover.tell()
+        self.handover.publish()
         self.checkpoint = Checkpoint(f"file://{self.folder}/checkpoint")
         self.start()
 
@@ -92,7 +92,7 @@ def test_with_nothing_to_do_the_plan_is_the_one_before(planning: Planning) -> No
 def test_what_a_batch_has_shown_is_in_the_next_plan_with_its_tick(planning: Planning) -> None:
     planning.cluster.ends = {0: 5, 1: 0}
     after = planning.next(planning.planner.first().to_json())
-    planning.handover.tell(times=Times(newest={0: NOW - 1000}, lag_ms=1000))
+    planning.handover.publish(times=Times(newest={0: NOW - 1000}, lag_ms=1000))
     planning.cluster.now_ms += 10
     plan = plan_from_json(planning.next(after))
     assert (plan.ticks, plan.tick_ms, plan.newest) == (True, NOW + 10, {0: NOW - 1000})
@@ -121,17 +121,17 @@ def test_a_partition_that_was_added_is_read_from_its_begin_and_there_is_no_tick_
 ) -> None:
     planning.cluster.ends = {0: 5, 1: 5}
     after = planning.next(planning.planner.first().to_json())
-    planning.handover.tell(times=Times(newest={0: NOW, 1: NOW}))
+    planning.handover.publish(times=Times(newest={0: NOW, 1: NOW}))
     planning.cluster.ends[2] = 7
     plan = plan_from_json(planning.next(after))
     assert (plan.offsets, plan.ticks) == ({"t": {0: 5, 1: 5, 2: 7}}, False)
-    assert plan_from_json(planning.next(plan.to_json())).ticks, "what was added is read"
+    assert plan_from_json(planning.next(plan.to_json())).ticks, "added partitions are read"
 
 
 def test_a_batch_has_no_more_bytes_than_a_task_can_hold(planning: Planning) -> None:
     planning.cluster.ends = {0: 5, 1: 5}
     after = planning.next(planning.planner.first().to_json())
-    planning.handover.tell(times=Times(records=10, size=10 * 51_200_000))
+    planning.handover.publish(times=Times(records=10, size=10 * 51_200_000))
     planning.cluster.ends = {0: 500, 1: 500}
     plan = plan_from_json(planning.next(after))
     assert plan.record_bytes == 51_200_000

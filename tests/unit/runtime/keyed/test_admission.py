@@ -11,7 +11,7 @@ LIMITS = Limits(lateness_ms=10, max_held=100)
 
 @dataclass(frozen=True)
 class Event:
-    """An event with nothing but its identity and time."""
+    """An event with only an id and a time."""
 
     event_id: str
     event_ms: int

@@ -1,4 +1,4 @@
-"""Where copies of states lie, and what may be removed there: nothing but copies of the same stream."""
+"""Folders of local copies of states; only copies of the same stream are removed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from stateward.runtime.driver.cause import cause_of
 from stateward.runtime.keyed import copy_folders
-from stateward.runtime.keyed.copy_folders import MARK, CopyFolderError, copy_folder
+from stateward.runtime.keyed.copy_folders import MARKER, CopyFolderError, copy_folder
 from stateward.runtime.keyed.state_cache import StateCache
 from tests.support.spark.bucket_bench import close_copies
 
@@ -46,7 +46,7 @@ def stamp(root: Path, checkpoint_uri: str) -> str:
 
 
 def old_copy(root: Path, checkpoint_uri: str, boot: str = "01234567") -> Path:
-    """A copy as the release before kept it: named as now, without a mark."""
+    """A copy of the previous release: with the same name, but without a marker."""
     digest = copy_folder(str(root), checkpoint_uri).name.split("-", 1)[0]
     folder = root / f"{digest}-{boot}-v2"
     (folder / "p0").mkdir(parents=True)
@@ -109,10 +109,10 @@ def test_an_old_copy_with_anything_else_in_it_stays(tmp_path: Path) -> None:
 def test_a_copy_of_the_release_before_is_used_on(tmp_path: Path) -> None:
     folder = use(tmp_path, f"{SESSIONS}/g0001")
     close_copies()
-    (folder / MARK).unlink()
+    (folder / MARKER).unlink()
 
     assert stamp(tmp_path, f"{SESSIONS}/g0001") == f"{SESSIONS}/g0001"
-    assert json.loads((folder / MARK).read_text())["checkpoint"] == f"{SESSIONS}/g0001"
+    assert json.loads((folder / MARKER).read_text())["checkpoint"] == f"{SESSIONS}/g0001"
 
 
 def test_what_is_made_under_a_shared_folder_is_private(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_folder_of_the_release_before_is_made_private(tmp_path: Path) -> None:
     assert stat.S_IMODE(root.stat().st_mode) == stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the owner of a folder")
 @pytest.mark.parametrize("place", ["root", "above", "copy", "link"])
 def test_a_folder_that_somebody_else_has_put_there_is_refused(tmp_path: Path, place: str) -> None:
     shared = tmp_path / "tmp"

@@ -1,4 +1,4 @@
-"""A disk that is full under the copies of states: a worker says so and lives on."""
+"""A full disk under the copies of states: the worker reports it and survives."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from stateward.runtime.driver.failure import is_transient
 from tests.support.small_disk import small_disk
 
 CHECKOUT = Path(__file__).resolve().parents[4]
-# A worker is a process of its own here: a page of a map for which there is no room ends the process.
+# The worker is a separate process: a write to a mapped page without space kills the process.
 WORKER = """
 import os, sys
 from pathlib import Path
-from stateward.runtime.keyed.bucket_copy import Cached
+from stateward.runtime.keyed.bucket_copy import CachedState
 from stateward.runtime.keyed.copy_folders import prepare_copy
 from stateward.runtime.keyed.state_cache import StateCache
 
@@ -24,7 +24,7 @@ root, filler, checkpoint = sys.argv[1], Path(sys.argv[2]), "file:///checkpoints/
 def batch(number):
     cache = StateCache(root, checkpoint, 0)
     for key in range(number * 1000, number * 1000 + 1000):
-        cache.bucket(1).put(f"key-{key}", Cached(1, 1, 1, os.urandom(1000)), None)
+        cache.bucket(1).put(f"key-{key}", CachedState(1, 1, 1, os.urandom(1000)), None)
     cache.commit()
 
 def fill():
@@ -74,7 +74,7 @@ def said_by(tmp_path: Path, work: str) -> str:
 
 
 def require_full_disk(said: str) -> None:
-    # As the failure of a Python task has it.
+    # As in the failure of a Python task.
     failure = RuntimeError(f"[STREAM_FAILED] pyspark.errors.exceptions.base.PythonException: {said}")
     assert cause_of(failure) == DISK_FULL, said
     assert is_transient(failure)

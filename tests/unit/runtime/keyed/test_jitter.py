@@ -1,4 +1,4 @@
-"""Timeouts that are spread: when a key is acted on, and that nothing else changes."""
+"""Jitter of timeouts: when a timeout fires, and that nothing else changes."""
 
 from __future__ import annotations
 

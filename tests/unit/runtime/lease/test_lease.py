@@ -159,14 +159,14 @@ def _claim(folder: str, number: int, barrier: object, results: object) -> None:
         results.put((number, None))  # type: ignore[attr-defined]
     except Exception as error:
         results.put((number, repr(error)))  # type: ignore[attr-defined]
-    barrier.wait()  # type: ignore[attr-defined]  # nobody ends, and so frees the lease, before all have tried
+    barrier.wait()  # type: ignore[attr-defined]  # no process exits, and so releases the lease, before all have tried
 
 
 def test_of_many_processes_that_claim_at_once_exactly_one_wins(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(4), context.Queue()
     claimants = [
-        # Daemons: one that hangs must not keep the test run from ending.
+        # Daemons, so that a hanging process does not block the end of the test run.
         context.Process(target=_claim, args=(str(tmp_path), number, barrier, results), daemon=True)
         for number in range(4)
     ]
@@ -190,7 +190,7 @@ def test_renewals_do_not_fill_the_table(tmp_path: Path, monkeypatch: pytest.Monk
         "delta.checkpointInterval": "10",
     }
     monkeypatch.setattr(lease_module, "_TABLE_CONFIGURATION", expired_at_once)
-    monkeypatch.setattr(lease_module, "_COMMITS_BETWEEN_CLEAN_UPS", 20)
+    monkeypatch.setattr(lease_module, "_COMMITS_PER_CLEANUP", 20)
     first = lease(tmp_path, "first")
     first.acquire()
 

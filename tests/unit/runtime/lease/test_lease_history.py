@@ -1,4 +1,4 @@
-"""Who has held a lease: written by drivers, read by the control plane."""
+"""The history of a lease's holders: written by drivers, read by the control plane."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STREAM = "user_sessions"
 
 
 class Driver:
-    """A would-be holder on a host that cannot be seen from here."""
+    """A driver on another host, whose processes are not visible here."""
 
     def __init__(self, layout: Layout, run_id: str, pid: int) -> None:
         self.now = START

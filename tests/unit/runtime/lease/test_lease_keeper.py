@@ -1,4 +1,4 @@
-"""Who keeps a lease alive, when the storage is full, away, or another's."""
+"""Renewals of a lease while the storage is full or unavailable, and after another holder took over."""
 
 from __future__ import annotations
 

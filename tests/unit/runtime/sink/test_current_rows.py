@@ -9,7 +9,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties
 
 from stateward.runtime.api.tables import Column, Table, arrow_schema
-from stateward.runtime.sink.current_rows import newest_rows, upsert
+from stateward.runtime.sink.table_commits import newest_rows, upsert
 
 DEVICES = Table(
     "devices",

@@ -1,4 +1,4 @@
-"""Data files of a table, and what Delta is told of them."""
+"""Data files of a table, and their entries in Delta's log."""
 
 from __future__ import annotations
 

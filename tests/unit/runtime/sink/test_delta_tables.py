@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from stateward.runtime.api.tables import BATCH_COUNTS, Table
 from stateward.runtime.sink.delta_tables import create_or_open, has_commit
 
-# Of eight that create a table at once more often than not one finds that another was first.
+# When eight streams create a table at once, usually one of them finds that another was first.
 _STREAMS, _ROUNDS = 8, 8
 EARLIER = replace(BATCH_COUNTS, columns=BATCH_COUNTS.columns[:4], nullable=())
 

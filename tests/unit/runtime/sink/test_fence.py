@@ -1,4 +1,4 @@
-"""A writer that stands still between its look at the lease and its commit, while others go on without it."""
+"""A writer that pauses between its check of the lease and its commit, while other drivers continue."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def sink_of(installed: Installed, check: Callable[[], int]) -> BatchSink:
 
 
 class Standstill:
-    """The lease as a writer sees it, and what happens elsewhere while the writer stands still.
+    """The lease from a writer's point of view, and what happens elsewhere while the writer pauses.
 
     Args:
         at: Before which of its commits it does.
@@ -72,7 +72,7 @@ class Standstill:
         self.epoch = 1
 
     def check(self) -> int:
-        """A look at the lease, after which the writer stands still; the next look would tell."""
+        """A check of the lease, after which the writer pauses; the next check would find the loss."""
         if self.epoch != 1:
             raise LeaseLostError("the lease is another's")
         self._left -= 1
@@ -87,14 +87,14 @@ def restored(installed: Installed) -> None:
 
 
 def rolled_back(installed: Installed) -> None:
-    """Back from a version that another driver has run already."""
+    """Restore a version that another driver has already run."""
     take_over_all(installed.config, lambda: 2)
     installed.run(3, epoch=2)
     installed.restore(check=lambda: 3)
 
 
 def repartitioned(installed: Installed) -> None:
-    """The next generation goes on under the same query's id, as a repartition leaves it."""
+    """The next generation continues with the same query id, as after a repartition."""
     take_over_all(installed.config, lambda: 2)
     following = installed.generation.following()
     installed.begin(following.uri, str(installed.checkpoint.query_id()))
@@ -123,7 +123,7 @@ def test_no_row_of_a_writer_that_stood_still_meanwhile(
         operation(installed)
         found.update(installed.rows())
 
-    # The first look is at the batch's begin; each further one is followed by a commit.
+    # The first check is at the start of the batch; each further one is followed by a commit.
     writer = Standstill(moment + 1, meanwhile)
     with pytest.raises(LeaseLostError):
         sink_of(installed, writer.check)(FULL, 3)  # type: ignore[arg-type]
@@ -133,7 +133,7 @@ def test_no_row_of_a_writer_that_stood_still_meanwhile(
 
 
 def test_a_writer_that_is_stopped_right_before_the_commit_is_refused(tmp_path: Path) -> None:
-    """By SIGSTOP, and by another lease that is taken on another host when the first one has expired."""
+    """Paused by SIGSTOP, while another host acquires the lease after it has expired."""
     installed = Installed(tmp_path)
     child = subprocess.Popen(
         [sys.executable, "-m", "tests.support.spark.fence_child", str(tmp_path)], stderr=subprocess.PIPE

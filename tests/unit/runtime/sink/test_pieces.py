@@ -1,4 +1,4 @@
-"""Large rows travel in pieces, in order: no packed row is much larger than a piece."""
+"""Rows are packed in pieces, in order: no packed row is much larger than a piece."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from stateward.runtime.api.tables import DEAD_LETTERS
 from stateward.runtime.checkpoint.checkpoint import PlannedBatch
 from stateward.runtime.ingest import record_decoder
-from stateward.runtime.ingest.event_rows import EventLoad
+from stateward.runtime.ingest.event_rows import EventRowTask
 from stateward.runtime.ingest.record_decoder import DecoderTask, RecordDecoder
-from stateward.runtime.keyed.outcome import Outcome
+from stateward.runtime.keyed.outcome import BucketOutput
 from stateward.runtime.sink import output_rows
 from stateward.runtime.sink.output_rows import decode_rows, encode_pieces
 from tests.unit.runtime.ingest.test_event_rows import SORTER, Message, W, record
@@ -42,7 +42,7 @@ def test_pieces_hold_all_rows_in_order_and_are_small(sizes: list[int]) -> None:
     assert [number for number, _ in pieces] == [one.num_rows for one in found]
     assert [offset for one in found for offset in one["offset"].to_pylist()] == list(range(len(sizes)))
     assert [len(value) for one in found for value in one["value"].to_pylist()] == sizes
-    # Schema and padding come on top of what the rows have.
+    # Schema and padding add to the size of the rows.
     assert all(
         one.num_rows == 1 or len(piece) < PIECE + 2000 for one, (_, piece) in zip(found, pieces, strict=True)
     )
@@ -79,7 +79,7 @@ def test_dead_letters_and_events_leave_the_reader_in_pieces() -> None:
 
 
 def test_dead_letters_of_a_stream_on_sparks_operators_too() -> None:
-    batches = packed(lambda: EventLoad(SORTER, PlannedBatch(0, {}, 0, W)))
+    batches = packed(lambda: EventRowTask(SORTER, PlannedBatch(0, {}, 0, W)))
 
     settled = [row for batch in batches for row in batch.to_pylist() if row["_kind"] == "dead_letters"]
     assert len(settled) > 5
@@ -88,7 +88,7 @@ def test_dead_letters_of_a_stream_on_sparks_operators_too() -> None:
 
 
 def test_rows_and_late_events_leave_a_bucket_in_pieces() -> None:
-    outcome = Outcome((), "t", 0, lambda places: {})
+    outcome = BucketOutput((), "t", 0, lambda places: {})
     outcome._late += [("t", 0, at, 0, "e", "k", 0, 0, GARBAGE) for at in range(50)]
 
     parts = [part for part in outcome.parts() if part[0] == "late_events"]

@@ -1,4 +1,4 @@
-"""What a power loss leaves of a batch, at any of its syncs, is repaired, and the batch is completed."""
+"""After a power loss at any sync of a batch the tables are repaired and the batch is completed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def batch(second: int) -> Batch:
 
 
 def start(folder: Path) -> Callable[[Batch, int], None]:
-    """What a driver does at its start; gives what it does with a batch."""
+    """Start a driver; returns the function that writes a batch."""
     checkpoint = f"file://{folder}/checkpoint"
     repair_logs(checkpoint)
     last = Checkpoint(checkpoint).last_committed()
@@ -119,7 +119,7 @@ def test_a_batch_is_completed_after_a_power_loss_at_any_moment(
         start(home)(batch(1), 1)
         recorded.look("Spark commits")
 
-    assert len(recorded.views) > 12, "five commits and two syncs, and what may be left at each"
+    assert len(recorded.views) > 12, "five commits and two syncs, and the possible remains of each"
     for number, view in enumerate([*recorded.views, *recorded.last]):
         left = tmp_path / str(number)
         view.put(left)
@@ -133,7 +133,7 @@ def test_a_batch_is_completed_after_a_power_loss_at_any_moment(
         )
         run = start(left)
         if not written:
-            assert all(0 in there or at(0) in there for there in rows(left).values()), "batch 0 is there"
+            assert all(0 in there or at(0) in there for there in rows(left).values()), "batch 0 is complete"
             assert rows(left)["visits"] == [at(0)], "no row of a batch whose plan is lost"
         run(batch(1), 1)
         assert rows(left) == WHOLE, (view.when, view.how)

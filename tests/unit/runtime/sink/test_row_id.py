@@ -1,4 +1,4 @@
-"""Identities of rows."""
+"""Ids of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batch puts out ends in its tables once, whatever happens in between.
+"""Each row of a batch is written to its table exactly once, whatever happens in between.
 
 `Batch` stands for a DataFrame: the sink asks nothing of one but ``toArrow``. The real one is in tests/spark.
 """
@@ -229,7 +229,7 @@ def test_an_upsert_that_a_compaction_has_overtaken_is_done_again(
     monkeypatch.setattr(table_commits, "upsert", overtaken)
     sink(Batch(part(current, ("b", 2_000, *VISIT[2:]))), 3)  # type: ignore[arg-type]
 
-    assert len(upserts) == 2, "it was overtaken once"
+    assert len(upserts) == 2, "the first try conflicted"
     rows = DeltaTable(uri).to_pyarrow_table().to_pylist()
     assert {row["user_id"]: row["started_at"] for row in rows} == {
         "a": at(1_000),

@@ -1,4 +1,4 @@
-"""A table that is kept open sees what others write, and never goes on with a table that is gone."""
+"""A table that is kept open sees commits of others, and notices that the table was deleted."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
-from stateward.runtime.sink import table_handle
-from stateward.runtime.sink.table_handle import KeptTable
+from stateward.runtime.sink import delta_tables
+from stateward.runtime.sink.delta_tables import TableHandle
 
 _ROW = pa.table({"number": [1]})
 
@@ -24,7 +24,7 @@ def _write(table: str | DeltaTable, batch: int, app: str = "mine") -> None:
 def test_it_sees_its_own_commits_and_those_of_others(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     _write(uri, 0)
-    kept = KeptTable(uri)
+    kept = TableHandle(uri)
     for batch in range(1, 4):
         _write(kept.current(), batch)
         _write(uri, batch, "another")
@@ -36,10 +36,10 @@ def test_it_sees_its_own_commits_and_those_of_others(tmp_path: Path) -> None:
 
 
 def test_it_is_opened_anew_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_handle, "_COMMITS_BETWEEN_OPENINGS", 3)
+    monkeypatch.setattr(delta_tables, "_COMMITS_BETWEEN_OPENINGS", 3)
     uri = str(tmp_path / "table")
     _write(uri, 0)
-    kept = KeptTable(uri)
+    kept = TableHandle(uri)
     seen = []
     for batch in range(1, 8):
         table = kept.current()
@@ -53,10 +53,10 @@ def test_it_is_opened_anew_now_and_then(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_table_that_is_gone_is_said_to_be_gone(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     _write(uri, 0)
-    kept = KeptTable(uri)
+    kept = TableHandle(uri)
     _write(kept.current(), 1)
     shutil.rmtree(uri)
     with pytest.raises(TableNotFoundError):
         kept.current()
     _write(uri, 0)
-    assert kept.current().version() == 0, "made anew"
+    assert kept.current().version() == 0, "created again"

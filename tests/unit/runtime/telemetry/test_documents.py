@@ -18,9 +18,9 @@ from stateward.contract.process_identity import ProcessIdentity
 from stateward.runtime.api.config import ConfigError, load_config, parse_config
 from stateward.runtime.api.tables import BATCH_COUNTS
 from stateward.runtime.checkpoint.checkpoint import Checkpoint, consumed
-from stateward.runtime.driver.control import reason_to_leave
+from stateward.runtime.driver.control import stop_reason
+from stateward.runtime.driver.entry import record_refusal
 from stateward.runtime.driver.failure import explain, is_transient
-from stateward.runtime.driver.refusal import record_refusal
 from stateward.runtime.kafka.reader import ReadError
 from stateward.runtime.lease.lease import LeaseHeldError
 from stateward.runtime.sink.ledger import BatchCounts, Ledger, recorded
@@ -121,7 +121,7 @@ def test_control_says_when_to_leave(tmp_path: Path, document: str | None, expect
     if document is not None:
         (tmp_path / "c.json").write_text(document)
 
-    assert reason_to_leave(f"file://{tmp_path}/c.json", "r1") == expected
+    assert stop_reason(f"file://{tmp_path}/c.json", "r1") == expected
 
 
 def status_file(uri: str, run_id: str = "r1") -> StatusFile:
@@ -215,7 +215,7 @@ def test_a_batch_that_runs_again_is_counted_once(tmp_path: Path) -> None:
     ledger = Ledger(uri, "s", "g1")
     for batch in (batch_of(0, 5), batch_of(1, 2, rows_out=1), batch_of(1, 2, rows_out=1)):
         ledger.append(batch, 1, "r1")
-    again = Ledger(uri, "s", "g1")  # the driver has crashed before the commit, and runs batch 1 once more
+    again = Ledger(uri, "s", "g1")  # the driver crashed before the commit, and runs batch 1 again
     again.append(batch_of(1, 2, rows_out=1), 2, "r2")
     again.append(batch_of(2, 0), 2, "r2")
     again.append(batch_of(3, 1), 2, "r2")
@@ -223,7 +223,7 @@ def test_a_batch_that_runs_again_is_counted_once(tmp_path: Path) -> None:
     totals = Ledger(uri, "s", "g1").totals(3)
     assert (totals["accepted"], totals["rows_out"]) == (8, 1)
     assert ledger.totals(0)["accepted"] == 5
-    assert Ledger(uri, "s", "g2").totals(9)["accepted"] == 0, "another generation begins at nothing"
+    assert Ledger(uri, "s", "g2").totals(9)["accepted"] == 0, "another generation starts at 0"
 
 
 def test_what_bounds_have_cost_is_counted_in_a_table_of_an_earlier_release_too(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a driver measures for its status: the trend of its lag, its memory, and its work on the state."""
+"""Metrics of a driver: the trend of its lag, its memory, and its state operators."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def trend_of(lags: list[int], every_s: float = 5) -> LagTrend:
         ([1000 - 50 * number for number in range(12)], -10.0),
         ([500] * 60, 0.0),
         ([500] * 11, None),
-        # What was long ago says nothing about now.
+        # Old samples do not count.
         ([0] * 200 + [10 * number for number in range(61)], 2.0),
     ],
     ids=["grows", "shrinks", "stands", "first minute", "grows since five minutes"],
@@ -47,7 +47,7 @@ def test_the_trend_of_the_lag(lags: list[int], change: float | None) -> None:
 
 
 def test_a_backlog_that_is_read_in_large_batches_is_no_growth() -> None:
-    # 100 records a second come in, and every 50 seconds a batch takes all that came before it.
+    # 100 records arrive per second, and every 50 seconds a batch processes all waiting records.
     sawtooth = [500 * (number % 10) for number in range(60)]
     change = trend_of(sawtooth).change_per_s
     assert change is not None
@@ -71,7 +71,7 @@ def test_records_wait_since_the_last_look_without_any() -> None:
 
 
 class Topic:
-    """A STAND-IN for the broker, which needs a server: one partition that ends where it is told to."""
+    """A STAND-IN for the broker, which needs a server: one partition with a given end offset."""
 
     def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         return {0: 9}
@@ -87,7 +87,7 @@ def test_the_monitor_says_since_when_records_wait() -> None:
         publish=lambda **fields: said.update(fields),
         clock=lambda: datetime(2026, 1, 1, tzinfo=UTC),
     )
-    monitor.look()
+    monitor.poll()
     assert said == {
         "lag_records": 4,
         "caught_up": False,
@@ -113,7 +113,7 @@ def test_the_memory_of_a_driver_is_that_of_all_its_processes() -> None:
 
 def test_memory_is_measured_now_and_then() -> None:
     gauge = MemoryGauge(os.getpid())
-    looks = [gauge.look(at) for at in (5.0, 5.5, 14.9, 15.0)]
+    looks = [gauge.sample(at) for at in (5.0, 5.5, 14.9, 15.0)]
     assert [bool(look) for look in looks] == [True, False, False, True]
     assert looks[0]["memory_bytes"] > 1_000_000
 

@@ -1,4 +1,4 @@
-"""No producer's and no driver's clock makes an event of a right clock late (a property, over whole lives)."""
+"""No clock of a producer or driver makes an event with a correct time late (a property of whole runs)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateward.runtime.kafka.batch_plan import Plan, plan_from_json
-from stateward.runtime.watermark.partition_times import Times, Watch, times_from_json, together
+from stateward.runtime.watermark.partition_times import Times, TimeTracker, merge_times, times_from_json
 from stateward.runtime.watermark.tick import TickRule, View, next_plan
 
 START = 1_800_000_000_000
@@ -19,13 +19,13 @@ LATENESS = 60_000
 MAX_AHEAD = 3_600_000
 APPEND_TIME, CREATE_TIME = 2, 1
 RULE = TickRule("auto", 1000, 1000, LATENESS)
-# By how much a producer's clock is wrong; the year is a dead letter, as long as it is told from the rest.
+# The errors of producers' clocks; an event a year ahead is a dead letter, if it is recognised as such.
 CLOCKS = {"right": 0, "10 s ahead": 10_000, "59 min ahead": 59 * 60_000, "a year ahead": 365 * 86_400_000}
 
 
 @dataclass(frozen=True)
 class Record:
-    """A record: when it arrived, what its producer says, and whether that clock is right."""
+    """A record: its arrival, its event time, and whether the producer's clock is correct."""
 
     arrived_ms: int
     event_ms: int | None
@@ -35,7 +35,7 @@ class Record:
 
 @dataclass
 class Stamped:
-    """As much of a client's message as is asked for."""
+    """The part of a client's message that the code uses."""
 
     kind: int
     stamp_ms: int
@@ -53,7 +53,7 @@ class Stamped:
 
 @dataclass
 class Life:
-    """A stream, its topic, and what it has called late.
+    """A stream, its topic, and its late events.
 
     Attributes:
         stamps: Whether the broker stamps records.
@@ -77,7 +77,7 @@ class Life:
         self.log.setdefault(partition, []).append(record)
 
     def run(self, most: int) -> None:
-        """Plan a batch and run it, as driver, planner and tasks do it."""
+        """Plan and run a batch, as driver, planner and tasks do."""
         ends = {p: len(records) for p, records in self.log.items()}
         begin = {p: self.begin.get(p, 0) for p in ends}
         unread = frozenset(p for p, offset in begin.items() if not offset)
@@ -86,14 +86,14 @@ class Life:
         until = {p: min(end, begin[p] + most) for p, end in ends.items()}
         parts = [self._task(p, begin[p], until[p]) for p in ends if until[p] > begin[p]]
         if parts:
-            self.times = times_from_json(together(parts).to_json())
+            self.times = times_from_json(merge_times(parts).to_json())
         self.begin = until
         if self.plan.ticks and self.plan.tick_ms is not None:
-            assert self.plan.tick_ms <= self.now_ms, "no tick passes the broker's time"
+            assert self.plan.tick_ms <= self.now_ms, "no tick is later than the broker's time"
             self.watermark_ms = max(self.watermark_ms, self.plan.tick_ms - LATENESS)
 
     def _task(self, partition: int, begin: int, end: int) -> Times:
-        watch = Watch(self.now_ms, 0)
+        watch = TimeTracker(self.now_ms, 0)
         watch.read([partition])
         for record in self.log[partition][begin:end]:
             watch.records([Stamped(self.stamps, record.stamp_ms, partition)])  # type: ignore[list-item]
@@ -105,7 +105,7 @@ class Life:
         return watch.times()
 
     def restart(self) -> None:
-        """Another driver goes on with what the checkpoint and the counts have."""
+        """Another driver continues from the checkpoint and the counts."""
         self.plan = plan_from_json(self.plan.to_json())
         self.times = times_from_json(self.times.to_json())
 
@@ -127,7 +127,7 @@ def lived(life: Life, steps: Sequence[tuple[Any, ...]], garbage: bool) -> Life:
     for kind, *values in steps:
         if kind == "send":
             partition, clock, delay_ms = values
-            # The last partition may have nothing but garbage.
+            # The last partition may contain only garbage.
             is_garbage = garbage and partition == 3
             life.send(partition, "garbage" if is_garbage else clock, delay_ms)
         elif kind == "pass":
@@ -144,7 +144,7 @@ def lived(life: Life, steps: Sequence[tuple[Any, ...]], garbage: bool) -> Life:
 def test_no_event_of_a_right_clock_is_late_because_of_anyone_else(
     steps: list[tuple[Any, ...]], garbage: bool
 ) -> None:
-    """With stamps of the broker, however long the driver is away and whatever is cut."""
+    """With the broker's timestamps, for any downtime of the driver and any batch sizes."""
     life = lived(Life(APPEND_TIME), steps, garbage)
     while any(life.begin.get(p, 0) < len(records) for p, records in life.log.items()):
         life.run(2)
@@ -168,7 +168,7 @@ def test_no_event_of_a_right_clock_is_late_because_of_anyone_else(
 def test_what_waits_in_a_partition_is_not_late_after_the_driver_was_away(
     before: list[tuple[Any, ...]],
 ) -> None:
-    """Records that were read before tell when those that wait came, at the earliest."""
+    """The timestamps of records already read are a lower bound for those that wait."""
     life = lived(Life(APPEND_TIME), [*before, ("run", 1000)], garbage=False)
     life.now_ms += 1
     for _ in range(3):
@@ -199,7 +199,7 @@ def test_nor_with_stamps_of_the_producers_as_long_as_the_driver_keeps_up(
 def test_the_watermark_moves_as_long_as_time_passes(
     steps: list[tuple[Any, ...]], stamps: int, flow: bool
 ) -> None:
-    """Also while nothing but garbage comes, and never stops."""
+    """Also while garbage keeps arriving, and nothing else."""
     life = lived(Life(stamps), steps, garbage=True)
     life.send(0, "right", 0)
     life.run(10_000)

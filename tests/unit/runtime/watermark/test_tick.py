@@ -1,4 +1,4 @@
-"""When a tick is due and what time it carries."""
+"""When a tick is due, and its time."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_replay_does_not_tick_by_the_clock_and_silence_is_none() -> None:
     found = next_plan(RULES["auto"], found, quiet(times=live), NOW)
     assert found.replay is False
     later = next_plan(RULES["auto"], found, quiet(), NOW + 3 * HOUR)
-    assert (later.tick_ms, later.replay) == (NOW + 3 * HOUR, False), "three silent hours are no replay"
+    assert (later.tick_ms, later.replay) == (NOW + 3 * HOUR, False), "three idle hours are no replay"
 
 
 def test_a_replay_ends_with_the_earliest_of_the_partitions_times() -> None:
@@ -113,11 +113,11 @@ def test_an_event_that_is_ahead_moves_nobody_until_its_time_comes() -> None:
 
 
 def test_a_partition_of_nothing_but_dead_letters_holds_nobody_back() -> None:
-    """Records of it wait at every look."""
+    """Its records wait at every poll."""
     dead = Times(newest={0: NOW - 1000}, silent=frozenset({1}))
     view = quiet(begin={0: 5, 1: 3}, times=dead)
     assert tick("off", view, replace(BEGUN, newest={1: NOW - 9 * HOUR})) == NOW - 1000
-    assert tick("auto", view, BEGUN) == NOW, "time goes on although it is never silent"
+    assert tick("auto", view, BEGUN) == NOW, "time advances although the partition is never idle"
 
 
 def test_while_records_wait_the_slowest_partition_leads() -> None:
@@ -131,7 +131,7 @@ def test_while_records_wait_the_slowest_partition_leads() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_no_event_is_late_however_a_backlog_is_cut(data: st.DataObject) -> None:
-    """Partitions each out of order by at most the lateness, read at speeds of their own."""
+    """Partitions, each out of order by at most the lateness, read at different speeds."""
     partitions = {
         p: [
             NOW - LATENESS + place * 20_000 + delay

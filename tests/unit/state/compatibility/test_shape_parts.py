@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from stateward.runtime.api.key_logic import KeyState
-from stateward.runtime.keyed.codec import KeptCodec
+from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.state.compatibility.findings import Level
 from stateward.state.compatibility.shape import event_shape, merged, state_shape
 from stateward.state.compatibility.shape_changes import changes, text_of
@@ -180,9 +180,9 @@ WHOLE = state(first_ms=int)
     ],
 )
 def test_held_events_are_read_by_position(kind: Any, held: Any, level: Level, fails: bool) -> None:
-    text = KeptCodec(WHOLE, Event).encode(KeyState(WHOLE(5), (Event("e", 1, "x"),)))
+    text = KeyStateCodec(WHOLE, Event).encode(KeyState(WHOLE(5), (Event("e", 1, "x"),)))
     try:
-        found: Any = KeptCodec(WHOLE, kind).decode(text).held
+        found: Any = KeyStateCodec(WHOLE, kind).decode(text).held
     except msgspec.ValidationError:
         found = FAILS
     assert found == held

@@ -10,7 +10,7 @@ from spark_jobs.fraud_watch.declaration import JOB as FRAUD
 from spark_jobs.fraud_watch.model import FraudState, Payment, PaymentEvent
 from stateward.runtime.api.key_logic import KeyState
 from stateward.runtime.keyed.admission import Seen
-from stateward.runtime.keyed.codec import KeptCodec
+from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.state.inspection.key_report import Entry, PendingTimer, StateChange
 from stateward.state.inspection.masker import Masker, masker_of
 from stateward.state.inspection.state_changes import changes
@@ -26,7 +26,7 @@ def kept(**changed: Any) -> dict[str, Any]:
     window = (Payment(1000, "e1", 5_000_000), Payment(2000, KEY, 7))
     state = FraudState("watching", 1000, 1000, 2000, ID, window)
     held = (PaymentEvent("e3", 3000, "transaction", 9),)
-    codec = KeptCodec(FraudState, PaymentEvent)
+    codec = KeyStateCodec(FraudState, PaymentEvent)
     found: dict[str, Any] = json.loads(codec.encode(KeyState(state, held, (Seen("e1", 1000),), 500)))
     return {**found, **changed}
 
