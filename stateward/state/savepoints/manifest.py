@@ -127,11 +127,11 @@ def read(folder_uri: str) -> Manifest:
     except ValueError as error:
         raise ManifestError(f"{NAME} cannot be read: {error}") from None
     if document is None:
-        raise ManifestError(f"it has no {NAME}: its making was interrupted, or goes on")
+        raise ManifestError(f"it has no {NAME}: its copy was interrupted, or is still running")
     if document.get("version") != _VERSION:
-        raise ManifestError(f"{NAME} is of version {document.get('version')!r}, and {_VERSION} is known here")
+        raise ManifestError(f"{NAME} has version {document.get('version')!r}, expected {_VERSION}")
     if document.pop("sha256", None) != _checksum(document):
-        raise ManifestError(f"{NAME} has another content than it had")
+        raise ManifestError(f"{NAME} does not match its checksum")
     del document["version"]
     return Manifest(
         **{

@@ -82,15 +82,14 @@ def _exists(uri: str) -> bool:
 def take_back(stream: str, then: TableAt, check: CheckLease) -> None:
     """Take a table back to a savepoint; idempotent.
 
-    The stream's own tables are restored to their version. A table that streams share keeps the rows of the
-    others: of this stream's rows those go that were not there, by the generation and the batch that wrote
-    them. A table that did not exist is emptied of the stream's rows. From then on the table refuses whoever
-    had the stream's lease before.
+    The stream's own tables are restored to their version. A shared table keeps the rows of other streams, and
+    loses this stream's later rows, by the generation and the batch that wrote them. A table that did not
+    exist loses the stream's rows. From then on the table refuses earlier holders of the stream's lease.
 
     Args:
         stream: The stream.
         then: The table at the time of the savepoint.
-        check: Gives the epoch of the lease.
+        check: Returns the epoch of the lease.
 
     Raises:
         LeaseLostError: The lease is lost.

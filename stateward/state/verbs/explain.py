@@ -50,7 +50,7 @@ class Explanation:
         watermark_ms: Its watermark; 0 before the first tick.
         entries: What is kept of the key; nothing if it has no state.
         coming: What will happen to it if no event comes, of a keyed stream whose logic is known.
-        bucket_timer_ms: Spark's timer of its bucket: when the bucket is looked at next.
+        bucket_timer_ms: Spark's timer of its bucket: when the bucket is processed next.
         history: What each batch changed, oldest first.
         history_from: The oldest batch, with which the next one is compared; None if nothing was before.
         notes: What the answer rests on, in sentences.
@@ -126,7 +126,7 @@ def explain(
         job: The stream's declaration. With it and ``config`` what is to come is known of a keyed stream.
         config: Its launch.
         batch_id: As of which retained batch; None for the newest.
-        report: KeyReport of each step, and what becomes of it.
+        report: Called with each step and its state.
 
     Raises:
         StateError: There is no such batch, or Spark cannot read its state.

@@ -156,7 +156,7 @@ def inspect(
         largest: How many of the largest keys to name.
         samples: As of how many batches to count keys for the growth; 1 or less leaves it out. Each costs
             Spark a load of the state.
-        report: KeyReport of each step, and what becomes of it.
+        report: Called with each step and its state.
 
     Raises:
         StateError: There is no such batch, or Spark cannot read its state.

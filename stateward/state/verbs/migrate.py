@@ -108,8 +108,8 @@ class MigrateVerb(NextGeneration[Plan]):
                 f"{self.context.stream} is migrated: {'; '.join(plan.reasons)}. Generation "
                 f"{following.number} counts.",
                 _counted(survey, "have changed", "were merged"),
-                f"There are {done.keys_after:,} keys now, each as it was computed, and where it is looked "
-                "for.",
+                f"There are {done.keys_after:,} keys now, each as it was computed, and where the "
+                "stream looks for it.",
                 f"Generation {current.number} is still in {current.uri}.",
             ),
             (
@@ -164,10 +164,10 @@ def require_enough(stream: str, found: Descriptor, now: Descriptor, *, is_split:
         done["state"] = {**found["state"], "buckets": now["state"]["buckets"]}
     verdict = judge(done, now)
     if not verdict.allows_start:
-        told = " | ".join(str(one) for one in verdict.findings if one.level == verdict.level)
+        findings = " | ".join(str(one) for one in verdict.findings if one.level == verdict.level)
         raise StateError(
-            f"stream {stream}: the state would still not be for this code after a migration: {told}. Nothing "
-            "was changed."
+            f"stream {stream}: the state would still not fit this code after a migration: {findings}. "
+            "Nothing was changed."
         )
 
 

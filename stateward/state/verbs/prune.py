@@ -16,8 +16,8 @@ from stateward.state.operation.verb import Change
 from stateward.state.savepoints.manifest import NAME
 from stateward.state.savepoints.savepoint_catalog import Savepoint
 
-# A savepoint without a manifest may be in the making.
-_LONGEST_MAKING = timedelta(days=1)
+# A savepoint without a manifest may still be copied.
+_LONGEST_COPY = timedelta(days=1)
 _STAMP = "%Y%m%dT%H%M%SZ"
 _GENERATION = re.compile(r"g(\d{4,})")
 _PARTS_OF_A_CHECKPOINT = ("metadata", "offsets", "commits", "state", "sources", "stateward")
@@ -28,8 +28,8 @@ class Policy:
     """Which savepoints are kept.
 
     Attributes:
-        newest: So many of the good ones, at least 1.
-        younger_than: All that are younger than this.
+        newest: How many of the newest good ones are kept, at least 1.
+        younger_than: Savepoints younger than this are kept.
     """
 
     newest: int
@@ -38,10 +38,10 @@ class Policy:
 
 @dataclass(frozen=True)
 class Unneeded:
-    """What is to be removed.
+    """What a prune removes.
 
     Attributes:
-        savepoints: Savepoints that the policy does not keep.
+        savepoints: The savepoints that the policy does not keep.
         kept: Ids of the savepoints that it keeps.
         operations: Ids of operations.
         names: What is in the folder of all generations.
@@ -61,7 +61,7 @@ class PruneVerb(Change[Unneeded]):
     name = "prune"
 
     def plan(self) -> Unneeded:
-        """Look for what is no longer needed; every file of every savepoint is read."""
+        """Find what is no longer needed. Every file of every savepoint is read."""
         context, request, now = self.context, self.context.request, self.context.clock()
         arguments = request.arguments
         context.report("savepoints", "reading")
@@ -105,7 +105,7 @@ class PruneVerb(Change[Unneeded]):
         context, request = self.context, self.context.request
         for one in plan.savepoints:
             context.report("savepoints", f"removing {one.savepoint}")
-            # What is left of it, should this be interrupted, is not taken for a savepoint.
+            # First, so that the rest of an interrupted removal is not taken for a savepoint.
             if NAME in storage.list_names(one.uri):
                 checkpoint_copy.remove(f"{one.uri}/{NAME}")
             checkpoint_copy.remove(one.uri)
@@ -121,10 +121,10 @@ class PruneVerb(Change[Unneeded]):
 
 
 def to_remove(savepoints: Sequence[Savepoint], policy: Policy, now: datetime) -> list[Savepoint]:
-    """Which of them go.
+    """Return the savepoints to remove.
 
-    Broken ones go when they are old enough. While there is no good one nothing goes: a broken one may be all
-    that is left. A folder that is not named as a savepoint stays.
+    Broken ones are removed when they are old enough. Without a good one nothing is removed: a broken one may
+    be all that is left. A folder without the name of a savepoint stays.
     """
     good = [one for one in savepoints if one.is_good]
     if not good:
@@ -137,11 +137,11 @@ def _is_old(one: Savepoint, younger_than: timedelta, now: datetime) -> bool:
     if one.begun_at is None:
         return False
     age = now - one.begun_at
-    return age >= younger_than and (one.manifest is not None or age >= _LONGEST_MAKING)
+    return age >= younger_than and (one.manifest is not None or age >= _LONGEST_COPY)
 
 
 def old_operations(names: Iterable[str], longest: timedelta, now: datetime) -> list[str]:
-    """The operations that were requested at least so long ago; a name that is not an operation's stays."""
+    """Return the operations that are at least ``longest`` old; other names stay."""
     return sorted(name for name in names if (at := _asked_at(name)) is not None and now - at >= longest)
 
 
@@ -155,12 +155,12 @@ def _asked_at(name: str) -> datetime | None:
 def old_generations(current: Generation, names: Sequence[str], keep: int) -> list[int]:
     """Numbers of the generations before the current one, except the newest `keep`.
 
-    What comes after it may be in the making.
+    A later generation may still be built, and stays.
 
     Args:
-        current: The one that counts.
-        names: What is in the folder of all of them.
-        keep: How many stay.
+        current: The current generation.
+        names: The names in the folder of all generations.
+        keep: How many earlier generations stay.
     """
     numbers = {int(found[1]) for name in names if (found := _GENERATION.fullmatch(name))}
     if current.number > 1 and "metadata" in names:

@@ -49,7 +49,7 @@ class AdviseVerb(ReadOnly):
 
 @dataclass(frozen=True)
 class Plan:
-    """From how many partitions to how many; and why so many, if they are as advised."""
+    """The numbers of partitions before and after, and the reasons of the advice if it was followed."""
 
     before: int
     wanted: int
@@ -68,10 +68,10 @@ class RepartitionVerb(NextGeneration[Plan]):
         return Answer((line,), data={"changed": True, "partitions_before": before, "partitions_after": now})
 
     def plan(self) -> Plan | Answer:
-        """Find out the number of partitions now, and the one to be."""
+        """Determine the current and the wanted number of partitions."""
         context, wanted = self.context, self.context.request.arguments["partitions"]
         checkpoint = require_drained(context.stream, context.generation.uri, runs=context.runs)
-        # While the stream runs, a dry run goes by the plan of its last batch.
+        # While the stream runs, a dry run reads the number from the plan of the last batch.
         now = checkpoint.state_partitions() if context.runs else examine(context.generation.uri).partitions
         advised: tuple[str, ...] = ()
         if wanted is None:

@@ -1,12 +1,12 @@
 """The verb ``restore``: checkpoint and tables go back to a savepoint; the stream reads again what came after.
 
-In this order, so that a death at any point leaves the old state or can be finished:
+The order ensures that a crash at any point leaves the old state or can be finished:
 
-1. Everything that could refuse is asked.
+1. Everything that could prevent the restore is checked.
 2. The next generation is built beside the current one. Nothing refers to it yet.
-3. The plan is written to the journal, and ``current.json`` says that an operation is under way: from here on
-   no driver starts, and a second run finishes what this one has begun.
-4. The tables go back one by one; each step is harmless when it is done again.
+3. The plan is written to the journal, and ``current.json`` announces the operation. From here on no driver
+   starts, and a second run finishes the first.
+4. The tables go back one by one; each step is idempotent.
 5. ``current.json`` names the next generation, and no operation: one write.
 """
 
@@ -65,8 +65,8 @@ class RestoreVerb(NextGeneration[Plan]):
         context.report("Kafka", "looking for the records to be read again")
         if gone := out_of_reach(context.kafka(), manifest.next, topics):
             raise StateError(
-                f"stream {stream}: cannot go back to savepoint {manifest.savepoint}, for what came after it "
-                f"cannot be read again. {'; '.join(map(str, gone))}. Nothing was changed. What there is "
+                f"stream {stream}: cannot go back to savepoint {manifest.savepoint}, because what came after "
+                f"it cannot be read again. {'; '.join(map(str, gone))}. Nothing was changed. What there is "
                 f"instead: {landed_since(context.request.raw_uri, topics)}; `stateward backfill {stream}` "
                 "recomputes the tables from that."
             )
@@ -81,11 +81,11 @@ class RestoreVerb(NextGeneration[Plan]):
         return Plan(manifest, str(uuid.uuid4()), records_since(context.kafka(), manifest.next, topics))
 
     def preview(self, plan: Plan) -> Answer:
-        """Report what the stream would go back to."""
+        """Report the state that the stream would go back to."""
         return self._answer(self.decision(plan), None)
 
     def decision(self, plan: Plan) -> dict[str, Any]:
-        """All that is needed to finish the restore, whatever becomes of the savepoint."""
+        """Return all that is needed to finish the restore, even without the savepoint."""
         return {
             "savepoint": plan.manifest.savepoint,
             "generation": self.following.number,
@@ -96,7 +96,7 @@ class RestoreVerb(NextGeneration[Plan]):
         }
 
     def apply(self, plan: Plan) -> Answer:
-        """Make a checkpoint of the savepoint's copy, of another query that goes on where the first was.
+        """Build a checkpoint from the savepoint: another query, which continues from the same offsets.
 
         Raises:
             StateError: The copy is not what the manifest says.
@@ -131,10 +131,10 @@ class RestoreVerb(NextGeneration[Plan]):
         self.context.report("tables", READY)
 
     def resume(self, earlier: Earlier) -> Answer:
-        """Finish a restore that is under way.
+        """Finish an unfinished restore.
 
         Raises:
-            StateError: It goes back to another savepoint than this one.
+            StateError: It goes back to another savepoint.
         """
         stream, wanted, to = self.context.stream, self.context.request.arguments["savepoint"], earlier.plan
         if (pending := earlier.pending) is None:

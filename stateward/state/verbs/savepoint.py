@@ -37,7 +37,7 @@ class SavepointVerb(Change[Checkpoint]):
     name = "savepoint"
 
     def resume(self, earlier: Earlier) -> Answer | None:
-        """Answer with the savepoint of the earlier try; one that is not whole is removed, and made again."""
+        """Answer with the savepoint of the earlier try; a broken one is removed, and copied again."""
         catalog, savepoint = self.context.catalog, self.context.request.stamp
         if savepoint not in catalog.ids():
             return None

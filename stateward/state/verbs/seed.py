@@ -70,7 +70,7 @@ class SeedVerb(NextGeneration[Seed]):
             (
                 f"{self.context.stream} begins with {done.survey.keys:,} keys of {done.survey.rows:,} rows "
                 f"in {self.context.request.arguments['table']}, as generation {following.number}.",
-                "Each is as it was computed, and where it is looked for.",
+                "Each is as it was computed, and where the stream looks for it.",
                 *_skipped(done.survey),
             ),
             (

@@ -1,4 +1,4 @@
-"""The verb ``skip``: a stream goes on after records that Kafka has lost, which the answer names."""
+"""The verb ``skip``: a stream continues after records that Kafka has lost, which the answer lists."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Plan:
 
 
 class SkipVerb(NextGeneration[Plan]):
-    """Let the stream go on after records that Kafka does not have any more."""
+    """Let the stream continue after records that Kafka no longer has."""
 
     name = "skip"
 

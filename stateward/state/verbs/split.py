@@ -126,7 +126,7 @@ class SplitVerb(NextGeneration[Plan]):
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Hold the lease of the other stream, too.
+        """Hold the lease of the other stream as well.
 
         Raises:
             LeaseHeldError: The other stream runs.
@@ -196,7 +196,7 @@ class SplitVerb(NextGeneration[Plan]):
             generations.make_current(first, operation, self.context.clock())
 
     def resume(self, earlier: Earlier) -> Answer:
-        """Finish a split that is under way; the figures of its proof are with the run that died.
+        """Finish an unfinished split; the run that died has the figures of its proof.
 
         Raises:
             StateError: It gives keys to another stream than this one.

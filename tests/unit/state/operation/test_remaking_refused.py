@@ -38,7 +38,7 @@ def declared(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     monkeypatch.setattr(Context, "job", property(lambda context: replace(JOB, **changes)))
 
 
-_NO_STATE_STEP = r"would still not be for this code after a migration: the version of the states"
+_NO_STATE_STEP = r"would still not fit this code after a migration: the version of the states"
 PREFIXED = KeyStep(1, "a key says what it is", key=lambda key: f"device-{key}")
 
 

@@ -141,7 +141,7 @@ def test_a_manifest_that_was_changed_or_is_missing_is_noticed(installed: Install
     document = json.loads(file.read_text())
     document["next"]["device_readings"]["0"] = 21
     file.write_text(json.dumps(document))
-    assert installed.catalog.look(stamp(NOW)).problems == ("manifest.json has another content than it had",)
+    assert installed.catalog.look(stamp(NOW)).problems == ("manifest.json does not match its checksum",)
     flip(file)
     assert not installed.catalog.look(stamp(NOW)).is_good
     file.unlink()
@@ -149,7 +149,7 @@ def test_a_manifest_that_was_changed_or_is_missing_is_noticed(installed: Install
     assert problem.startswith("it has no manifest.json")
 
 
-def test_a_making_that_dies_is_never_listed_as_good(
+def test_a_copy_that_dies_is_never_listed_as_good(
     installed: Installed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = len(checkpoint_copy.paths_in(installed.generation.uri)) - 1  # but for one checksum of Hadoop's
@@ -197,7 +197,7 @@ def shown(days: float, *, good: bool = True) -> Savepoint:
         ([shown(9), shown(8), shown(7), shown(1)], 2, 3, [9, 8]),
         ([shown(9), shown(8), shown(7), shown(1)], 1, 30, []),
         ([shown(9), shown(8, good=False), shown(7)], 1, 0, [9, 8]),
-        ([shown(9), shown(0.5, good=False)], 1, 0, []),  # may be in the making
+        ([shown(9), shown(0.5, good=False)], 1, 0, []),  # may still be copied
         ([shown(9), shown(2, good=False)], 1, 0, [2]),  # the only good one stays, however old
         ([shown(9, good=False), shown(8, good=False)], 1, 0, []),  # all that is left
         ([shown(9), shown(8)], 0, 0, [9]),
