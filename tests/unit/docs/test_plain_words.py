@@ -25,7 +25,6 @@ UNCHECKED = (
     "spark_jobs/",
     "stateward/",
     "tests/",
-    "CHANGELOG.md",
 )
 _START = r"(?:^[\s\-*|#>\"'(]*|[.:;!?]\s+)"
 HABITS = {
