@@ -29,7 +29,7 @@ HABITS = {
     "name the subject first": _START
     + r"Of (?:an?|all|both|each|every|it|its|no|one|several|some|such|the|these|this|those|two|wh\w+)\b",
     "write 'again'": r"\b[Aa]new\b",
-    "write 'now' or 'current'": r"\b(?:as )?of now\b",
+    "write 'now' or 'current'": r"\b(?:as )?of\s+now\b",
     "say how, or leave it out": r"\bin words\b",
     "write 'belongs in'": r"\bbelong(?:s|ing)? into\b",
     "name the process or the person": r"\b(?:[Nn]o|[Ss]ome)body\b",
@@ -69,19 +69,20 @@ def test_text_is_in_plain_words() -> None:
     assert found == [], "\n".join(found)
 
 
+# A bar in the middle of a habit keeps these lines from being examples of it.
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("Of the two tables one is empty.", True),
-        ("# Of what is left, one.", True),
+        ("O|f the two tables one is empty.", True),
+        ("# O|f what is left, one.", True),
         ("One table of the two is empty.", False),
-        ("It is made anew.", True),
-        ("Who wants mail: see there.", True),
+        ("It is made a|new.", True),
+        ("W|ho wants mail: see there.", True),
         ("A user who wants mail", False),
-        ("from the begin of a topic", True),
-        ("held since two hours", True),
+        ("from the be|gin of a topic", True),
+        ("held since two| hours", True),
         ("held since 12:00", False),
     ],
 )
 def test_habits_are_recognised(line: str, expected: bool) -> None:
-    assert bool(list(habits(line))) == expected
+    assert bool(list(habits(line.replace("|", "")))) == expected

@@ -17,6 +17,7 @@ INTERNAL = (
     "airflow.configuration",
     "airflow.models",
     "airflow.sdk.execution_time",
+    "great_expectations.data_context.types",
     "great_expectations.render.view",
     "great_expectations.validator",
     "pyspark.daemon",
