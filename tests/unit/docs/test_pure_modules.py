@@ -1,4 +1,4 @@
-"""Pure modules (docs/architecture.md). What each room may import is in pyproject.toml, for import-linter."""
+"""Pure modules (docs/architecture.md). The contracts of packages are in pyproject.toml, for import-linter."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def imports(file: Path) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}:{node.lineno}: a relative import"
-            # Of `from spark_jobs.runtime import admission` the imported name may be the module.
+            # In `from stateward.runtime.keyed import admission` the imported name is a module.
             names = [f"{node.module}.{alias.name}" for alias in node.names]
             yield from ((node.lineno, name) for name in [node.module or "", *names])
 
@@ -105,7 +105,7 @@ def module_of(file: Path) -> str:
 def test_pure_modules_import_only_the_standard_library_and_each_other() -> None:
     files = pure_files()
     pure = {module_of(file) for file in files}
-    assert len(pure) >= 5, f"where have the pure modules gone? Found {sorted(pure)}"
+    assert len(pure) >= 5, f"expected at least five pure modules, found {sorted(pure)}"
     breaches = [
         f"{file.relative_to(ROOT)}:{line} imports {name}"
         for file in files

@@ -24,7 +24,7 @@ def cells(row: str) -> list[str]:
     return [cell.strip() for cell in row.strip("|").split(" | ")]
 
 
-def tried() -> dict[str, str]:
+def covered() -> dict[str, str]:
     rows = [line for line in (DOCS / "runbook-tried.md").read_text().splitlines() if line.startswith("|")]
     found = {}
     for row in rows[2:]:
@@ -33,15 +33,15 @@ def tried() -> dict[str, str]:
     return found
 
 
-def test_every_entry_names_who_has_tried_it() -> None:
+def test_every_entry_has_its_tests() -> None:
     wanted = list(entries((DOCS / "runbook.md").read_text()))
     assert len(wanted) > 30
-    assert list(tried()) == wanted
+    assert list(covered()) == wanted
 
 
-def test_the_tests_that_are_named_are_there() -> None:
+def test_the_named_tests_exist() -> None:
     missing = []
-    for entry, by in tried().items():
+    for entry, by in covered().items():
         named = re.findall(r"`(tests/\S+\.py)::(\w+)`", by)
         assert named, f"no test covers: {entry}"
         missing += [f"{file}::{name}" for file, name in named if name not in functions_of(file)]
