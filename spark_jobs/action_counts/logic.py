@@ -44,7 +44,7 @@ class CountLogic:
 
 
 def current(user_id: str, count: Count) -> CurrentCount:
-    """The row of a count that goes on."""
+    """The row of a count that has not ended."""
     return CurrentCount(
         user_id=user_id,
         action_count=count.action_count,

@@ -110,7 +110,7 @@ def _trigger(state: DeviceState | None, event: DeviceReading) -> str:
 
 
 def _updated(state: DeviceState) -> tuple[int, str]:
-    """Time and id of what brought the state to what it is, the readings older than that aside."""
+    """Time and id of the newest reading or timeout that the state reflects."""
     if state.mode in (OFFLINE, FORGOTTEN):
         return state.changed_ms, BY_TIMEOUT
     return state.last_ms, state.last_event_id

@@ -40,7 +40,7 @@ MAX_ERROR_CODES = 20
 """Largest number of error codes that are kept; of more, the newest."""
 
 BY_TIMEOUT = ""
-"""What stands for the id of a reading where a timeout brought the row: it sorts before every id."""
+"""Takes the place of a reading's id in a row that a timeout wrote; it sorts before every id."""
 
 
 @dataclass(frozen=True, kw_only=True)

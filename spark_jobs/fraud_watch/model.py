@@ -69,7 +69,7 @@ class FraudSettings(StreamSettings):
         authentication_window_ms: How long after becoming suspicious an authentication clears the account.
         idle_ms: An account that is not flagged is forgotten after this long without an event.
         review_ms: How long a flagged account waits for its case to be closed.
-        safety_ms: Whatever is left after so long is removed; longer than all the others.
+        safety_ms: A state of any kind is removed after this time; longer than all the others.
         max_held_events: Events of an account that wait for the watermark.
     """
 

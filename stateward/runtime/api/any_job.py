@@ -1,4 +1,4 @@
-"""The kinds of streams: keyed logic of one's own, Spark's own operators, and landing records as they are."""
+"""The kinds of streams: keyed logic, Spark's operators, and landing of records as they are."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The seam between a stream's pure logic and whatever runs it: one key at a time.
+"""The interface between a stream's pure logic and the code that runs it, one key at a time.
 
-A stream's logic is three functions of one key. Everything else is the same for all of them and is here:
-when an event is folded, when a timeout is due, when a key has to be looked at again, and the oracle. Pure.
+A stream's logic is three functions of one key. Everything else is the same for all streams and is here: when
+an event is folded, when a timeout is due, when a key needs a timer, and the oracle. Pure.
 
-The order in which a key lives through its events and timeouts, which every path keeps::
+Every path applies the events and timeouts of a key in this order::
 
     for each event, by (event time, id):
         expire while the state's deadline is at or before the event     (at the deadline, not at the event)
@@ -11,8 +11,8 @@ The order in which a key lives through its events and timeouts, which every path
     expire while the deadline is at or before the watermark
 
 With a jitter the last step waits until the watermark has passed the deadline by the key's offset
-(`offset_ms`). Only when the rows come is moved: what they say is of the deadline itself, and an event expires
-a state as before.
+(`offset_ms`). That delays the rows and does not change them: their times are those of the deadline, and an
+event expires a state as before.
 """
 
 import hashlib
@@ -30,8 +30,8 @@ E_contra = TypeVar("E_contra", bound=Timed, contravariant=True)
 Rows = Sequence[tuple[Any, ...]]
 NO_ROWS: Rows = ()
 
-# Held events folded in thought to find the next alarm. A key that holds more is looked at again when that
-# many have passed, so the cost per event does not grow with what a hot key holds.
+# Held events that are folded, without effect, to find the next timer. A key that holds more is processed
+# again when that many have passed, so the cost per event does not grow with the number of held events.
 _LOOK_AHEAD = 16
 
 # Odd, near 2**32 over the golden ratio: spreads checksums that differ little.
@@ -39,10 +39,10 @@ _SPREAD = 0x9E3779B1
 
 
 def row_id(*parts: str | int) -> str:
-    """Identity of a row from what makes it that row: the same on every run, 32 hexadecimal digits.
+    """Identity of a row, computed from its parts: the same on every run, 32 hexadecimal digits.
 
-    Texts may hold the character that separates parts. Then their lengths come first, so that no two rows with
-    as many parts have one identity.
+    If a text contains the separator of parts, the lengths come first, so that two rows with equally many
+    parts never have the same identity.
     """
     texts = [str(part) for part in parts]
     if any("\x00" in text for text in texts):
@@ -51,13 +51,13 @@ def row_id(*parts: str | int) -> str:
 
 
 def masked_key(key: str) -> str:
-    """A key that may be a person's: its first two characters, if it has more than four, and its length."""
+    """A key that may identify a person, as its length and, if it has more than four, two characters."""
     shown = key[:2] if len(key) > 4 else ""
     return f"{shown}***({len(key)})"
 
 
 def without_key(error: Exception, key: str) -> str:
-    """Name and text of an error that a stream's own function has raised for a key, with the key masked."""
+    """Name and text of an error that a stream's function raised for a key, with the key masked."""
     text = f"{type(error).__name__}: {error}".replace(repr(key), masked_key(key))
     # A shorter key could be part of any other text.
     return text.replace(key, masked_key(key)) if len(key) > 4 else text
@@ -66,22 +66,22 @@ def without_key(error: Exception, key: str) -> str:
 def offset_ms(key: str, jitter_ms: int) -> int:
     """How long a key's timeouts wait beyond their deadlines: at least 0 and less than ``jitter_ms``.
 
-    The same in every process. It does not follow the key's bucket (`lanes.bucket_of`), so that a bucket's
-    keys are spread as well as the buckets are.
+    The same in every process. It is independent of the key's bucket, so that the keys of one bucket are
+    spread as well as those of different buckets.
     """
     return (zlib.crc32(key.encode()) * _SPREAD & 0xFFFFFFFF) * jitter_ms >> 32
 
 
 class KeyLogic(Protocol[S, E_contra]):
-    """What one stream does with one key.
+    """The logic of one stream for one key.
 
-    A state is immutable and None when there is nothing to keep. Times are milliseconds since 1970 UTC. With
+    A state is immutable, and None when there is nothing to keep. Times are milliseconds since 1970 UTC. With
     ``emission: eager`` an event may be older than those before it, and with ``clock: processing`` if the
     clock was set back.
     """
 
     def apply(self, key: str, state: S | None, event: E_contra) -> tuple[S | None, Rows]:
-        """The state after ``event``, and the rows it brings."""
+        """The state after ``event``, and the rows it emits."""
 
     def deadline(self, state: S) -> int:
         """When the state expires if no event comes; an event *at* the deadline comes after it."""
@@ -105,7 +105,7 @@ class KeyState(NamedTuple, Generic[S, E]):
 
 
 class KeyResult(NamedTuple, Generic[S, E]):
-    """What one look at a key did: what is kept now, the rows, and the verdict on the arrivals."""
+    """The result of processing a key: what is kept now, the rows, and the verdict on the arrivals."""
 
     kept: KeyState[S, E]
     rows: list[tuple[Any, ...]]
@@ -128,7 +128,7 @@ def advance(
         logic: The stream's.
         key: The key.
         kept: What is kept so far.
-        arrivals: New events; empty when an alarm went off.
+        arrivals: New events; empty when a timer fired.
         watermark_ms: The watermark of this micro-batch: arrivals before it are late.
         passed_ms: The watermark of the next one, if it is known already; None if not.
         limits: Allowed lateness, bounds and jitter.
@@ -161,9 +161,9 @@ def fold(
     for event in events:
         if state is not None and logic.deadline(state) <= event.event_ms:
             state = expire_until(logic, key, state, event.event_ms, rows)
-        state, brought = logic.apply(key, state, event)
-        if brought:
-            rows += brought
+        state, emitted = logic.apply(key, state, event)
+        if emitted:
+            rows += emitted
     return state
 
 
@@ -175,17 +175,17 @@ def expire_until(
         due_ms = logic.deadline(state)
         if due_ms > until_ms:
             break
-        state, brought = logic.expire(key, state, due_ms)
-        rows += brought
+        state, emitted = logic.expire(key, state, due_ms)
+        rows += emitted
     return state
 
 
 def next_timer(logic: KeyLogic[S, E], key: str, kept: KeyState[S, E], limits: Limits) -> int | None:
     """The earliest watermark (ms) at which there is something to do; None when nothing is kept.
 
-    To do is to emit a row, to let a deadline pass, or to forget the last id. Held events are folded only in
-    thought: what they would bring sets the alarm, not each of them. So a key is looked at once per outcome
-    and not once per event.
+    Something to do is a row to emit, a deadline that passes, or the last id to forget. Held events are folded
+    without effect: the first one that emits a row sets the timer. A key is therefore processed once per
+    outcome and not once per event.
     """
     state = kept.state
     wait_ms = offset_ms(key, limits.jitter_ms) if limits.jitter_ms else 0
@@ -194,8 +194,8 @@ def next_timer(logic: KeyLogic[S, E], key: str, kept: KeyState[S, E], limits: Li
             due_ms = logic.deadline(state)
             if due_ms <= event.event_ms:
                 return min(due_ms + wait_ms, event.event_ms + 1)
-        state, brought = logic.apply(key, state, event)
-        if brought:
+        state, emitted = logic.apply(key, state, event)
+        if emitted:
             return event.event_ms + 1
     if len(kept.held) > _LOOK_AHEAD:
         return kept.held[_LOOK_AHEAD].event_ms + 1
@@ -207,9 +207,9 @@ def next_timer(logic: KeyLogic[S, E], key: str, kept: KeyState[S, E], limits: Li
 
 
 def replay_oracle(logic: KeyLogic[S, E], key: str, events: Iterable[E]) -> list[tuple[Any, ...]]:
-    """The oracle: all rows of a key's events, seen at once and in order, and then no event ever again.
+    """The oracle: all rows of a key's events, applied in order, after which no event comes any more.
 
-    Of events with the same id only the first by event time counts.
+    The first by event time counts of events with the same id.
     """
     distinct: dict[str, E] = {}
     for event in sorted(events, key=order):
@@ -217,6 +217,6 @@ def replay_oracle(logic: KeyLogic[S, E], key: str, events: Iterable[E]) -> list[
     rows: list[tuple[Any, ...]] = []
     state = fold(logic, key, None, distinct.values(), rows)
     while state is not None:
-        state, brought = logic.expire(key, state, logic.deadline(state))
-        rows += brought
+        state, emitted = logic.expire(key, state, logic.deadline(state))
+        rows += emitted
     return rows

@@ -31,7 +31,7 @@ _VALUES: dict[Any, Any] = {
 
 
 def config_of(stream: str) -> Config:
-    """What the shipped YAML comes to."""
+    """The configuration of the shipped YAML."""
     return parse_config(resolved_configuration(load_spec(stream), Settings(), "r1"), "test")
 
 

@@ -131,7 +131,7 @@ def surplus_and_missing(
     """Rows that only one side has, by the columns of what is wanted; None if there are none."""
     # Without a row that is wanted any row is one too many.
     names = list((wanted or found or [{}])[0])
-    # As values: the same time is written differently by whoever made it.
+    # As values: the same time is written differently by different producers.
     here = Counter(tuple(row[name] for name in names) for row in found)
     there = Counter(tuple(row[name] for name in names) for row in wanted)
     if here == there:

@@ -61,7 +61,7 @@ COURSES: Mapping[str, Callable[[Launch, Plan], Course]] = {"raw_events": Landed,
 
 @dataclass
 class Proof:
-    """What came of it.
+    """The result of a run.
 
     Attributes:
         records: How many were sent, ticks aside.
