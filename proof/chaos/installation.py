@@ -183,7 +183,7 @@ def _streams_in(folder: Path, streams: Sequence[str]) -> Path:
     for stream in streams:
         document = yaml.safe_load((CHECKOUT / "include" / "streams" / f"{stream}.yaml").read_text())
         document.pop("quality", None)
-        document["restart"]["max_attempts"] = _MAX_ATTEMPTS
+        document["restart"] = {"max_attempts": _MAX_ATTEMPTS}
         document["source"]["max_ahead"] = f"{MAX_AHEAD.seconds}s"
         (folder / f"{stream}.yaml").write_text(yaml.safe_dump(document))
     return folder

@@ -128,7 +128,7 @@ def told(states: dict[str, str]) -> dict[str, str]:
 def write_quick_spec(folder: Path) -> None:
     """Write the shipped YAML with shorter deadlines and back-off, so that tests need not wait."""
     spec = yaml.safe_load((ROOT / "include" / "streams" / f"{STREAM}.yaml").read_text())
-    spec["health"] |= {"max_status_age": "3s", "start_deadline": "30s", "stop_deadline": "10s"}
+    spec["health"] = {"max_status_age": "3s", "start_deadline": "30s", "stop_deadline": "10s"}
     spec["restart"] = {"backoff": "100ms", "max_attempts": 2, "window": "5m"}
     folder.mkdir(exist_ok=True)
     (folder / f"{STREAM}.yaml").write_text(yaml.safe_dump(spec))

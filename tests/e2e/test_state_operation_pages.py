@@ -172,10 +172,7 @@ def test_looks_at_the_state(stream: LiveStream, page: Page) -> None:
 
 def test_a_migration_to_other_buckets(stream: LiveStream, page: Page) -> None:
     yaml = stream.installation.settings.streams / "user_sessions.yaml"
-    text = yaml.read_text()
-    changed = re.sub(r"buckets: \d+", "buckets: 48", text)
-    assert changed != text
-    yaml.write_text(changed)
+    yaml.write_text(yaml.read_text() + "state: {buckets: 48}\n")
     assert "nothing was changed" in operate(stream, page, "migrate", dry_run=True)
     operate(stream, page, "migrate")
     stream.wait_running()
