@@ -1,56 +1,5 @@
-"""One DAG per stream that has a savepoints section: a savepoint on schedule, and the old ones removed."""
+"""Make savepoints of each stream on schedule: `savepoints_<stream>`."""
 
-from __future__ import annotations
+from stateward.airflow.dags.savepoints import savepoints_dags
 
-from airflow.providers.standard.operators.python import ShortCircuitOperator
-from airflow.sdk import DAG, CronTriggerTimetable
-
-from stateward.airflow.dags.operation_tasks import operation_tasks
-from stateward.airflow.operators.deployment_guard import was_deployed
-from stateward.airflow.operators.state_operation import StateOperationOperator
-from stateward.project.settings import Settings
-from stateward.project.spec import Savepoints, StreamSpec, load_specs
-
-_DOC = """### Savepoints of {stream}
-
-By the section `savepoints` of `include/streams/{stream}.yaml`: at {schedule} (UTC) the stream is drained, a
-savepoint is made, and the stream starts as it was before. Then old savepoints are removed: the newest {keep}
-good ones stay, and all that are younger than {days} days. Of a stream that was never deployed everything is
-skipped. More in docs/state-operations.md.
-"""
-_WATCH_S = 180
-
-
-def savepoints_dag(spec: StreamSpec, savepoints: Savepoints) -> DAG:
-    """Build the DAG that makes the savepoints of one stream."""
-    reason = f"scheduled, {savepoints.schedule}"
-    asks = {"stream": spec.stream, "verb": "savepoint", "dry_run": False, "watch_s": _WATCH_S}
-    with DAG(
-        dag_id=f"savepoints_{spec.stream}",
-        description=f"Make savepoints of {spec.stream} on schedule, and remove old ones",
-        doc_md=_DOC.format(stream=spec.stream, **savepoints.model_dump()),
-        schedule=CronTriggerTimetable(savepoints.schedule, timezone="UTC"),
-        catchup=False,
-        max_active_runs=1,
-        is_paused_upon_creation=False,
-        tags=["stateward", "state"],
-        default_args={"owner": spec.owner},
-    ) as dag:
-        deployed = ShortCircuitOperator(
-            task_id="deployed", python_callable=was_deployed, op_args=[spec.stream]
-        )
-        first, outcome = operation_tasks({**asks, "savepoint_reason": reason})
-        deployed >> first
-        outcome >> StateOperationOperator(
-            task_id="prune",
-            asks=asks,
-            verb="prune",
-            given={"keep": savepoints.keep, "days": savepoints.days},
-            retries=2,
-        )
-    return dag
-
-
-for _spec in load_specs(Settings().streams)[0]:
-    if _spec.savepoints:
-        globals()[f"savepoints_{_spec.stream}"] = savepoints_dag(_spec, _spec.savepoints)
+globals().update(savepoints_dags())

@@ -13,7 +13,8 @@ from airflow.sdk import DAG, Param
 from stateward.airflow.operators.deploy_stream import DeployStreamOperator
 from stateward.airflow.operators.supervise_stream import SuperviseStreamOperator
 from stateward.airflow.operators.upgrade_stream import UpgradeStreamOperator
-from stateward.project.spec import StreamSpec, load_specs
+from stateward.project.settings import Settings
+from stateward.project.spec import SpecError, StreamSpec, load_specs
 from stateward.project.spec_problems import Problem
 
 MAX_ACTIVE_RUNS = 16
@@ -29,21 +30,31 @@ ACTIONS = {
 }
 
 
-def stream_dags(folder: Path) -> dict[str, DAG]:
+def stream_dags() -> dict[str, DAG]:
     """Build the DAGs of all streams, by their ids.
 
     A stream whose YAML is invalid keeps its DAG, with the problem as its documentation: its tasks
     fail with the same message, and a supervisor that sleeps in its trigger goes on watching.
-
-    Args:
-        folder: Where the YAML files are.
     """
-    specs, problems = load_specs(folder)
+    specs, problems = load_specs(Settings().streams)
     dags = [_stream_dag(spec.stream, _documentation(spec), spec.owner, ["stream"]) for spec in specs]
     for file, found in groupby(problems, key=lambda problem: problem.file):
         stream = re.sub(r"[^a-zA-Z0-9_.-]", "_", Path(file).stem)
         dags.append(_stream_dag(stream, _complaint(file, found), "stateward", ["stream", "invalid-yaml"]))
     return {dag.dag_id: dag for dag in dags}
+
+
+def check_streams() -> None:
+    """Raise while a YAML in include/streams is invalid, so that Airflow shows a DAG import error.
+
+    An import error hides every DAG of its file, so the check has a file in `dags/` of its own.
+
+    Raises:
+        SpecError: With the problems of all files.
+    """
+    _, problems = load_specs(Settings().streams)
+    if problems:
+        raise SpecError(problems)
 
 
 def _form() -> dict[str, Param]:

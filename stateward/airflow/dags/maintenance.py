@@ -1,0 +1,64 @@
+"""One DAG that keeps all tables fast, beside the streams that write them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, CronTriggerTimetable, Param
+
+from stateward.airflow.operators.maintain_table import (
+    ListTablesOperator,
+    MaintainTableOperator,
+    ReportTablesOperator,
+)
+
+_DOC = """### Maintenance of tables
+
+Each hour, table by table: small files of closed partitions are put together, files and log entries that no
+version needs any more are removed. What time travel, savepoints and validations need stays;
+`include/maintenance.yaml` says how long. Streams go on meanwhile.
+
+The log of *report* lists small files, sizes and what holds the history of each table; the Delta table
+`table_maintenance` keeps every run. With *dry run* nothing is changed. More in docs/maintenance.md.
+"""
+
+
+def maintenance_dags() -> dict[str, DAG]:
+    """Build the DAG `maintenance`."""
+    with DAG(
+        dag_id="maintenance",
+        description="Compact, vacuum and clean the log of all tables.",
+        doc_md=_DOC,
+        schedule=CronTriggerTimetable("17 * * * *", timezone="UTC"),
+        catchup=False,
+        max_active_runs=1,
+        is_paused_upon_creation=False,
+        params={
+            "dry_run": Param(
+                default=False,
+                type="boolean",
+                title="Dry run",
+                description="Say what would happen, change nothing.",
+            ),
+            "tables": Param(
+                None,
+                type=["null", "array"],
+                items={"type": "string"},
+                title="Tables",
+                description="Names, one a line. Empty: all.",
+            ),
+        },
+        tags=["stateward", "maintenance"],
+        default_args={"retries": 1, "retry_delay": timedelta(minutes=1)},
+    ) as dag:
+        tables = ListTablesOperator(task_id="tables")
+        maintained = MaintainTableOperator.partial(
+            task_id="maintain",
+            map_index_template="{{ table }}",
+            # Beside the streams there is to be room for them.
+            max_active_tis_per_dagrun=1,
+            execution_timeout=timedelta(minutes=45),
+        ).expand(table=tables.output)
+        # One table that cannot be read hides nothing of the others.
+        ReportTablesOperator(task_id="report", rows=maintained.output, trigger_rule="none_skipped")
+    return {dag.dag_id: dag}

@@ -1,0 +1,108 @@
+"""One DAG per stream that has a quality section: validate its tables after changes, and on a schedule."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, AssetWatcher, CronTriggerTimetable, Param
+
+from stateward.airflow.operators.validate_table import ValidateTableOperator
+from stateward.airflow.triggers.table_update import TableUpdateTrigger
+from stateward.contract.table_names import QUALITY_VALIDATIONS, SHARED_TABLES
+from stateward.project.layout import Layout
+from stateward.project.settings import Settings
+from stateward.project.spec import SHARED, Quality, StreamSpec, load_specs
+
+
+def _params(tables: list[str]) -> dict[str, Param]:
+    """Return the form of a run: which table, and which of its versions."""
+    version: dict[str, Any] = {"type": ["null", "integer"], "minimum": 0}
+    return {
+        "table": Param(
+            tables[0] if len(tables) == 1 else None,
+            type=["null", "string"],
+            enum=[None, *tables],
+            title="Table",
+            description="Empty: all of them, or those that changed.",
+        ),
+        "from_version": Param(
+            None,
+            **version,
+            title="From version",
+            description="First Delta version to validate. Empty: the one after the last that was validated."
+            " A range that has been validated before is validated again as it was.",
+        ),
+        "to_version": Param(
+            None, **version, title="To version", description="The last one. Empty: the latest."
+        ),
+    }
+
+
+def _table_asset(stream: str, table: str, quality: Quality) -> Asset:
+    """Return a table of a stream as an asset that watches its own versions."""
+    layout = Layout.of()
+    trigger = TableUpdateTrigger(
+        table_uri=layout.table_uri(table),
+        validations_uri=layout.table_uri(QUALITY_VALIDATIONS),
+        stream=stream,
+        table=table,
+        settle_s=quality.settle.total_seconds(),
+        max_staleness_s=quality.max_staleness.total_seconds(),
+    )
+    return Asset(
+        name=f"{stream}.{table}",
+        uri=layout.table_uri(table),
+        watchers=[AssetWatcher(name=f"{stream}.{table} versions", trigger=trigger)],
+    )
+
+
+def _quality_dag(stream: str, tables: list[str], schedule: Any, *, owner: str, conn_id: str) -> DAG:
+    """Return the DAG that validates tables, one after the other."""
+    with DAG(
+        dag_id=f"quality_{stream}",
+        description=f"Validates {', '.join(tables)}.",
+        schedule=schedule,
+        # No start_date: with one, the last missed time of the schedule would run as soon as the DAG is known.
+        catchup=False,
+        max_active_runs=1,
+        # Each is a Spark job beside the streams.
+        max_active_tasks=1,
+        # A paused DAG has no asset watcher.
+        is_paused_upon_creation=False,
+        params=_params(tables),
+        tags=["stateward", "quality", stream],
+        default_args={"owner": owner},
+    ) as dag:
+        for table in tables:
+            ValidateTableOperator(
+                task_id="validate" if len(tables) == 1 else f"validate_{table}",
+                stream=stream,
+                table=table,
+                conn_id=conn_id,
+                retries=2,
+                retry_delay=timedelta(seconds=30),
+                execution_timeout=timedelta(minutes=30),
+            )
+    return dag
+
+
+def _stream_dag(spec: StreamSpec, quality: Quality) -> DAG:
+    """Return the DAG that validates the tables of one stream."""
+    assets = AssetAny(*(_table_asset(spec.stream, table, quality) for table in quality.tables))
+    schedule = (
+        AssetOrTimeSchedule(timetable=CronTriggerTimetable(quality.schedule, timezone="UTC"), assets=assets)
+        if quality.schedule
+        else assets
+    )
+    return _quality_dag(spec.stream, quality.tables, schedule, owner=spec.owner, conn_id=spec.spark.conn_id)
+
+
+def quality_dags() -> dict[str, DAG]:
+    """Build the DAGs of all streams that have a quality section, and that of the shared tables."""
+    specs, _ = load_specs(Settings().streams)
+    dags = [_stream_dag(spec, spec.quality) for spec in specs if spec.quality]
+    # The shared tables change with every batch of every stream: once a day is enough.
+    daily = CronTriggerTimetable("0 5 * * *", timezone="UTC")
+    dags.append(_quality_dag(SHARED, list(SHARED_TABLES), daily, owner="stateward", conn_id="spark_default"))
+    return {dag.dag_id: dag for dag in dags}

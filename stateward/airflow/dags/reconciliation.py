@@ -1,0 +1,75 @@
+"""One DAG per stream whose rows can be computed again: they are, and compared with its tables."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.providers.standard.operators.python import ShortCircuitOperator
+from airflow.sdk import DAG, CronTriggerTimetable, Param
+
+from stateward.airflow.operators.deployment_guard import was_deployed
+from stateward.airflow.operators.reconcile_stream import ReconcileStreamOperator
+from stateward.control.jobs.backfill_request import why_not_replayable
+from stateward.project.settings import Settings
+from stateward.project.spec import StreamSpec, load_specs
+
+_DOC = """### Reconciliation of {stream}
+
+Computes the rows of `{stream}` again from `raw_events`, by the stream's own logic in batch, and compares them
+with its tables row for row. Without a range in the form it looks at the {days} whole day(s), UTC, before the
+run.
+
+- *success*: not one row differs
+- *failed*: rows differ, and only an error can be the reason; the message says how many of which table, and
+  where each is with its events
+- *skipped*: there is nothing to compare yet, or the rows that differ may be right; the log says why
+
+The stream and its tables are left alone. More in docs/reconciliation.md.
+"""
+
+
+def _moment(name: str, empty: str) -> Param:
+    return Param(
+        None,
+        type=["null", "string"],
+        format="date-time",
+        title=name.capitalize(),
+        description=f"{empty} A time without a zone is UTC.",
+    )
+
+
+def _reconciliation_dag(spec: StreamSpec) -> DAG:
+    section = spec.reconciliation
+    with DAG(
+        dag_id=f"reconcile_{spec.stream}",
+        description=f"Compare the tables of {spec.stream} with what its raw events say",
+        doc_md=_DOC.format(stream=spec.stream, days=section.days),
+        schedule=CronTriggerTimetable(section.schedule, timezone="UTC") if section.schedule else None,
+        catchup=False,
+        max_active_runs=1,
+        is_paused_upon_creation=False,
+        params={
+            "from": _moment("from", f"Begin of the range. Empty: {section.days} day(s) before its end."),
+            "to": _moment("to", "End of the range, not part of it. Empty: the last midnight (UTC)."),
+        },
+        tags=["stateward", "quality", spec.stream],
+        default_args={"owner": spec.owner},
+    ) as dag:
+        deployed = ShortCircuitOperator(
+            task_id="deployed", python_callable=was_deployed, op_args=[spec.stream]
+        )
+        deployed >> ReconcileStreamOperator(
+            task_id="reconcile",
+            stream=spec.stream,
+            retries=2,
+            retry_delay=timedelta(minutes=5),
+            execution_timeout=timedelta(hours=2),
+        )
+    return dag
+
+
+def reconciliation_dags() -> dict[str, DAG]:
+    """Build the DAGs of all streams whose rows can be computed again."""
+    specs, _ = load_specs(Settings().streams)
+    dags = [_reconciliation_dag(spec) for spec in specs if why_not_replayable(spec) is None]
+    return {dag.dag_id: dag for dag in dags}
