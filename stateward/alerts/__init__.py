@@ -1,1 +1,1 @@
-"""Who is told of a stream's incidents: Airflow's notifiers, as a YAML file lists them."""
+"""Incidents of streams and tables, and their delivery to the Airflow notifiers that a YAML file lists."""

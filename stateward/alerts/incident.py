@@ -1,14 +1,14 @@
-"""When a person is told about a stream: incidents, and the one message at each turn of them. Pure.
+"""The incidents of a stream, and one message for each of their transitions. Pure.
 
 A stream has at most one open incident of each topic:
 
-- `driver`: it failed, was killed for hanging, or was given up. However often it is restarted: one incident.
-- `critical`: a measure is above its critical limit. Not opened while one of the driver is open, after which
-  a backlog is to be expected.
-- `warn`: a measure is above its limit of warning, and none is critical.
+- `driver`: the driver failed, was killed for hanging, or was given up. All its restarts are one incident.
+- `critical`: a measure is above its critical limit. Not opened while a `driver` incident is open, because a
+  backlog is expected after it.
+- `warn`: a measure is above its warning limit, and no measure is critical.
 
-An incident is over once the stream has been well for a while, so that what comes and goes is one incident;
-and at once when somebody stops or suspends the stream.
+An incident is resolved when the stream has been healthy for a while, so that a problem that comes and goes is
+one incident. Stopping or suspending the stream resolves it at once.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ Kind = Literal["opened", "escalated", "resolved"]
 
 @dataclass(frozen=True)
 class Incident:
-    """One of them.
+    """An incident.
 
     Attributes:
-        id: Names it for ever: stream, topic and time.
-        stream: Whose it is.
+        id: Unique: stream, topic and time.
+        stream: The stream's name.
         topic: See above.
-        words: What is said of it.
+        words: Its description.
         since: When it was opened.
-        bad_at: When the stream was last seen to be unwell.
-        restarts: How often the driver was started again in it.
-        gave_up: Whether the supervisor has.
-        well_since: Since when the stream has been well, if it is.
-        well_at: When it was last seen to be.
-        until: Since when it is over; None while it is open.
-        ended: Why it is over, in a sentence.
-        table: Which table of the stream it is about; empty: the stream itself.
+        bad_at: When the stream was last seen unhealthy.
+        restarts: Restarts of the driver during the incident.
+        gave_up: Whether the supervisor has given up.
+        well_since: Start of the current healthy period, if there is one.
+        well_at: When the stream was last seen healthy.
+        until: When it was resolved; None while it is open.
+        ended: Why it was resolved, a sentence.
+        table: The table that it is about; empty for the stream itself.
     """
 
     id: str
@@ -75,13 +75,13 @@ class Incident:
 
     @property
     def level(self) -> Level:
-        """For whom it is: `critical` for everybody, `warn` for those who have asked for warnings."""
+        """`critical`, for all notifiers, or `warn`, for those with the level `warn`."""
         return "warn" if self.topic in ("warn", "quality_warn") else "critical"
 
 
 @dataclass(frozen=True)
 class Message:
-    """One turn of an incident, told once."""
+    """One transition of an incident, sent once."""
 
     kind: Kind
     at: datetime
@@ -89,17 +89,17 @@ class Message:
 
     @property
     def id(self) -> str:
-        """Names it for ever, so that a receiver can tell when it comes twice."""
+        """Unique, so that a receiver can recognise a duplicate."""
         return f"{self.incident.id}/{self.kind}"
 
 
 @dataclass(frozen=True)
 class IncidentState:
-    """What has to be known of the past.
+    """The state between two observations.
 
     Attributes:
-        open: Incidents that are not over.
-        failures: How many the control document had counted; None before the first look.
+        open: Open incidents.
+        failures: The failure count of the control document; None before the first observation.
     """
 
     open: tuple[Incident, ...] = ()
@@ -112,7 +112,7 @@ class IncidentState:
 
 @dataclass(frozen=True)
 class Observation:
-    """One look at a stream, and what `decide` made of it."""
+    """One observation of a stream, and the action that `decide` chose for it."""
 
     stream: str
     action: Action
@@ -121,75 +121,82 @@ class Observation:
 
 
 def next_incidents(
-    memory: IncidentState, look: Observation, resolve_after: timedelta
+    memory: IncidentState, observation: Observation, resolve_after: timedelta
 ) -> tuple[IncidentState, tuple[Message, ...]]:
-    """Take in one look.
+    """Compute the state after one observation.
 
     Args:
-        memory: What the last call has returned. A first look takes earlier failures as known.
-        look: What was found.
-        resolve_after: How long a stream has to be well before an incident is over. When nobody has looked for
-            longer than that, it begins anew.
+        memory: The state that the last call returned. The first observation ignores earlier failures.
+        observation: The observation.
+        resolve_after: How long a stream has to be healthy before an incident is resolved. The period starts
+            again after a longer gap between observations.
 
     Returns:
-        What to remember, and what is to be told, in this order.
+        The next state, and the messages to send, in order.
     """
-    control = look.seen.control
+    control = observation.seen.control
     failures = memory.failures if control is None else control.failures
-    if isinstance(look.action, Done | Suspended):
-        over = [_over(one, look.now, look.now, sentence(look.action.reason)) for one in memory.open]
-        return IncidentState((), failures), tuple(Message("resolved", look.now, one) for one in over)
-    turns = [_driver(memory, look, resolve_after)]
+    if isinstance(observation.action, Done | Suspended):
+        over = [
+            _resolved(one, observation.now, observation.now, sentence(observation.action.reason))
+            for one in memory.open
+        ]
+        return IncidentState((), failures), tuple(Message("resolved", observation.now, one) for one in over)
+    transitions = [_driver(memory, observation, resolve_after)]
     for topic in ("critical", "warn"):
-        # A crash brings a backlog, and what is critical is also worth a warning: that is said once.
-        quiet = any(turn.incident is not None for turn in turns)
-        turns.append(_measures(topic, memory, look, resolve_after, may_open=not quiet))
-    kept = tuple(turn.incident for turn in turns if turn.incident is not None)
-    return IncidentState(kept, failures), tuple(message for turn in turns for message in turn.messages)
+        # A crash causes a backlog, and a critical measure is also above its warning limit: one message each.
+        quiet = any(transition.incident is not None for transition in transitions)
+        transitions.append(_measures(topic, memory, observation, resolve_after, may_open=not quiet))
+    kept = tuple(transition.incident for transition in transitions if transition.incident is not None)
+    return IncidentState(kept, failures), tuple(
+        message for transition in transitions for message in transition.messages
+    )
 
 
 @dataclass(frozen=True)
-class _Turn:
-    """What becomes of one topic: its incident, if one is open, and what is told."""
+class _Transition:
+    """The next open incident of one topic, if any, and the messages to send."""
 
     incident: Incident | None = None
     messages: tuple[Message, ...] = ()
 
 
-def _driver(memory: IncidentState, look: Observation, resolve_after: timedelta) -> _Turn:
+def _driver(memory: IncidentState, observation: Observation, resolve_after: timedelta) -> _Transition:
     known = memory.of("driver")
-    control = look.seen.control
+    control = observation.seen.control
     count = control.failures if control else 0
     restarts = max(0, count - memory.failures) if memory.failures is not None else 0
-    failure = _trouble(look, restarts)
+    failure = _failure_of(observation, restarts)
     if failure is None:
-        return _well_or_not(known, look, resolve_after, well=known is not None and _progresses(known, look))
-    gave_up = isinstance(look.action, GiveUp)
-    words = words_of_driver(look.stream, failure, gave_up=gave_up)
+        return _resolve_if_healthy(
+            known, observation, resolve_after, well=known is not None and _makes_progress(known, observation)
+        )
+    gave_up = isinstance(observation.action, GiveUp)
+    words = words_of_driver(observation.stream, failure, gave_up=gave_up)
     if known is None:
-        made = replace(_new("driver", look, words), restarts=restarts, gave_up=gave_up)
-        return _Turn(made, (Message("opened", look.now, made),))
+        made = replace(_new("driver", observation, words), restarts=restarts, gave_up=gave_up)
+        return _Transition(made, (Message("opened", observation.now, made),))
     worse = gave_up and not known.gave_up
     now = replace(
         known,
         words=words if worse else known.words,
-        bad_at=look.now,
+        bad_at=observation.now,
         restarts=known.restarts + restarts,
         gave_up=known.gave_up or gave_up,
         well_since=None,
     )
-    return _Turn(now, (Message("escalated", look.now, now),) if worse else ())
+    return _Transition(now, (Message("escalated", observation.now, now),) if worse else ())
 
 
-def _trouble(look: Observation, restarts: int) -> Failure | None:
-    """What is wrong with the driver; None when nothing is."""
-    action, control = look.action, look.seen.control
+def _failure_of(observation: Observation, restarts: int) -> Failure | None:
+    """The driver's failure; None when it has not failed."""
+    action, control = observation.action, observation.seen.control
     if isinstance(action, Queued):
         action = action.launch
     if isinstance(action, GiveUp):
-        # The reason says why no other one is started, too.
+        # The reason also says why no other driver is started.
         return replace(action.failure or _UNKNOWN, cause=action.reason)
-    # A driver that is late to leave is killed too, and that is what was asked for.
+    # A driver that overruns its stop deadline is killed too, but on request.
     asked = control is None or control.desired != "running" or control.launch_pending
     if isinstance(action, Kill) and not asked:
         return Failure("hung", action.reason)
@@ -203,60 +210,64 @@ def _trouble(look: Observation, restarts: int) -> Failure | None:
 _UNKNOWN = Failure("reported", "the driver had failed, and was started again")
 
 
-def _progresses(incident: Incident, look: Observation) -> bool:
-    """Whether the driver that runs has done something since, or has nothing to do."""
-    status = look.seen.own_status
-    if not _runs(look) or status is None:
+def _makes_progress(incident: Incident, observation: Observation) -> bool:
+    """Whether the running driver has made progress since, or has no backlog."""
+    status = observation.seen.own_status
+    if not _runs(observation) or status is None:
         return False
     since = status.last_batch_at is not None and status.last_batch_at >= incident.bad_at
     return since or bool(status.caught_up)
 
 
-def _runs(look: Observation) -> bool:
-    status = look.seen.own_status
-    return isinstance(look.action, Healthy) and status is not None and status.state == "running"
+def _runs(observation: Observation) -> bool:
+    status = observation.seen.own_status
+    return isinstance(observation.action, Healthy) and status is not None and status.state == "running"
 
 
 def _measures(
     topic: Literal["critical", "warn"],
     memory: IncidentState,
-    look: Observation,
+    observation: Observation,
     resolve_after: timedelta,
     may_open: bool,
-) -> _Turn:
+) -> _Transition:
     known = memory.of(topic)
-    found = look.action.warnings if isinstance(look.action, Healthy) else ()
+    found = observation.action.warnings if isinstance(observation.action, Healthy) else ()
     above = _above(topic, found)
     if known is not None:
-        return _well_or_not(known, look, resolve_after, well=_runs(look) and not above)
+        return _resolve_if_healthy(known, observation, resolve_after, well=_runs(observation) and not above)
     if not above or not may_open:
-        return _Turn()
-    made = _new(topic, look, words_of_finding(look.stream, above[0]))
-    return _Turn(made, (Message("opened", look.now, made),))
+        return _Transition()
+    made = _new(topic, observation, words_of_finding(observation.stream, above[0]))
+    return _Transition(made, (Message("opened", observation.now, made),))
 
 
 def _above(topic: Literal["critical", "warn"], found: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(one for one in found if topic == "warn" or one.level == "critical")
 
 
-def _well_or_not(known: Incident | None, look: Observation, resolve_after: timedelta, well: bool) -> _Turn:
+def _resolve_if_healthy(
+    known: Incident | None, observation: Observation, resolve_after: timedelta, well: bool
+) -> _Transition:
     if known is None:
-        return _Turn()
+        return _Transition()
     if not well:
-        return _Turn(replace(known, well_since=None))
-    blind = known.well_at is None or look.now - known.well_at > resolve_after
-    since = look.now if blind or known.well_since is None else known.well_since
-    if look.now - since < resolve_after:
-        return _Turn(replace(known, well_since=since, well_at=look.now))
-    minutes = f"{(look.now - since).total_seconds():.0f} s"
-    over = _over(known, since, look.now, f"The stream has been well for {minutes}: {look.action.reason}.")
-    return _Turn(None, (Message("resolved", look.now, over),))
+        return _Transition(replace(known, well_since=None))
+    is_gap = known.well_at is None or observation.now - known.well_at > resolve_after
+    since = observation.now if is_gap or known.well_since is None else known.well_since
+    if observation.now - since < resolve_after:
+        return _Transition(replace(known, well_since=since, well_at=observation.now))
+    minutes = f"{(observation.now - since).total_seconds():.0f} s"
+    over = _resolved(
+        known, since, observation.now, f"The stream has been well for {minutes}: {observation.action.reason}."
+    )
+    return _Transition(None, (Message("resolved", observation.now, over),))
 
 
-def _over(incident: Incident, until: datetime, now: datetime, ended: str) -> Incident:
+def _resolved(incident: Incident, until: datetime, now: datetime, ended: str) -> Incident:
     return replace(incident, well_since=incident.well_since or now, until=until, ended=ended)
 
 
-def _new(topic: Topic, look: Observation, words: Words) -> Incident:
-    name = f"{look.stream}-{topic}-{look.now:%Y%m%dT%H%M%S%f}"
-    return Incident(name, look.stream, topic, words, since=look.now, bad_at=look.now)
+def _new(topic: Topic, observation: Observation, words: Words) -> Incident:
+    name = f"{observation.stream}-{topic}-{observation.now:%Y%m%dT%H%M%S%f}"
+    return Incident(name, observation.stream, topic, words, since=observation.now, bad_at=observation.now)

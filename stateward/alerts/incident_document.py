@@ -1,4 +1,4 @@
-"""`control/<stream>.incidents.json`: the incidents that are open, and the messages that are to be sent."""
+"""`control/<stream>.incidents.json`: open incidents and messages to send."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ _ADAPTER = TypeAdapter(IncidentDocument)
 
 
 def incidents_uri(layout: Layout, stream: str) -> str:
-    """Return where the document lies."""
+    """Return the document's URI."""
     return layout.control_uri(stream).removesuffix(".json") + ".incidents.json"
 
 
 def to_json(incidents: IncidentDocument) -> dict[str, Any]:
-    """Write the document."""
+    """Convert the document to plain values."""
     document: dict[str, Any] = _ADAPTER.dump_python(incidents, mode="json")
     return {"version": 1, **document}
 
 
 def from_json(document: Mapping[str, Any]) -> IncidentDocument:
-    """Read the document.
+    """Convert plain values to a document.
 
     Raises:
-        ValidationError: It is not one.
+        ValidationError: They are no such document.
     """
     return _ADAPTER.validate_python({**document})
 
 
 def read_incidents(layout: Layout, stream: str) -> IncidentDocument:
-    """Read the document; an empty one when there is none, or nothing readable.
+    """Read the document; an empty one when it is missing or cannot be parsed.
 
     Raises:
         OSError: The storage cannot be read.
@@ -62,8 +62,8 @@ def read_incidents(layout: Layout, stream: str) -> IncidentDocument:
         document = read_json(uri)
         return IncidentDocument(stream) if document is None else from_json(document)
     except (CorruptDocumentError, ValidationError) as error:
-        # Better told twice than not at all.
-        log.warning("stream %s: cannot read its incidents, and begins anew: %s", stream, error)
+        # A duplicate message is better than none.
+        log.warning("stream %s: cannot read its incidents, starting without any: %s", stream, error)
         return IncidentDocument(stream)
 
 
@@ -73,11 +73,11 @@ def change_incidents(
     """Change the document, one process of this machine at a time.
 
     Returns:
-        The document as it is then.
+        The document after the change.
 
     Raises:
         OSError: The storage cannot be read or written.
-        TimeoutError: Someone else has held the stream's lock for minutes.
+        TimeoutError: Another process has held the stream's lock for minutes.
     """
     with locked(layout, stream):
         before = read_incidents(layout, stream)
@@ -91,12 +91,12 @@ def change_incidents(
 
 @dataclass(frozen=True)
 class CarriedIncidents:
-    """What a trigger has seen, on its way to the task that writes it down.
+    """Incidents that a trigger passes to the task, which stores them.
 
     Attributes:
-        revision: Of the document that it began with; another one means that this is out of date.
-        memory: What has become of it.
-        messages: What is to be told.
+        revision: Revision of the document that the trigger started from; out of date if it has changed.
+        memory: The state after the trigger's observations.
+        messages: Messages to send.
     """
 
     revision: int
@@ -108,17 +108,15 @@ _CARRIED = TypeAdapter(CarriedIncidents)
 
 
 def carried_to_json(carried: CarriedIncidents) -> dict[str, Any]:
-    """Write it as plain values, for Airflow's database."""
+    """Convert to plain values, for Airflow's database."""
     document: dict[str, Any] = _CARRIED.dump_python(carried, mode="json")
     return document
 
 
 def carried_from_json(document: Mapping[str, Any] | None) -> CarriedIncidents | None:
-    """Read what `carried_to_json` wrote; None when it is of another release, or there is none."""
+    """Read the result of `carried_to_json`; None for None, and for that of an incompatible release."""
     try:
         return None if document is None else _CARRIED.validate_python({**document})
     except ValidationError as error:
-        log.warning(
-            "what the trigger has seen of incidents cannot be read, and is looked at again: %s", error
-        )
+        log.warning("cannot read the incidents that the trigger has passed, observing again: %s", error)
         return None

@@ -16,7 +16,7 @@ from stateward.project.spec_fields import Part
 from stateward.project.spec_problems import Problem, YamlDocument, problems_of, read_yaml
 
 THE_FILE = "(file)"
-"""Stands for a notifier that the file may name once it has been corrected."""
+"""Stands for the notifiers of invalid entries, until the file is corrected."""
 
 _CLASS = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$"
 _ALL: list[Kind] = ["opened", "escalated", "resolved"]
@@ -24,14 +24,14 @@ _EVERY = ["*"]
 
 
 class Declared(Part):
-    """One notifier, and of what it is told.
+    """One notifier, and the messages that it gets.
 
     Attributes:
-        class_path: Where its class is; any subclass of Airflow's `BaseNotifier`.
-        name: Names it in logs and documents; that of the class if it is not given.
-        kwargs: What its class is made with. Fields that the class has as templates may use `incident`.
-        on: Which turns of an incident it is told.
-        streams: Names of streams; `*` stands for any letters.
+        class_path: Import path of its class, a subclass of Airflow's `BaseNotifier`.
+        name: Its name in logs and documents; by default that of the class.
+        kwargs: Arguments of its class. Template fields may use `incident`.
+        on: Kinds of messages that it gets.
+        streams: Names of streams; `*` matches any characters.
         level: `critical`, or `warn` for warnings as well.
     """
 
@@ -56,7 +56,7 @@ class Declared(Part):
         return self.name or self.class_path.rpartition(".")[2]
 
     def wants(self, message: Message) -> bool:
-        """Whether it is told of this turn."""
+        """Whether it gets this message."""
         incident = message.incident
         return (
             message.kind in self.on
@@ -67,18 +67,18 @@ class Declared(Part):
 
 @dataclass(frozen=True)
 class Notifiers:
-    """What the file says.
+    """The content of the file.
 
     Attributes:
-        entries: Those that can be used.
-        problems: What is wrong with the others.
+        entries: Valid entries.
+        problems: Problems of the others.
     """
 
     entries: tuple[Declared, ...] = ()
     problems: tuple[Problem, ...] = ()
 
     def names(self, message: Message) -> Sequence[str]:
-        """Who is told of a turn; `THE_FILE` too, if it may be somebody who cannot be read."""
+        """Names of the notifiers that get a message; `THE_FILE` too, if entries of the file are invalid."""
         return [
             *(entry.label for entry in self.entries if entry.wants(message)),
             *([THE_FILE] if self.problems else []),

@@ -1,7 +1,7 @@
-"""Messages that are to be sent, and how far each has come with each notifier. Pure.
+"""Messages to send, and the delivery of each to each notifier. Pure.
 
-An attempt is counted before it is made. So whoever dies in the middle of one leaves behind that it was made,
-and its successor makes it again, though not without end: a message arrives at least once, and may come twice.
+An attempt is counted before it is made. If the process dies during an attempt, its successor makes the next
+one, up to a limit: a message arrives at least once, and possibly twice.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Delivery:
     """One message to one notifier.
 
     Attributes:
-        notifier: Its name.
-        due: When it is to be tried, if it is still to be.
-        attempts: How often it was, this moment's included.
-        sent_at: When it was taken; None before.
-        problem: What the last attempt met.
+        notifier: The notifier's name.
+        due: When the next attempt is due, if there is one.
+        attempts: Attempts so far, a running one included.
+        sent_at: When the notifier accepted it; None before.
+        problem: The error of the last attempt.
     """
 
     notifier: str
@@ -37,34 +37,34 @@ class Delivery:
 
     @property
     def open(self) -> bool:
-        """Whether it is still to be tried."""
+        """Whether another attempt is due, now or later."""
         return self.sent_at is None and self.attempts < MOST_ATTEMPTS
 
 
 @dataclass(frozen=True)
 class Outgoing:
-    """One message, and those who get it."""
+    """One message and its deliveries."""
 
     message: Message
     deliveries: tuple[Delivery, ...]
 
     @property
     def open(self) -> bool:
-        """Whether somebody is still to get it."""
+        """Whether a delivery is open."""
         return any(delivery.open for delivery in self.deliveries)
 
 
 Outbox = tuple[Outgoing, ...]
-"""The oldest first. The last ones are kept when they are done with, so that a person can look them up."""
+"""The oldest first. The last ones stay after their delivery, for people who look them up."""
 
 
 def put(outbox: Outbox, messages: Sequence[Message], names: Callable[[Message], Sequence[str]]) -> Outbox:
-    """Add messages that are to be sent.
+    """Add messages to send.
 
     Args:
-        outbox: What is there.
-        messages: The new ones.
-        names: The notifiers that a message goes to.
+        outbox: The outbox.
+        messages: New messages.
+        names: The notifiers that get a message.
     """
     added = (
         Outgoing(message, tuple(Delivery(name, message.at) for name in names(message)))
@@ -86,7 +86,7 @@ def also_to(outbox: Outbox, message: Message, names: Sequence[str], now: datetim
 
 
 def to_send(outbox: Outbox, now: datetime) -> list[tuple[Message, str]]:
-    """Return what is due, and to whom. What an incident had to say before comes first."""
+    """Return messages that are due, with their notifiers. An incident's earlier messages come first."""
     found = []
     waited: set[tuple[str, str]] = set()
     for one in outbox:
@@ -101,7 +101,7 @@ def to_send(outbox: Outbox, now: datetime) -> list[tuple[Message, str]]:
 
 
 def is_open(outbox: Outbox) -> bool:
-    """Whether something is still to be sent, now or later."""
+    """Whether a message has an open delivery."""
     return any(one.open for one in outbox)
 
 
@@ -116,17 +116,17 @@ def attempted(outbox: Outbox, message: Message, notifier: str, now: datetime) ->
 
 
 def succeeded(outbox: Outbox, message: Message, notifier: str, now: datetime) -> Outbox:
-    """Note that a notifier has taken a message."""
+    """Record that a notifier has accepted a message."""
     return _changed(outbox, message, notifier, lambda one: replace(one, sent_at=now, problem=""))
 
 
 def failed(outbox: Outbox, message: Message, notifier: str, problem: str) -> Outbox:
-    """Note that an attempt was in vain."""
+    """Record that an attempt failed."""
     return _changed(outbox, message, notifier, lambda one: replace(one, problem=problem))
 
 
 def attempts(outbox: Outbox, message: Message, notifier: str) -> int:
-    """How often a message was tried with a notifier."""
+    """Attempts so far to deliver a message to a notifier."""
     deliveries = (delivery for one in outbox if one.message.id == message.id for delivery in one.deliveries)
     return max((delivery.attempts for delivery in deliveries if delivery.notifier == notifier), default=0)
 

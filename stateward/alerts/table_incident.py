@@ -1,11 +1,11 @@
-"""When a person is told about a table: what a validation makes of its incidents. Pure.
+"""The incidents of a table, and one message for each of their transitions. Pure.
 
 A table has at most one open incident of each topic:
 
-- `quality`: expectations do not hold that are critical.
-- `quality_warn`: expectations do not hold that are warnings.
+- `quality`: expectations of severity `critical` fail.
+- `quality_warn`: expectations of severity `warn` fail.
 
-The next validation in which nothing of that severity fails ends it.
+The next validation in which no expectation of that severity fails resolves it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class FailedExpectation:
-    """One expectation that does not hold; its severity is `critical` or `warn`."""
+    """One expectation that failed; its severity is `critical` or `warn`."""
 
     name: str
     severity: str
@@ -37,14 +37,14 @@ class FailedExpectation:
 
 @dataclass(frozen=True)
 class Judged:
-    """A table as its newest validation has found it.
+    """The newest validation of a table.
 
     Attributes:
-        stream: Whose table it is.
-        table: Its name.
-        version: The last Delta version that was looked at.
-        expectations: How many were evaluated.
-        failing: Those that do not hold.
+        stream: The stream that writes the table.
+        table: The table's name.
+        version: The last Delta version that was validated.
+        expectations: Number of evaluated expectations.
+        failing: Those that failed.
         at: When, aware.
     """
 
@@ -57,14 +57,14 @@ class Judged:
 
 
 def next_table_incidents(memory: IncidentState, judged: Judged) -> tuple[IncidentState, tuple[Message, ...]]:
-    """Take in one validation.
+    """Compute the state after one validation.
 
     Args:
-        memory: What the last call has returned.
-        judged: What was found; validations of a past of the table are not given.
+        memory: The state that the last call returned.
+        judged: The validation; it must not be one of a past version of the table.
 
     Returns:
-        What to remember, and what is to be told.
+        The next state, and the messages to send.
     """
     kept: list[Incident] = []
     messages: list[Message] = []
@@ -91,12 +91,11 @@ def _opened(topic: TableTopic, judged: Judged, failing: list[FailedExpectation])
 
 
 def _over(known: Incident, judged: Judged, severity: str) -> Incident:
-    until = f"The validation up to version {judged.version} found nothing"
+    until = f"In the validation up to version {judged.version} no expectation of severity {severity} failed."
     ended = (
-        f"{until} to warn of."
+        until
         if severity == "warn"
-        else f"{until} critical. Rows in quarantine stay there until a validation of their versions finds"
-        " them in order."
+        else f"{until} Rows stay in quarantine until a validation of their versions passes."
     )
     return replace(known, well_since=judged.at, well_at=judged.at, until=judged.at, ended=ended)
 
@@ -106,22 +105,22 @@ def _words(topic: TableTopic, judged: Judged, failing: list[FailedExpectation]) 
     named = "; ".join(f"{one.name}: {one.observed}" for one in failing[:_NAMED])
     more = f"; and {count - _NAMED} more" if count > _NAMED else ""
     cause = (
-        f"Up to version {judged.version} of {judged.table}, {count} of {judged.expectations} expectations do "
-        f"not hold: {named}{more}."
+        f"Up to version {judged.version} of {judged.table}, {count} of {judged.expectations} expectations "
+        f"fail: {named}{more}."
     )
-    where = "The table's page says of failing rows where they came from: a batch of the stream, or elsewhere."
+    where = "The table's page shows where failing rows came from: a batch of the stream, or another writer."
     means = "the page of the suite, linked from the report, says what each means and what to do"
     if topic == "quality":
         return Words(
-            f"{judged.stream}: the table {judged.table} breaks what it promises",
+            f"{judged.stream}: critical expectations of the table {judged.table} fail",
             cause,
             where,
-            f"The stream goes on; what waits for {judged.stream}.{judged.table}.valid is not started. See"
-            f" docs/runbook.md, Rows are in quarantine; {means}.",
+            f"The stream keeps running; DAGs scheduled on {judged.stream}.{judged.table}.valid do not start."
+            f" See docs/runbook.md, Rows are in quarantine; {means}.",
         )
     return Words(
-        f"{judged.stream}: the table {judged.table} is not as usual",
+        f"{judged.stream}: expectations of the table {judged.table} fail, none of them critical",
         cause,
         where,
-        f"Nothing waits for it; {means}.",
+        f"No DAG is held back; {means}.",
     )

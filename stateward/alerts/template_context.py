@@ -1,4 +1,4 @@
-"""What templates of a notifier have as `incident`."""
+"""The variable `incident` of a notifier's templates."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from stateward.alerts.incident import Incident, Message
 from stateward.control.reconcile.documents import format_time
 
 
-def told(message: Message, airflow_url: str, dag_run: str) -> dict[str, Any]:
-    """Put a message into words and links.
+def incident_context(message: Message, airflow_url: str, dag_run: str) -> dict[str, Any]:
+    """Build the variable `incident` from a message.
 
     Args:
-        message: One turn of an incident.
-        airflow_url: Where people reach Airflow.
-        dag_run: Which run tells, `<dag id>/<run id>`.
+        message: One transition of an incident.
+        airflow_url: The URL of Airflow for people.
+        dag_run: The run that sends it, `<dag id>/<run id>`.
 
     Returns:
-        Text, numbers and nothing else, for templates and JSON.
+        Text and numbers, for templates and JSON.
     """
     incident = message.incident
     dag_id, _, run_id = dag_run.partition("/")

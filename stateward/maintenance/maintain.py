@@ -1,4 +1,4 @@
-"""The maintenance of one table, from looking at it to what it has come to."""
+"""The maintenance of one table, from its inspection to the result."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Report = Callable[[str, str], None]
 
 @dataclass(frozen=True)
 class Task:
-    """What to do to one table.
+    """The maintenance of one table, planned.
 
     Attributes:
-        table: Its name.
+        table: The table's name.
         uri: Its folder.
-        policy: How it is maintained.
-        needs: Who refers to which version of it.
-        in_doubt: Why nothing may be removed; empty if it may.
+        policy: Its policy.
+        needs: References to its versions.
+        in_doubt: Why nothing may be removed; empty if removal is allowed.
     """
 
     table: str
@@ -38,18 +38,18 @@ class Task:
 
 @dataclass(frozen=True)
 class Maintained:
-    """What has come of it.
+    """The result of the maintenance of one table.
 
     Attributes:
-        table: The table.
-        table_id: Delta's identifier of it.
-        at: When it began.
-        before: What it took before.
-        after: What it takes now; before a dry run's end the same.
+        table: The table's name.
+        table_id: Delta's identifier of the table.
+        at: When the maintenance began.
+        before: Its files before.
+        after: Its files afterwards; after a dry run the same.
         kept: What had to stay.
-        steps: What each step says of itself, by its name.
-        open_ms: How long it takes to open the table now, ms.
-        seconds: How long all of it took.
+        steps: The outcome of each step, by the step's name.
+        open_ms: How long opening the table takes now, ms.
+        seconds: Duration of the maintenance, s.
     """
 
     table: str
@@ -64,17 +64,17 @@ class Maintained:
 
 
 def maintain(task: Task, *, now: datetime, dry_run: bool, report: Report) -> Maintained:
-    """Do every step for one table, or say what each would do.
+    """Run every step for one table; in a dry run only say what each would do.
 
     Args:
         task: The table.
         now: The time, aware.
-        dry_run: Whether nothing is changed.
-        report: Takes each step as it ends: its name, and what it says.
+        dry_run: Whether to change nothing.
+        report: Called at the end of each step with its name and outcome.
 
     Raises:
         DeltaError: The table cannot be read.
-        OSError: Neither can its storage.
+        OSError: The storage cannot be read.
     """
     begun = time.monotonic()
     policy, said = task.policy, dict[str, str]()

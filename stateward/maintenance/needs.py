@@ -1,4 +1,4 @@
-"""Who refers to versions of tables: savepoints, and validations that can be repeated."""
+"""References to versions of tables: by savepoints, and by validations that can be repeated."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from stateward.maintenance.retention import Need
 from stateward.project.layout import Layout
 
 _STAMP = "%Y%m%dT%H%M%SZ"
-# One without a manifest may be in the making; after that nobody can go back to it.
+# A savepoint without a manifest may be incomplete. After this time it can no longer be restored.
 _LONGEST_MAKING = timedelta(days=1)
 
 
 @dataclass(frozen=True)
 class SavepointNeeds:
-    """What savepoints refer to.
+    """The references of savepoints.
 
     Attributes:
-        by_table_id: By Delta's identifier of the table: one that was made anew has no such version.
-        in_doubt: By stream, why it is not known what its savepoints refer to. Nothing may be removed then.
+        by_table_id: By Delta's identifier of the table; a table created again has another one.
+        in_doubt: By stream, why the references of its savepoints are unknown. Nothing may be removed then.
     """
 
     by_table_id: Mapping[str, tuple[Need, ...]]
@@ -37,7 +37,7 @@ class SavepointNeeds:
 def savepoint_needs(layout: Layout, now: datetime) -> SavepointNeeds:
     """Read the manifests of all savepoints of all streams.
 
-    Of a table that streams share no version is needed: a restore deletes one stream's rows from it.
+    Shared tables need no version: a restore deletes the rows of one stream from them.
 
     Args:
         layout: Where savepoints are.
@@ -99,15 +99,15 @@ def _names(uri: str) -> list[str]:
 
 
 def validation_needs(layout: Layout, now: datetime, kept: Mapping[str, timedelta]) -> dict[str, list[Need]]:
-    """The versions that validations of late rest on, by Delta's identifier of the table.
+    """Versions that recent validations refer to, by Delta's identifier of the table.
 
-    Those are the last version of a range, the one before its first, and the versions of other tables that
-    were read.
+    These are the last version of a range, the one before its first, and the versions of other tables that the
+    validation read.
 
     Args:
         layout: Where `quality_validations` is.
         now: The time, aware.
-        kept: By table, for how long a validation can be repeated.
+        kept: By table, how long a validation can be repeated.
     """
     from deltalake import DeltaTable
 
@@ -118,7 +118,7 @@ def validation_needs(layout: Layout, now: datetime, kept: Mapping[str, timedelta
         columns=["table", "table_id", "from_version", "table_version", "reads", "validated_at"],
         filters=[("validated_at", ">=", now - max(kept.values()))],
     )
-    # Of validations that rest on one version the last is named.
+    # Several validations may refer to one version; the last is named.
     latest: dict[tuple[str, int], datetime] = {}
     for row in rows.to_pylist():
         at = row["validated_at"]

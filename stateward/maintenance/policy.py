@@ -14,7 +14,7 @@ from stateward.project.spec_fields import Count, Duration, Part, Span
 from stateward.project.spec_problems import Problem, YamlDocument, problems_of, read_yaml
 from stateward.project.unexpected_value import UnexpectedValueError
 
-# A file that is written is in no commit yet, and looks like one that nobody needs.
+# A file that is being written is in no commit yet, and looks like a leftover.
 _SHORTEST = timedelta(hours=1)
 
 
@@ -34,13 +34,13 @@ def _an_hour(value: timedelta) -> timedelta:
 
 
 class Policy(Part):
-    """How one table is maintained.
+    """The maintenance policy of one table.
 
     Attributes:
-        history: For how long every version can be read.
-        validations: For how long a version that was validated can be read.
-        small_files: From how many small files on a compaction is worth it.
-        target_mb: Size of the files that it makes, MB; a file of less than a quarter is small.
+        history: How long every version can be read.
+        validations: How long a validated version can be read.
+        small_files: Number of small files from which a compaction runs.
+        target_mb: Size of the files that a compaction writes, MiB; a file below a quarter of it is small.
     """
 
     history: Annotated[Duration, AfterValidator(_an_hour)] = timedelta(days=2)
@@ -50,9 +50,9 @@ class Policy(Part):
 
     @property
     def properties(self) -> dict[str, str]:
-        """Delta's properties of the table.
+        """The table's Delta properties.
 
-        Log entries are removed by maintenance alone, which knows what savepoints refer to. A writer would
+        Only maintenance removes log entries, because it knows the references of savepoints. A writer would
         remove them by age.
         """
         kept = f"interval {durations.to_ms(self.history) // 1000} seconds"
@@ -64,7 +64,7 @@ class Policy(Part):
 
 
 class Policies(Part):
-    """The file: what holds for all tables, and what is different for some."""
+    """The file: defaults of all tables, and overrides by table."""
 
     defaults: Policy = Policy()
     tables: dict[str, dict[str, Any]] = Field(default_factory=dict)

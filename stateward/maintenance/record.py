@@ -41,7 +41,7 @@ def append(uri: str, done: Maintained, run_id: str) -> None:
 
     Args:
         uri: The table `table_maintenance`; made by the first row.
-        done: What has come of it.
+        done: The result of the maintenance.
         run_id: The run, as Airflow names it, or `cli`.
     """
     import pyarrow as pa

@@ -1,8 +1,7 @@
-"""What of a table has to stay: which versions, how far back its log, and because of what.
+"""Retention of a table: which versions and log entries stay, and why. Pure.
 
-Delta removes data files by the time at which they left the table, and log entries from the oldest on. So
-time travel is an instant, and whatever refers to one version keeps the files of that version, and the log
-from there on.
+Delta removes data files by the time at which they left the table, and log entries from the oldest on. So time
+travel is an instant, and a reference to a version keeps its files, and the log from that version on.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from stateward.rendering.human_units import format_duration
 
 @dataclass(frozen=True, order=True)
 class Need:
-    """Somebody refers to a version of a table.
+    """A reference to a version of a table.
 
     Attributes:
         version: The version.
-        why: Who, such as ``savepoint 20260101T040000Z of user_sessions``.
+        why: What refers to it, such as ``savepoint 20260101T040000Z of user_sessions``.
     """
 
     version: int
@@ -32,12 +31,12 @@ class Retention:
     """What stays.
 
     Attributes:
-        oldest_version: The log stays from here on, so that each version since can be read as far as its files
-            are there.
-        because: Why, in words.
-        since: What left the table after this instant stays.
-        pinned: Versions whose files stay however old they are, ascending.
-        lost: Versions somebody refers to that could not be read before this run either.
+        oldest_version: The oldest version whose log entries stay. Later versions can be read if their files
+            are still there.
+        because: Why, as text.
+        since: Files that left the table after this instant stay.
+        pinned: Versions whose files stay whatever their age, ascending.
+        lost: Versions with references that were unreadable before this run.
     """
 
     oldest_version: int
@@ -60,12 +59,11 @@ def retention(
 
     Args:
         now: The time, aware.
-        history: For how long every version can be read.
+        history: How long every version can be read.
         newest: The table's version.
-        first_on_record: The oldest version that its log can still bring back.
-        as_of_history: The version that was the newest one at ``now - history``: on the safe side, for it is
-            older than the instant.
-        needs: Who refers to which version.
+        first_on_record: The oldest version that can be read from the log.
+        as_of_history: The newest version at ``now - history``, which is older than that instant.
+        needs: References to versions.
     """
     wanted = sorted(set(needs))
     lost = tuple(need for need in wanted if not first_on_record <= need.version <= newest)

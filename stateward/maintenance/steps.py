@@ -1,7 +1,7 @@
-"""The steps of a table's maintenance. Each gives way to whoever else commits, and leaves its work for later.
+"""The steps of a table's maintenance. A step that conflicts with another commit leaves its work for later.
 
-Only ``deltalake``'s own functions change anything. An append and a compaction pass each other; what else the
-writers of streams do is tried again by them (`stateward/runtime/sink/commit_retry.py`).
+Only ``deltalake``'s own functions change anything. An append does not conflict with a compaction; the writers
+of streams retry their other commits (`stateward/runtime/sink/commit_retry.py`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from deltalake.exceptions import CommitFailedError
 
 from stateward.maintenance.table_files import date_column, most_small_in_a_partition
 
-# Records come some time after the day they belong to.
+# Records arrive some time after the day to which they belong.
 _DAY_ENDS_LATER = timedelta(hours=1)
 _DEFAULT_INTERVAL = 100
 _MB = 1024 * 1024
 _P = ParamSpec("_P")
-GAVE_WAY = "not done: somebody else has changed the same files; the next run tries again"
+GAVE_WAY = "not done: another commit has changed the same files; the next run tries again"
 
 
 def _giving_way(step: Callable[_P, str]) -> Callable[_P, str]:
@@ -39,7 +39,7 @@ def _giving_way(step: Callable[_P, str]) -> Callable[_P, str]:
 
 @_giving_way
 def align(uri: str, properties: Mapping[str, str], *, dry_run: bool) -> str:
-    """Give a table the properties of its policy; a commit only if they are others."""
+    """Set a table's properties to those of its policy; commits only a difference."""
     table = DeltaTable(uri)
     now = table.metadata().configuration
     other = {name: value for name, value in properties.items() if now.get(name) != value}
@@ -52,10 +52,10 @@ def align(uri: str, properties: Mapping[str, str], *, dry_run: bool) -> str:
 
 @_giving_way
 def compact(uri: str, *, small_files: int, target_mb: int, now: datetime, dry_run: bool) -> str:
-    """Put small files of closed partitions together.
+    """Compact small files of closed partitions.
 
-    A partition of a date is closed when that day is over. In a table without dates a file is closed once it
-    is committed: nobody appends to a file.
+    A date's partition is closed when that day is over. In a table without dates a file is closed once it is
+    committed, because files are never appended to.
     """
     table = DeltaTable(uri)
     today = (now - _DAY_ENDS_LATER).date()
@@ -68,23 +68,23 @@ def compact(uri: str, *, small_files: int, target_mb: int, now: datetime, dry_ru
     metrics = table.optimize.compact(
         partition_filters=[(day, "<", today.isoformat())] if day else None,
         target_size=target_mb * _MB,
-        # A stream runs beside it.
+        # Leaves memory and cores to the streams.
         max_concurrent_tasks=1,
         writer_properties=WriterProperties(compression="ZSTD"),
     )
-    # After a power loss a commit could be there over a file that is not whole, below those of the stream.
+    # A power loss must not leave a commit whose file is incomplete below commits of the stream.
     os.sync()
     return f"{metrics['numFilesRemoved']} files into {metrics['numFilesAdded']}"
 
 
 @_giving_way
 def vacuum(uri: str, *, history: timedelta, pinned: Sequence[int], dry_run: bool) -> str:
-    """Remove data files that no version needs which is to be kept.
+    """Remove data files that no retained version needs.
 
-    Files that left the table within ``deletedFileRetentionDuration``, which `align` has made ``history``,
-    stay, and files of the pinned versions. Full, for a checkpoint of the log forgets which files have left
-    longer ago than that property says. So the two are to be one: another retention than the property's would
-    take a file that left lately for one that nobody has ever known.
+    Files that left the table within ``deletedFileRetentionDuration``, which `align` sets to ``history``,
+    stay, and so do files of the pinned versions. The vacuum is a full one, because a checkpoint of the log
+    drops files that left longer ago than that property says. Both must use the same retention: with another
+    one, a file that left recently would look like an unknown file.
     """
     table, kept = DeltaTable(uri), list(pinned) or None
     if dry_run:
@@ -104,7 +104,7 @@ def checkpoint(uri: str, newest: int) -> str:
     table = DeltaTable(uri)
     interval = int(table.metadata().configuration.get("delta.checkpointInterval", _DEFAULT_INTERVAL))
     version = table.version()
-    # Whoever makes a version of that number writes its checkpoint, perhaps at this very moment.
+    # The writer of a version with that number writes its checkpoint, possibly now.
     if version == newest or version % interval == 0:
         return "there is one"
     table.create_checkpoint()
@@ -112,11 +112,10 @@ def checkpoint(uri: str, newest: int) -> str:
 
 
 def clean_log(uri: str, oldest_version: int) -> str:
-    """Remove log entries that no version needs from the given one on.
+    """Remove log entries that the given version and later ones do not need.
 
-    Delta goes by the version that is open, keeps the checkpoint before it, and whatever is younger than
-    ``logRetentionDuration``.
+    Delta keeps the checkpoint before the open version, and entries younger than ``logRetentionDuration``.
     """
-    os.sync()  # the checkpoint is to survive a power loss if their removal does
+    os.sync()  # if the removal survives a power loss, so must the checkpoint
     DeltaTable(uri, version=oldest_version).cleanup_metadata()
     return f"kept from version {oldest_version} on"

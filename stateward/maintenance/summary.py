@@ -22,7 +22,7 @@ COLUMNS = (
 
 
 def cells(done: Maintained) -> tuple[str, ...]:
-    """One line of the report; of a number that has changed both values."""
+    """Format one row of the report; a number that has changed shows both values."""
     before, after = done.before, done.after
 
     def change(one: int, other: int) -> str:
@@ -43,7 +43,7 @@ def cells(done: Maintained) -> tuple[str, ...]:
 
 
 def lines(rows: Iterable[Sequence[str]]) -> list[str]:
-    """The report as text, with its head; columns are as wide as their widest cell."""
+    """Format the report as text, with its header; columns are as wide as their widest cell."""
     table = [COLUMNS, *rows]
     widths = [max(len(row[column]) for row in table) for column in range(len(COLUMNS))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in table]

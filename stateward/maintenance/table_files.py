@@ -1,4 +1,4 @@
-"""What a table takes: files that count, files on disk, log entries."""
+"""The files of a table: in its current version, on disk, in its log."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _MB = 1024 * 1024
 
 @dataclass(frozen=True)
 class Sizes:
-    """A table at one moment.
+    """The files of a table at one time.
 
     Attributes:
-        version: Its version.
-        files: Files of that version.
-        bytes: Of those files.
-        small_files: Those of less than a quarter of the target.
-        disk_files: Data files that are there, also those of earlier versions.
-        disk_bytes: Of those.
-        log_entries: Files in its log.
-        first_on_record: The oldest version that the log can bring back.
+        version: The table's version.
+        files: Number of files of that version.
+        bytes: Size of those files, bytes.
+        small_files: Number of files below a quarter of the target size.
+        disk_files: Number of data files on disk, those of earlier versions included.
+        disk_bytes: Size of the data files on disk, bytes.
+        log_entries: Number of files in its log.
+        first_on_record: The oldest version that can be read from the log.
         checkpoint: The newest version with a checkpoint; -1 without one.
     """
 
@@ -47,19 +47,19 @@ class Sizes:
 
 
 def sizes(table: DeltaTable, uri: str, target_mb: int) -> Sizes:
-    """Look at a table.
+    """Count the files of a table.
 
     Args:
-        table: It, as it is now.
+        table: The table.
         uri: Its folder.
-        target_mb: Size of the files that a compaction makes, MB.
+        target_mb: Size of the files that a compaction writes, MiB.
     """
     live = _files(table)
     small = sum(one["size_bytes"] < _small(target_mb) for one in live)
     names, disk_files, disk_bytes = _listed(uri)
     commits = [int(found[1]) for name in names if (found := _COMMIT.match(name))]
     checkpoints = [int(found[1]) for name in names if (found := _CHECKPOINT.match(name))]
-    # Without a checkpoint a version is made of all commits from the first on.
+    # Without a checkpoint a version is read from all commits, from the first on.
     whole = checkpoints if 0 not in commits else [0, *checkpoints]
     return Sizes(
         table.version(),
@@ -107,11 +107,11 @@ def date_column(table: DeltaTable) -> str | None:
 
 
 def most_small_in_a_partition(table: DeltaTable, target_mb: int, before: date) -> int:
-    """How many small files the closed partition with the most of them has.
+    """Count the small files of the closed partition with the most of them.
 
     Args:
         table: The table.
-        target_mb: Size of the files that a compaction makes, MB.
+        target_mb: Size of the files that a compaction writes, MiB.
         before: Partitions of this date and later are open.
     """
     day = date_column(table)

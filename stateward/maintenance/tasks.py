@@ -1,4 +1,4 @@
-"""Which tables there are to maintain, and what is to be done to each."""
+"""The tables to maintain, and the task for each."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from stateward.project.spec import load_specs
 
 
 def table_names(layout: Layout) -> list[str]:
-    """The Delta tables of this installation, by name.
+    """List the Delta tables of this installation, by name.
 
-    Leases are not among them: a commit of somebody else's would take a lease from its holder. They clean
-    themselves up.
+    Leases are excluded: a commit by another process would take a lease from its holder. They clean up after
+    themselves.
     """
     folder = UPath(layout.tables_uri)
     if not folder.exists():
@@ -28,11 +28,11 @@ def table_names(layout: Layout) -> list[str]:
 
 
 class UnknownTableError(ValueError):
-    """A table was asked for that is not there."""
+    """A requested table does not exist."""
 
 
 def tasks(settings: Settings, names: Collection[str], now: datetime) -> list[Task]:
-    """What to do to some tables, or to all.
+    """Plan the maintenance of some tables, or of all.
 
     Args:
         settings: Where tables, savepoints and policies are.
@@ -40,7 +40,7 @@ def tasks(settings: Settings, names: Collection[str], now: datetime) -> list[Tas
         now: The time, aware.
 
     Raises:
-        UnknownTableError: One of them is not there.
+        UnknownTableError: One of them does not exist.
         PolicyError: The file with the policies cannot be used.
     """
     from deltalake import DeltaTable
@@ -67,7 +67,7 @@ def tasks(settings: Settings, names: Collection[str], now: datetime) -> list[Tas
 
 
 def _doubt(savepoints: SavepointNeeds, owner: str | None, owners: dict[str, str]) -> str:
-    """Why nothing may be removed from a table: its stream's savepoints, or those of an unknown stream."""
+    """Say why nothing may be removed from a table: savepoints of its stream, or of an unknown one."""
     known = set(owners.values())
     reasons = [why for stream, why in savepoints.in_doubt.items() if stream == owner or stream not in known]
     return "; ".join(reasons)

@@ -104,7 +104,7 @@ class House:
     def failed_output(self) -> str:
         """What runs printed that have ended by now, for the message of a test that waits in vain."""
         ended = (run for run in self.runs if run.poll() is not None)
-        # Of one whose end was waited for, the test has the output already.
+        # The test already has the output of a run that it waited for.
         return "\n".join(run.communicate()[0] for run in ended if run.stdout and not run.stdout.closed)
 
     def starts(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""One DAG that keeps all tables fast, beside the streams that write them."""
+"""The DAG that maintains all tables while streams write them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from stateward.airflow.operators.maintain_table import (
 
 _DOC = """### Maintenance of tables
 
-Each hour, table by table: small files of closed partitions are put together, files and log entries that no
-version needs any more are removed. What time travel, savepoints and validations need stays;
-`include/maintenance.yaml` says how long. Streams go on meanwhile.
+Each hour, table by table: compacts small files of closed partitions, and removes files and log entries that
+no retained version needs. What time travel, savepoints and validations need stays;
+`include/maintenance.yaml` says how long. Streams keep running.
 
-The log of *report* lists small files, sizes and what holds the history of each table; the Delta table
-`table_maintenance` keeps every run. With *dry run* nothing is changed. More in docs/maintenance.md.
+The log of *report* lists small files, sizes and the oldest version kept of each table; the Delta table
+`table_maintenance` keeps every run. A *dry run* changes nothing. More in docs/maintenance.md.
 """
 
 
@@ -38,14 +38,14 @@ def maintenance_dags() -> dict[str, DAG]:
                 default=False,
                 type="boolean",
                 title="Dry run",
-                description="Say what would happen, change nothing.",
+                description="Report what would happen, and change nothing.",
             ),
             "tables": Param(
                 None,
                 type=["null", "array"],
                 items={"type": "string"},
                 title="Tables",
-                description="Names, one a line. Empty: all.",
+                description="Names, one per line. Empty: all tables.",
             ),
         },
         tags=["stateward", "maintenance"],
@@ -55,10 +55,10 @@ def maintenance_dags() -> dict[str, DAG]:
         maintained = MaintainTableOperator.partial(
             task_id="maintain",
             map_index_template="{{ table }}",
-            # Beside the streams there is to be room for them.
+            # Leaves room for the streams.
             max_active_tis_per_dagrun=1,
             execution_timeout=timedelta(minutes=45),
         ).expand(table=tables.output)
-        # One table that cannot be read hides nothing of the others.
+        # Reports the other tables when one cannot be read.
         ReportTablesOperator(task_id="report", rows=maintained.output, trigger_rule="none_skipped")
     return {dag.dag_id: dag}

@@ -3,8 +3,8 @@
     check >> drain >> savepoint >> operate >> start >> watch
     watch >> go_back (drain >> restore >> start >> watch) >> outcome
 
-`start` runs whatever became of the operation. `go_back` runs when the stream does not come back with what was
-done, and it can be taken back. What is not needed is skipped.
+`start` runs whether the operation succeeded or not. `go_back` runs when the stream does not commit a batch
+after the operation, and the operation can be undone. Tasks that are not needed are skipped.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from stateward.airflow.operators.state_operation import (
 
 BACK = "go_back"
 
-# A task whose worker was killed costs one; what cannot be mended fails without a retry. The delay is longer
-# than a lease, so that one that was left behind on another machine has run out.
+# A retry is for a killed worker; errors that persist fail without one. The delay is longer than a lease, so
+# that a lease left behind on another machine has expired.
 _AGAIN: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=30)}
 _AGAIN_SOON: dict[str, Any] = {"retries": 10, "retry_delay": timedelta(seconds=5)}
 
@@ -39,10 +39,10 @@ _AGAIN_SOON: dict[str, Any] = {"retries": 10, "retry_delay": timedelta(seconds=5
 def operation_tasks(
     asks: Mapping[str, Any] | None = None,
 ) -> tuple[CheckBeforeOperator, OperationOutcomeOperator]:
-    """Make the tasks in the DAG that is being declared.
+    """Add the tasks to the current DAG.
 
     Args:
-        asks: Parameters that are fixed, in place of those of the form.
+        asks: Fixed parameters, in place of those of the form.
 
     Returns:
         The first task and the last.
@@ -73,7 +73,7 @@ def operation_tasks(
 
 def _way_back(asks: Mapping[str, Any] | None) -> TaskGroup:
     with TaskGroup(BACK) as group:
-        # Runs too when `start` has failed; there is nothing to take back when `operate` has.
+        # Also runs when `start` has failed; when `operate` has, there is nothing to undo.
         drain = DrainForOperationOperator(
             task_id="drain", asks=asks, to_go_back=True, trigger_rule="one_failed", **_AGAIN_SOON
         )

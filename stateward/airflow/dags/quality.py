@@ -1,4 +1,4 @@
-"""One DAG per stream that has a quality section: validate its tables after changes, and on a schedule."""
+"""A DAG for each stream with a quality section: validates its tables after changes and on a schedule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stateward.project.spec import SHARED, Quality, StreamSpec, load_specs
 
 
 def _params(tables: list[str]) -> dict[str, Param]:
-    """Return the form of a run: which table, and which of its versions."""
+    """Return the form of a run: a table and a range of its versions."""
     version: dict[str, Any] = {"type": ["null", "integer"], "minimum": 0}
     return {
         "table": Param(
@@ -24,23 +24,23 @@ def _params(tables: list[str]) -> dict[str, Param]:
             type=["null", "string"],
             enum=[None, *tables],
             title="Table",
-            description="Empty: all of them, or those that changed.",
+            description="Empty: all tables, or those that changed.",
         ),
         "from_version": Param(
             None,
             **version,
             title="From version",
-            description="First Delta version to validate. Empty: the one after the last that was validated."
-            " A range that has been validated before is validated again as it was.",
+            description="First Delta version to validate. Empty: the one after the last validated version."
+            " A range that was validated before is validated again as it was.",
         ),
         "to_version": Param(
-            None, **version, title="To version", description="The last one. Empty: the latest."
+            None, **version, title="To version", description="Last version to validate. Empty: the latest."
         ),
     }
 
 
 def _table_asset(stream: str, table: str, quality: Quality) -> Asset:
-    """Return a table of a stream as an asset that watches its own versions."""
+    """Return the asset of a table, with a watcher of its versions."""
     layout = Layout.of()
     trigger = TableUpdateTrigger(
         table_uri=layout.table_uri(table),
@@ -66,7 +66,7 @@ def _quality_dag(stream: str, tables: list[str], schedule: Any, *, owner: str, c
         # No start_date: with one, the last missed time of the schedule would run as soon as the DAG is known.
         catchup=False,
         max_active_runs=1,
-        # Each is a Spark job beside the streams.
+        # Each task is a Spark job beside the streams.
         max_active_tasks=1,
         # A paused DAG has no asset watcher.
         is_paused_upon_creation=False,

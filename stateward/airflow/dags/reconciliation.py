@@ -1,4 +1,4 @@
-"""One DAG per stream whose rows can be computed again: they are, and compared with its tables."""
+"""A DAG for each stream whose rows can be recomputed: recomputes them and compares its tables with them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from stateward.project.spec import StreamSpec, load_specs
 
 _DOC = """### Reconciliation of {stream}
 
-Computes the rows of `{stream}` again from `raw_events`, by the stream's own logic in batch, and compares them
-with its tables row for row. Without a range in the form it looks at the {days} whole day(s), UTC, before the
+Recomputes the rows of `{stream}` from `raw_events`, with the stream's own logic in batch, and compares them
+with its tables row by row. Without a range in the form it compares the {days} whole day(s), UTC, before the
 run.
 
-- *success*: not one row differs
-- *failed*: rows differ, and only an error can be the reason; the message says how many of which table, and
-  where each is with its events
+- *success*: no row differs
+- *failed*: rows differ, and only an error can be the reason; the message says how many of each table, and
+  where to find them with their events
 - *skipped*: there is nothing to compare yet, or the rows that differ may be right; the log says why
 
-The stream and its tables are left alone. More in docs/reconciliation.md.
+The stream and its tables are not touched. More in docs/reconciliation.md.
 """
 
 
-def _moment(name: str, empty: str) -> Param:
+def _time(name: str, empty: str) -> Param:
     return Param(
         None,
         type=["null", "string"],
@@ -42,15 +42,15 @@ def _reconciliation_dag(spec: StreamSpec) -> DAG:
     section = spec.reconciliation
     with DAG(
         dag_id=f"reconcile_{spec.stream}",
-        description=f"Compare the tables of {spec.stream} with what its raw events say",
+        description=f"Compare the tables of {spec.stream} with rows recomputed from raw events",
         doc_md=_DOC.format(stream=spec.stream, days=section.days),
         schedule=CronTriggerTimetable(section.schedule, timezone="UTC") if section.schedule else None,
         catchup=False,
         max_active_runs=1,
         is_paused_upon_creation=False,
         params={
-            "from": _moment("from", f"Begin of the range. Empty: {section.days} day(s) before its end."),
-            "to": _moment("to", "End of the range, not part of it. Empty: the last midnight (UTC)."),
+            "from": _time("from", f"Start of the range. Empty: {section.days} day(s) before its end."),
+            "to": _time("to", "End of the range, exclusive. Empty: the last midnight (UTC)."),
         },
         tags=["stateward", "quality", spec.stream],
         default_args={"owner": spec.owner},
@@ -69,7 +69,7 @@ def _reconciliation_dag(spec: StreamSpec) -> DAG:
 
 
 def reconciliation_dags() -> dict[str, DAG]:
-    """Build the DAGs of all streams whose rows can be computed again."""
+    """Build the DAGs of all streams whose rows can be recomputed."""
     specs, _ = load_specs(Settings().streams)
     dags = [_reconciliation_dag(spec) for spec in specs if why_not_replayable(spec) is None]
     return {dag.dag_id: dag for dag in dags}

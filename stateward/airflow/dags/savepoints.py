@@ -1,4 +1,4 @@
-"""One DAG per stream that has a savepoints section: a savepoint on schedule, and the old ones removed."""
+"""A DAG for each stream with a savepoints section: makes savepoints on schedule, and removes old ones."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from stateward.project.spec import Savepoints, StreamSpec, load_specs
 
 _DOC = """### Savepoints of {stream}
 
-By the section `savepoints` of `include/streams/{stream}.yaml`: at {schedule} (UTC) the stream is drained, a
-savepoint is made, and the stream starts as it was before. Then old savepoints are removed: the newest {keep}
-good ones stay, and all that are younger than {days} days. Of a stream that was never deployed everything is
-skipped. More in docs/state-operations.md.
+Configured in the section `savepoints` of `include/streams/{stream}.yaml`. At {schedule} (UTC) the stream is
+drained, a savepoint is made, and the stream starts as it was before. Then old savepoints are removed: the
+newest {keep} good ones stay, and all that are younger than {days} days. Every task is skipped while the
+stream was never deployed. More in docs/state-operations.md.
 """
 _WATCH_S = 180
 

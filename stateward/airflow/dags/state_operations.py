@@ -1,6 +1,6 @@
-"""Two DAGs for operations on a stream's state: to look and to change, so that each can be granted alone.
+"""Two DAGs for operations on a stream's state, one of them read-only, so that each can be granted alone.
 
-Each is a form with a section for each verb.
+The form of each has a section for each verb.
 """
 
 from __future__ import annotations
@@ -21,39 +21,38 @@ _TYPES = {"text": "string", "number": "integer", "flag": "boolean", "stream": "s
 
 _CHANGING = """### State operations
 
-Copy a stream's state, repartition, migrate or divide it, or take the stream back to a savepoint. Choose the
-verb and the stream, and fill in the section of that verb; the other sections do not count. With *dry run*
-everything is checked and nothing is changed. Verbs that only look are in the DAG `state_inspection`.
+Copy, repartition, migrate or split a stream's state, or restore a savepoint. Choose the verb and the stream,
+and fill in the section of that verb; the other sections are ignored. A *dry run* checks everything and
+changes nothing. Read-only verbs are in the DAG `state_inspection`.
 
-What needs the stream stopped stops it: *drain*, then *operate*, *start* as it was before, and *watch* until
-it has committed a batch. Before a repartition or a migration there is a *savepoint*, to which the run goes
-back (*go_back*) if the stream does not come back. A stream that was stopped before stays stopped. A dry run
-leaves it alone.
+A verb that needs the stream stopped stops it: *drain*, then *operate*, *start* as it was before, and *watch*
+until it has committed a batch. A repartition and a migration make a *savepoint* first, which the run restores
+(*go_back*) if the stream does not commit a batch. A stream that was stopped before stays stopped. A dry run
+does not stop it.
 
-*outcome* says what became of it. The button *Result page* of *operate* opens the page. More in
+*outcome* has the result. The button *Result page* of *operate* opens the page. More in
 docs/state-operations.md.
 
 """
 
 _LOOKING = """### State inspection
 
-Look into a stream's state: how large it is, what is kept of a key and why, whether two states are the same,
-which savepoints there are. Choose the verb and the stream, and fill in the section of that verb; the other
-sections do not count. Nothing is changed, and the stream runs on. The button *Result page* of *operate* opens
-the page. Keys and personal values are masked there unless *show keys* is on. More in
-docs/state-operations.md.
+Inspect a stream's state: its size, the state of a key and its history, the difference of two states, the
+savepoints. Choose the verb and the stream, and fill in the section of that verb; the other sections are
+ignored. Nothing is changed, and the stream keeps running. The button *Result page* of *operate* opens the
+page. Keys and personal values are masked there unless *show keys* is on. More in docs/state-operations.md.
 
 """
 _BY_DEFAULT = "inspect"
-"""Of either form: what is triggered as it stands changes nothing."""
+"""The default verb of both forms changes nothing."""
 
 _LOOKS = [verb for verb in VERBS.values() if verb.only_looks]
 _CHANGES = [verb for verb in VERBS.values() if not verb.only_looks]
 
 
 def _parameter(verb: Verb, field: Field) -> Param:
-    # What a verb cannot do without is still empty when another verb is chosen.
-    # The form lets nobody go on with a text that is empty, unless it may be null.
+    # A field that one verb requires stays empty when another verb is chosen.
+    # Airflow's form refuses an empty text, unless it may be null.
     default = None if field.is_required or field.default == "" else field.default
     kind = _TYPES[field.kind]
     limits: dict[str, Any] = {} if field.minimum is None else {"minimum": field.minimum}
@@ -90,14 +89,14 @@ _RUN = {
         default=False,
         type="boolean",
         title="Dry run",
-        description="Say what would happen, and change nothing.",
+        description="Report what would happen, and change nothing.",
     ),
     "watch_s": Param(
         180,
         type="integer",
         minimum=10,
         title="Watch for, in seconds",
-        description="How long the stream has to commit a batch after it was started again.",
+        description="Time in which the restarted stream has to commit a batch.",
     ),
 }
 
@@ -107,14 +106,14 @@ def _listed(verbs: list[Verb]) -> str:
 
 
 def state_operation_dags() -> dict[str, DAG]:
-    """Build the DAG whose verbs change a stream's state, and the one whose verbs only look."""
+    """Build the DAG whose verbs change a stream's state, and the read-only one."""
     streams = [spec.stream for spec in load_specs(Settings().streams)[0]] or [""]
-    # Programs that look by the first DAG, once the only one, may do so for one release more.
+    # Programs may call read-only verbs by the first DAG, once the only one, for one more release.
     form = {**_form(_CHANGES, streams, deprecated=_LOOKS), **_RUN}
     summary = "Copy, repartition, migrate or restore the state of a stream."
     with _dag(CHANGING_DAG, summary, _CHANGING + _listed(_CHANGES), form) as changing:
         operation_tasks()
-    summary = "Look into the state of a stream; nothing is changed."
+    summary = "Inspect the state of a stream; nothing is changed."
     with _dag(LOOKING_DAG, summary, _LOOKING + _listed(_LOOKS), _form(_LOOKS, streams)) as looking:
         InspectStateOperator(task_id="operate", asks={"dry_run": False, "watch_s": 0}, retries=3)
     return {dag.dag_id: dag for dag in (changing, looking)}

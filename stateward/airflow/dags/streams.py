@@ -18,23 +18,23 @@ from stateward.project.spec import SpecError, StreamSpec, load_specs
 from stateward.project.spec_problems import Problem
 
 MAX_ACTIVE_RUNS = 16
-"""A run that supervises stays active for months, and `stop` has to run beside it."""
+"""A supervising run stays active for months, and `stop` has to run beside it."""
 
 ACTIONS = {
     "run": "run: start the stream, unless it runs already",
     "restart": "restart: drain the driver and start a new one",
     "stop": "stop: drain the driver and leave the stream stopped until the next run",
-    "suspend": "suspend: drain the driver and keep the stream at rest until it is resumed",
-    "upgrade": "upgrade: savepoint, start the code and YAML of now, watch, and go back if need be",
-    "resume": "resume: start a stream that is suspended, or that its YAML declares at rest",
+    "suspend": "suspend: drain the driver and keep the stream stopped until it is resumed",
+    "upgrade": "upgrade: make a savepoint, start the current code and YAML, watch, roll back on failure",
+    "resume": "resume: start a stream that is suspended, or that its YAML declares stopped",
 }
 
 
 def stream_dags() -> dict[str, DAG]:
     """Build the DAGs of all streams, by their ids.
 
-    A stream whose YAML is invalid keeps its DAG, with the problem as its documentation: its tasks
-    fail with the same message, and a supervisor that sleeps in its trigger goes on watching.
+    A stream whose YAML is invalid keeps its DAG, with the problem as its documentation: its tasks fail with
+    the same message, and a deferred supervisor keeps watching.
     """
     specs, problems = load_specs(Settings().streams)
     dags = [_stream_dag(spec.stream, _documentation(spec), spec.owner, ["stream"]) for spec in specs]
@@ -63,7 +63,7 @@ def _form() -> dict[str, Param]:
         type="string",
         enum=list(ACTIONS),
         title="Action",
-        description="What is to happen to the stream.",
+        description="What to do with the stream.",
         values_display=ACTIONS,
     )
     reason = Param(
@@ -71,7 +71,7 @@ def _form() -> dict[str, Param]:
         type=["null", "string"],
         maxLength=500,
         title="Reason",
-        description="Why, for those who look at the stream later. Needed to suspend it, and to resume it"
+        description="Why, for people who look at the stream later. Required to suspend it, and to resume it"
         " against its YAML.",
     )
     watch_s = Param(
@@ -79,7 +79,7 @@ def _form() -> dict[str, Param]:
         type="integer",
         minimum=10,
         title="Watch for, in seconds",
-        description="How long what an upgrade has started has to do well.",
+        description="How long the stream has to be healthy after an upgrade.",
     )
     return {"action": action, "reason": reason, "watch_s": watch_s}
 
@@ -97,7 +97,7 @@ def _stream_dag(stream: str, documentation: str, owner: str, tags: list[str]) ->
         tags=tags,
         default_args={"owner": owner},
     ) as dag:
-        # Nothing here has an execution_timeout: a stream is meant to run for ever.
+        # No task has an execution_timeout: a stream runs until it is stopped.
         upgrade = UpgradeStreamOperator(task_id="upgrade", stream=stream)
         deploy = DeployStreamOperator(
             task_id="deploy",
@@ -110,7 +110,7 @@ def _stream_dag(stream: str, documentation: str, owner: str, tags: list[str]) ->
             task_id="supervise",
             stream=stream,
             trigger_rule="none_failed",
-            # A task whose worker was killed costs one; what cannot be mended fails without a retry.
+            # A retry is for a killed worker; errors that persist fail without one.
             retries=1000,
             retry_delay=timedelta(seconds=5),
         )
@@ -130,8 +130,8 @@ Reads {topics}, writes the tables {tables}. Configured in
 `docs/runbook.md`.
 
 **Trigger** this DAG with the action `run`, `restart`, `stop`, `suspend`, `resume` or `upgrade`. The task
-*deploy* brings it about, *upgrade* by a run of `state_operations`; *supervise* then watches, deferred, and
-restarts the driver after a crash. Whatever happens to these tasks, the driver goes on: only the actions
+*deploy* carries it out (*upgrade* does so by a run of `state_operations`); *supervise* then watches,
+deferred, and restarts the driver after a crash. The driver does not depend on these tasks: only the actions
 `stop` and `suspend` end it.
 """
 
@@ -140,7 +140,7 @@ def _complaint(file: str, problems: Iterable[Problem]) -> str:
     lines = "\n".join(f"- {problem}" for problem in problems)
     return f"""### This stream's YAML is invalid
 
-`{file}` has to be corrected before the stream can be deployed. A driver that runs is left alone.
+Correct `{file}` before you deploy the stream. A running driver is not touched.
 
 {lines}
 """

@@ -1,4 +1,4 @@
-"""Make one notifier and have it send one message, within bounds, whatever it does."""
+"""Create one notifier and send one message with it, within a time limit."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 LONGEST_S = 15
-"""How long a notifier may take for a message. Nobody watches the driver meanwhile."""
+"""Time limit of a notifier for one message. The driver is not watched meanwhile."""
 
 
 class NotifierError(ValueError):
-    """A notifier cannot be made; the text says why, and what to do."""
+    """A notifier cannot be created; the text says why, and what to do."""
 
 
 def make(entry: Declared) -> BaseNotifier:
-    """Make a notifier as it was declared.
+    """Create a notifier as the file declares it.
 
     Raises:
-        NotifierError: Its class is not there, is no notifier, or does not take the arguments.
+        NotifierError: Its class is missing, is no notifier, or does not accept the arguments.
     """
     try:
         cls = resolve_name(entry.class_path)
@@ -50,7 +50,7 @@ def make(entry: Declared) -> BaseNotifier:
 
 
 def complaints(notifiers: Notifiers) -> list[str]:
-    """Say what is wrong with a file of notifiers, before the first incident."""
+    """List the problems of a file of notifiers."""
     found = [str(problem) for problem in notifiers.problems]
     for entry in notifiers.entries:
         try:
@@ -63,19 +63,19 @@ def complaints(notifiers: Notifiers) -> list[str]:
 def deliver(
     entry: Declared, context: Context, incident: dict[str, Any]
 ) -> Exception | AirflowTaskTimeout | None:
-    """Have a notifier send a message.
+    """Send a message with a notifier.
 
     Args:
-        entry: Which.
-        context: Airflow's, of the task.
-        incident: What its templates have as `incident`.
+        entry: The notifier.
+        context: The task's context.
+        incident: The variable `incident` of its templates.
 
     Returns:
-        What it met; None when it has taken the message.
+        The error; None when the notifier has accepted the message.
     """
     try:
         with timeout(LONGEST_S, f"expected an answer within {LONGEST_S} s"):  # type: ignore[no-untyped-call]
-            # A copy, for a notifier adds its own fields to it.
+            # A copy, because a notifier adds its own fields.
             make(entry)({**context, "incident": incident})
     except (Exception, AirflowTaskTimeout) as error:
         return error

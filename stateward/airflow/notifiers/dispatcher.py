@@ -1,7 +1,7 @@
-"""Writes down incidents of a stream or of a table, and sends what is due. It never stops a supervision.
+"""Stores incidents of a stream or of a table, and sends messages that are due. Never fails a task.
 
-The document is written before a notifier is called, and again afterwards. Whoever dies in between leaves a
-message that is sent again.
+The document is written before a notifier is called, and again afterwards. If the process dies in between,
+the message is sent again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from stateward.alerts.outbox import (
     to_send,
 )
 from stateward.alerts.table_incident import Judged, next_table_incidents
-from stateward.alerts.template_context import told
+from stateward.alerts.template_context import incident_context
 from stateward.control.reconcile.leader_heartbeat import renew
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
@@ -46,18 +46,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LONGEST_S = 15.0
-"""After that long, what is left is sent after the next look at the driver."""
+"""After this time the remaining messages wait for the next observation of the driver."""
 
 _AFTER_ERROR = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
 class Remaining:
-    """What is left to do.
+    """Remaining work.
 
     Attributes:
-        to_send: Whether there are messages that are to be sent, now or later.
-        not_before: When to look at incidents again, after an error; None: at once.
+        to_send: Whether messages have open deliveries.
+        not_before: When to process incidents again after an error; None: at once.
     """
 
     to_send: bool = False
@@ -66,15 +66,14 @@ class Remaining:
 
 @dataclass(frozen=True)
 class Dispatcher:
-    """Tells of one stream's incidents, for the DAG run that supervises it, or of those of a table.
+    """Reports incidents of one stream, in the DAG run that supervises it, or those of a table.
 
     Attributes:
-        stream: Whose incidents.
-        dag_run: The run, `<dag id>/<run id>`; the heartbeat of one that supervises is renewed while messages
-            are sent.
-        context: Airflow's, of the task.
-        settings: Where everything is.
-        table: The table that was validated; empty for the run that supervises.
+        stream: The stream's name.
+        dag_run: The run, `<dag id>/<run id>`; a supervisor's heartbeat is renewed while messages are sent.
+        context: The task's context.
+        settings: The installation's settings.
+        table: The validated table; empty for the supervising run.
     """
 
     stream: str
@@ -93,12 +92,12 @@ class Dispatcher:
         return Layout.of(self.settings)
 
     def check(self) -> None:
-        """Say in the log what is wrong with the file of notifiers, before it is needed."""
+        """Log the problems of the file of notifiers."""
         for complaint in complaints(self._notifiers()):
-            log.error("stream %s: its incidents are not told as they should be: %s", self.stream, complaint)
+            log.error("stream %s: a notifier of its incidents cannot be used: %s", self.stream, complaint)
 
     def has_something(self) -> bool:
-        """Whether an incident is open, or a message is to be sent."""
+        """Whether an incident or a delivery is open."""
         try:
             incidents = read_incidents(self.layout, self._document)
         except OSError:
@@ -106,19 +105,19 @@ class Dispatcher:
         return bool(incidents.memory.open) or is_open(incidents.outbox)
 
     def attend(self, look: Observation, carried: CarriedIncidents | None = None) -> Remaining:
-        """Write down what becomes of the stream's incidents, and send what is due. Never raises.
+        """Store the stream's incidents after an observation, and send messages that are due. Never raises.
 
         Args:
-            look: The stream as it is after everything that was due was done.
-            carried: What the trigger saw before.
+            look: The observation, after all actions that were due.
+            carried: Incidents that the trigger has passed.
         """
         return self._attended(lambda incidents: self._taken_in(incidents, look, carried), look.now)
 
     def attend_table(self, judged: Judged) -> Remaining:
-        """Write down what becomes of the table's incidents, and send what is due. Never raises.
+        """Store the table's incidents after a validation, and send messages that are due. Never raises.
 
         Args:
-            judged: What its newest validation has found; the same one may be given again.
+            judged: The newest validation; processing it twice changes nothing.
         """
 
         def taken_in(incidents: IncidentDocument) -> IncidentDocument:
@@ -132,8 +131,7 @@ class Dispatcher:
             return Remaining(is_open(self._sent(incidents).outbox))
         except Exception:
             log.exception(
-                "stream %s: incidents of %s cannot be kept or told; what the task is there for goes on, and"
-                " they are looked at again later",
+                "stream %s: cannot store or send incidents of %s; the task continues, and tries again later",
                 self.stream,
                 self._document,
             )
@@ -175,7 +173,7 @@ class Dispatcher:
         if not problem:
             return self._change(lambda outbox: succeeded(outbox, message, name, datetime.now(UTC)))
         log.error(
-            "stream %s: notifier %s did not take %s, attempt %d of %d: %s",
+            "stream %s: notifier %s did not accept %s, attempt %d of %d: %s",
             self.stream,
             name,
             message.id,
@@ -190,15 +188,15 @@ class Dispatcher:
     def _delivered(self, message: Message, name: str) -> str | BaseException | None:
         entry = self._notifiers().entry(name)
         if entry is None:
-            return f"{self.settings.notifiers} no longer has it"
-        facts = told(message, self.settings.airflow_url, self.dag_run)
+            return f"it is no longer in {self.settings.notifiers}"
+        facts = incident_context(message, self.settings.airflow_url, self.dag_run)
         error = deliver(entry, self.context, facts)
         if error is None:
-            log.info("stream %s: notifier %s has taken %s", self.stream, name, message.id)
+            log.info("stream %s: notifier %s has accepted %s", self.stream, name, message.id)
         return error
 
     def _read_again(self, message: Message) -> str | None:
-        """Find those whom the file could not name before."""
+        """Add deliveries for entries of the file that were invalid before."""
         notifiers = self._notifiers()
         if notifiers.problems:
             return "; ".join(str(problem) for problem in notifiers.problems)

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class JsonLinesNotifier(BaseNotifier):
-    """Appends one JSON object a line: what templates have as `incident`.
+    """Appends the variable `incident` of templates as one line of JSON.
 
     Args:
-        path: The file, on the machine of the task; made if it is not there.
+        path: The file, on the task's machine; created if it is missing.
     """
 
     template_fields: Sequence[str] = ("path",)
@@ -28,7 +28,7 @@ class JsonLinesNotifier(BaseNotifier):
         self.path = path
 
     def notify(self, context: Context) -> None:
-        """Append the message, and see that it is on the disk."""
+        """Append the message, and sync the file."""
         line = json.dumps(context["incident"], ensure_ascii=False)  # type: ignore[typeddict-item]
         path = Path(self.path)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A notifier that writes each message to the log of the task that supervises."""
+"""A notifier that writes each message to the task's log."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class TaskLogNotifier(BaseNotifier):
-    """Writes one message of several lines, to be found by the incident's name.
+    """Logs one message of several lines.
 
     Args:
-        text: What is written, a template.
+        text: The message, a template.
     """
 
     template_fields: Sequence[str] = ("text",)
@@ -25,6 +25,6 @@ class TaskLogNotifier(BaseNotifier):
         self.text = text
 
     def notify(self, context: Context) -> None:
-        """Write the message; what is over is no warning."""
+        """Log the message, as a warning unless the incident is resolved."""
         over = context["incident"]["event"] == "resolved"  # type: ignore[typeddict-item]
         (self.log.info if over else self.log.warning)("%s", self.text)

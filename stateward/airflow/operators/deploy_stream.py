@@ -1,4 +1,4 @@
-"""The task that brings a stream to the state a person has asked for."""
+"""The task that brings a stream to its desired state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from stateward.airflow.notifiers.dispatcher import Dispatcher
-from stateward.airflow.operators.incident_reporting import tell_last
+from stateward.airflow.operators.incident_reporting import report_last
 from stateward.control.launchers.driver_process import LaunchError
 from stateward.control.launchers.launch import SparkLauncher
 from stateward.control.reconcile.decide import GiveUp
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-def controller_of(stream: str, *, of_now: bool = False) -> Controller:
-    """Wire a stream's controller to this process's settings and to `spark-submit`.
+def controller_of(stream: str, *, current_spec: bool = False) -> Controller:
+    """Create a stream's controller with this process's settings and `spark-submit`.
 
     Args:
         stream: The stream's name.
-        of_now: Whether its YAML has to be sound, because what starts is that of now.
+        current_spec: Whether to use the current YAML; otherwise the one of the last launch is enough.
 
     Raises:
-        SpecError: The stream's YAML is missing or invalid, and has to be sound, or nothing was launched with
-            an earlier one.
+        SpecError: The stream's YAML is missing or invalid, and the current one is required, or there is none
+            of an earlier launch.
         DocumentError: The control document cannot be read.
     """
     settings = Settings()
-    spec = load_spec(stream, settings.streams) if of_now else spec_in_force(stream, settings)
+    spec = load_spec(stream, settings.streams) if current_spec else spec_in_force(stream, settings)
     return Controller(spec, settings, SparkLauncher(spec, settings))
 
 
@@ -51,8 +51,8 @@ def dag_run_of(context: Context) -> str:
 
 
 def author_of(context: Context) -> str:
-    """Name the person who has triggered a DAG run; the run itself where Airflow does not know them."""
-    # Not in the type that tasks see, though the API server sends it.
+    """Name the person who triggered a DAG run; the run itself if Airflow does not know them."""
+    # Missing in the type that tasks see, though the API server sends it.
     return getattr(context["dag_run"], "triggering_user_name", None) or dag_run_of(context)
 
 
@@ -66,12 +66,12 @@ def wish_of(context: Context, now: datetime) -> Wish:
 class DeployStreamOperator(BaseOperator):
     """Carries out the parameter `action`; see `stateward.control.reconcile.desired_state.Wish`.
 
-    It ends when the stream runs, or is drained. `run` returns at once when a healthy driver is
-    there. The driver is started detached: the end of this task, however it comes, is not its end.
+    It ends when the stream runs, or is drained. `run` returns at once when a healthy driver runs. The driver
+    is started detached, and survives the task.
 
     Args:
         stream: The stream's name, which is that of its YAML.
-        poll_s: Time between two looks, in seconds.
+        poll_s: Time between two observations, seconds.
     """
 
     def __init__(self, *, stream: str, poll_s: float = 1.0, **kwargs: Any) -> None:
@@ -80,10 +80,10 @@ class DeployStreamOperator(BaseOperator):
         self.poll_s = poll_s
 
     def execute(self, context: Context) -> str:
-        """Ask for the state, and wait for it.
+        """Request the state, and wait for it.
 
         Returns:
-            What was reached, in words.
+            The state that was reached, as text.
 
         Raises:
             AirflowSkipException: The action is `upgrade`.
@@ -91,11 +91,11 @@ class DeployStreamOperator(BaseOperator):
                 failing; the message holds the end of its log.
         """
         if context["params"]["action"] == "upgrade":
-            raise AirflowSkipException(f"stream {self.stream}: the run of state_operations has done it")
+            raise AirflowSkipException(f"stream {self.stream}: the run of state_operations has upgraded it")
         wish = wish_of(context, datetime.now(UTC))
         try:
-            # Before anything is drained for it.
-            controller = controller_of(self.stream, of_now=wish.action not in ("stop", "suspend"))
+            # Checked before the driver is drained.
+            controller = controller_of(self.stream, current_spec=wish.action not in ("stop", "suspend"))
             if wish.action in ("run", "resume"):
                 controller.start_afresh(wish.by)
             controller.request(wish)
@@ -105,8 +105,8 @@ class DeployStreamOperator(BaseOperator):
             raise AirflowFailException(str(error)) from error
         control = read_control(controller.layout, self.stream)
         if isinstance(reached, GiveUp):
-            # The task that supervises will not run, and whoever has triggered this may be no person.
-            tell_last(Dispatcher(self.stream, wish.by, context, controller.settings), reached, self.poll_s)
+            # The supervising task will not run, and a program may have triggered this run.
+            report_last(Dispatcher(self.stream, wish.by, context, controller.settings), reached, self.poll_s)
             raise AirflowFailException(f"stream {self.stream}: {reached.reason}\n{log_tail(control)}")
         if control and control.launch:
             self.log.info("Driver %s, log %s", control.launch.run_id, control.launch.log)

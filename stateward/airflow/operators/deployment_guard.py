@@ -1,4 +1,4 @@
-"""Whether a stream has ever been deployed, for what happens on schedule."""
+"""The guard of scheduled tasks: whether a stream was ever deployed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def was_deployed(stream: str) -> bool:
-    """Tell whether a stream has been asked to run, now or in the past; the task's log says if it never was.
+    """Tell whether a stream was ever deployed; logs it otherwise.
 
     Raises:
         DocumentError: Its control document cannot be read.
@@ -20,8 +20,8 @@ def was_deployed(stream: str) -> bool:
     if read_control(Layout.of(Settings()), stream) is not None:
         return True
     _LOG.info(
-        "stream %s was never deployed, so there is nothing to be done on schedule: everything after this is "
-        "skipped. Trigger stream_%s with the action run to deploy it.",
+        "stream %s was never deployed, so the tasks after this one are skipped. Trigger stream_%s with the"
+        " action run to deploy it.",
         stream,
         stream,
     )

@@ -1,4 +1,4 @@
-"""The tasks that stop a stream for a state operation, start it again, and watch it come back."""
+"""The tasks that stop a stream for a state operation, start it again, and wait for its first batch."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 RELEASE = "release"
-"""Key under which `drain` leaves what the stream ran with."""
+"""XCom key of the release that the stream ran with."""
 
 
 class _OperationTask(BaseOperator):
     """A task of a state operation.
 
     Args:
-        asks: Parameters that are fixed, in place of those of the form.
-        poll_s: Time between two looks, in seconds.
+        asks: Fixed parameters, in place of those of the form.
+        poll_s: Time between two observations, seconds.
     """
 
     def __init__(self, *, asks: Mapping[str, Any] | None = None, poll_s: float = 1.0, **kwargs: Any) -> None:
@@ -47,12 +47,12 @@ class _OperationTask(BaseOperator):
 
 
 class DrainForOperationOperator(_OperationTask):
-    """Holds the stream stopped, and waits until it is drained; what is desired stays as it is.
+    """Holds the stream stopped, and waits until it is drained; its desired state does not change.
 
-    Skipped when nothing has to be stopped. A try that is repeated finds its own hold and goes on.
+    Skipped when the stream need not stop. A retry finds its own hold and continues.
 
     Args:
-        to_go_back: Only if the run's operation has changed something, and is to be taken back.
+        to_go_back: Whether to stop only for an operation that has changed something and is to be undone.
     """
 
     def __init__(self, *, to_go_back: bool = False, **kwargs: Any) -> None:
@@ -60,10 +60,10 @@ class DrainForOperationOperator(_OperationTask):
         self.to_go_back = to_go_back
 
     def execute(self, context: Context) -> str:
-        """Hold the stream, and go on as in `resume`.
+        """Hold the stream, and continue as in `resume`.
 
         Raises:
-            AirflowSkipException: Nothing has to be stopped.
+            AirflowSkipException: The stream need not stop.
             AirflowFailException: A field is wrong, or another operation holds the stream.
         """
         asked = asked_of(context, self.asks)
@@ -83,18 +83,18 @@ class DrainForOperationOperator(_OperationTask):
             raise failed(context, str(error)) from error
 
     def resume(self, context: Context, event: dict[str, Any]) -> str:
-        """Make a driver leave that does not drain; wait on otherwise.
+        """Kill a driver that has not drained in time; otherwise keep waiting.
 
         Args:
-            context: Airflow's.
-            event: Of the trigger.
+            context: The task's context.
+            event: The trigger's event.
 
         Returns:
-            What was reached, in words.
+            The state that was reached, as text.
 
         Raises:
             TaskDeferred: The driver still drains.
-            AirflowFailException: Somebody has ended the hold.
+            AirflowFailException: A person or another run has ended the hold.
         """
         self.log.info("The trigger fired: %s", event["reason"])
         asked = asked_of(context, self.asks)
@@ -120,11 +120,11 @@ def _taken(asked: Asked, mark: str) -> str:
 
 
 class StartAfterOperationOperator(_OperationTask):
-    """Ends the hold, whatever became of the operation: a stream that should run is started again.
+    """Ends the hold, also after a failed operation, and starts a stream that should run.
 
     Args:
-        drained_by: The task that has stopped it.
-        is_way_back: Whether it starts as it ran before the run, whatever was done.
+        drained_by: The task that stopped it.
+        is_way_back: Whether to start the release that ran before the operation.
     """
 
     def __init__(self, *, drained_by: str, is_way_back: bool = False, **kwargs: Any) -> None:
@@ -136,7 +136,7 @@ class StartAfterOperationOperator(_OperationTask):
         """Start the stream as it was.
 
         Returns:
-            When that was, ISO 8601; the stream's batches from then on show that it is back.
+            The time of the start, ISO 8601; a batch after it shows that the stream runs.
 
         Raises:
             AirflowSkipException: The stream was not stopped, or did not run before.
@@ -146,7 +146,7 @@ class StartAfterOperationOperator(_OperationTask):
         try:
             controller = controller_of(asked.stream)
             now = datetime.now(UTC)
-            # The try before this one may have ended the hold and died.
+            # An earlier try may have ended the hold and died.
             was_held = context["ti"].xcom_pull(task_ids=self.drained_by) is not None
             release = self._release(context, asked, controller)
             if not (release_hold(controller.layout, asked.stream, asked.run, release) or was_held):
@@ -160,7 +160,7 @@ class StartAfterOperationOperator(_OperationTask):
         return format_time(now)
 
     def _release(self, context: Context, asked: Asked, controller: Controller) -> str | None:
-        """What to start: what ran before, or after an operation the code and YAML of now (None)."""
+        """Return the release to start: the one that ran before, or None for the current code and YAML."""
         if self.is_way_back:
             before: str | None = context["ti"].xcom_pull(task_ids="drain", key=RELEASE)
             return before
@@ -170,11 +170,11 @@ class StartAfterOperationOperator(_OperationTask):
 
 
 class WatchComebackOperator(_OperationTask):
-    """Waits, deferred, until the stream has committed a batch; starts its driver again meanwhile if it ends.
+    """Waits, deferred, until the stream has committed a batch, and restarts its driver if it ends.
 
     Args:
-        started_by: The task that has started it.
-        is_way_back: Whether it is back as it was: that it commits a batch is enough.
+        started_by: The task that started it.
+        is_way_back: Whether the operation was undone: one committed batch is enough then.
     """
 
     def __init__(self, *, started_by: str, is_way_back: bool = False, **kwargs: Any) -> None:
@@ -183,22 +183,22 @@ class WatchComebackOperator(_OperationTask):
         self.is_way_back = is_way_back
 
     def execute(self, context: Context) -> str:
-        """Watch from the stream's start on, as in `resume`."""
+        """Watch the stream from its start on, as in `resume`."""
         return self._watch(context)
 
     def resume(self, context: Context, event: dict[str, Any]) -> str:
-        """Look what it is that the trigger has seen.
+        """Act on the trigger's event.
 
         Args:
-            context: Airflow's.
-            event: Of the trigger.
+            context: The task's context.
+            event: The trigger's event.
 
         Returns:
-            What was seen of the stream.
+            The result of the watch, as text.
 
         Raises:
-            TaskDeferred: It is too early to tell.
-            AirflowFailException: The stream has not come back in time.
+            TaskDeferred: The stream has not committed a batch yet.
+            AirflowFailException: The stream has not committed a batch in time.
         """
         self.log.info("The trigger fired: %s", event["reason"])
         return self._watch(context)

@@ -1,4 +1,4 @@
-"""How tasks tell people of incidents: of a stream as the one that supervises it, of a table after a look."""
+"""How tasks report incidents: those of a stream as its supervisor, those of a table after a validation."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _AGAIN_S = 5.0
 
 
 def become_supervisor(dispatcher: Dispatcher, poll_s: float) -> Supervisor | None:
-    """Become the supervisor, or return the other one once it has shown that it lives.
+    """Become the supervisor, or return the other one if its heartbeat continues.
 
     Args:
-        dispatcher: Of the stream, and of the run that wants to be.
-        poll_s: Time between two looks, seconds.
+        dispatcher: The dispatcher of the stream, in the run that is to supervise it.
+        poll_s: Time between two checks, seconds.
     """
     layout, stream = dispatcher.layout, dispatcher.stream
     first: Supervisor | None = None
@@ -35,39 +35,39 @@ def become_supervisor(dispatcher: Dispatcher, poll_s: float) -> Supervisor | Non
         with locked(layout, stream):
             other = claim(layout, stream, dispatcher.dag_run, datetime.now(UTC))
         first = first or other
-        # A fresh heartbeat may be the last one of a supervisor that has just been killed; within
-        # its lifetime there is a second one, or it goes stale and is taken over.
+        # A fresh heartbeat may be the last one of a supervisor that was just killed: wait for a second one,
+        # or until it is stale.
         if other is None or first is None or (other.dag_run, other.at) != (first.dag_run, first.at):
             return other
         time.sleep(poll_s)
 
 
 def deliver(dispatcher: Dispatcher, action: Action, carried: CarriedIncidents | None = None) -> Remaining:
-    """Take in one look at the stream, and send what is due. Never raises.
+    """Observe the stream for incidents, and send messages that are due. Never raises.
 
     Args:
-        dispatcher: Of the stream, and of the run that supervises it.
-        action: What was decided, and done.
-        carried: What the trigger saw before.
+        dispatcher: The dispatcher of the stream, in the run that supervises it.
+        action: The action that was carried out.
+        carried: Incidents that the trigger has passed.
     """
     try:
         seen = observe(dispatcher.layout, dispatcher.stream)
     except (OSError, DocumentError) as error:
-        log.warning("stream %s: cannot be looked at for incidents: %s", dispatcher.stream, error)
+        log.warning("stream %s: cannot be observed for incidents: %s", dispatcher.stream, error)
         return Remaining()
     return dispatcher.attend(Observation(dispatcher.stream, action, seen, datetime.now(UTC)), carried)
 
 
-def tell_last(dispatcher: Dispatcher, action: Action, poll_s: float) -> None:
-    """Tell with what a task that does not supervise ends, and see that it is heard. Never raises.
+def report_last(dispatcher: Dispatcher, action: Action, poll_s: float) -> None:
+    """Report the end of a task that does not supervise, and wait for its delivery. Never raises.
 
-    Where another run supervises the stream, that one has seen it and tells. Between two attempts nobody is
-    the supervisor, so that a run which is triggered meanwhile need not wait for this one.
+    If another run supervises the stream, that run reports it. Between two attempts the stream has no
+    supervisor, so that a run which is triggered meanwhile need not wait for this one.
 
     Args:
-        dispatcher: Of the stream, and of the run.
-        action: What was decided.
-        poll_s: Time between two looks at another supervisor, seconds.
+        dispatcher: The dispatcher of the stream, in this run.
+        action: The action that ended the task.
+        poll_s: Time between two checks of another supervisor, seconds.
     """
     try:
         while become_supervisor(dispatcher, poll_s) is None:
@@ -77,15 +77,15 @@ def tell_last(dispatcher: Dispatcher, action: Action, poll_s: float) -> None:
                 return
             time.sleep(_AGAIN_S)
     except (OSError, DocumentError) as error:
-        log.warning("stream %s: nobody can be told of its incident: %s", dispatcher.stream, error)
+        log.warning("stream %s: cannot report its incident: %s", dispatcher.stream, error)
 
 
-def tell_of_table(dispatcher: Dispatcher, judged: Judged) -> None:
-    """Tell of a table what its newest validation has found, and see that it is heard. Never raises.
+def report_table(dispatcher: Dispatcher, judged: Judged) -> None:
+    """Report the newest validation of a table, and wait for the delivery. Never raises.
 
     Args:
-        dispatcher: Of the table, and of the run that has validated it.
-        judged: What was found.
+        dispatcher: The dispatcher of the table, in the run that validated it.
+        judged: The validation.
     """
     while dispatcher.attend_table(judged).to_send:
         time.sleep(_AGAIN_S)

@@ -1,4 +1,4 @@
-"""The tasks of the DAG `maintenance`: which tables there are, one after the other, and what they take."""
+"""The tasks of the DAG `maintenance`: list the tables, maintain each, report."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 class ListTablesOperator(BaseOperator):
-    """Returns the names of the tables to maintain: those of the form's `tables`, or all there are."""
+    """Returns the names of the tables to maintain: those of the form's `tables`, or all."""
 
     def execute(self, context: Context) -> list[str]:
-        """Look which tables there are.
+        """List the tables.
 
         Raises:
-            UnknownTableError: The form names one that is not there.
+            UnknownTableError: The form names a table that does not exist.
             PolicyError: The file with the policies cannot be used.
-            AirflowSkipException: There is none yet.
+            AirflowSkipException: There are no tables yet.
         """
         from stateward.maintenance.tasks import tasks
 
@@ -51,7 +51,7 @@ class MaintainTableOperator(BaseOperator):
         self.table = table
 
     def execute(self, context: Context) -> list[str]:
-        """Do every step, and return the table's line of the report."""
+        """Run every step, and return the table's row of the report."""
         from stateward.maintenance import record, summary
         from stateward.maintenance.maintain import maintain
         from stateward.maintenance.tasks import tasks
@@ -71,10 +71,10 @@ class MaintainTableOperator(BaseOperator):
 
 
 class ReportTablesOperator(BaseOperator):
-    """Writes small files and sizes of all maintained tables into its log.
+    """Logs small files and sizes of all maintained tables.
 
     Args:
-        rows: The line of each table.
+        rows: The row of each table.
     """
 
     template_fields: Sequence[str] = ("rows",)
@@ -84,7 +84,7 @@ class ReportTablesOperator(BaseOperator):
         self.rows: Iterable[Sequence[str]] = rows
 
     def execute(self, context: Context) -> None:
-        """Write the report."""
+        """Log the report."""
         from stateward.maintenance.summary import lines
 
         for line in lines([tuple(row) for row in self.rows]):

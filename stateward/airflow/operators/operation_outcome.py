@@ -1,4 +1,4 @@
-"""The last task of a state operation: its run succeeds or fails as the operation did, with the reason."""
+"""The last task of a state operation: it succeeds or fails as the operation did, with the reason."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _BAD = ("failed", "upstream_failed")
 
 
 class OperationOutcomeOperator(BaseOperator):
-    """Fails when a task of the run has, though the stream was started again after it.
+    """Fails when a task of the run has failed, although the stream was started again after it.
 
     Args:
-        asks: Parameters that are fixed, in place of those of the form.
-        judged: The tasks that have to succeed, or be skipped.
-        restored_by: The task of the way back that takes checkpoint and tables back.
-        way_back: The last task of the way back.
+        asks: Fixed parameters, in place of those of the form.
+        judged: The tasks that have to succeed or be skipped.
+        restored_by: The task that restores the checkpoint and the tables.
+        way_back: The last task of the rollback.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class OperationOutcomeOperator(BaseOperator):
         self.way_back = way_back
 
     def execute(self, context: Context) -> str:
-        """Look at the other tasks.
+        """Check the other tasks.
 
         Returns:
-            What was done.
+            The outcome.
 
         Raises:
-            AirflowFailException: One of them has failed.
+            AirflowFailException: A task has failed.
         """
         asked, ti = asked_of(context, self.asks), context["ti"]
         states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id]).get(ti.run_id, {})

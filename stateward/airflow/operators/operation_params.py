@@ -1,4 +1,4 @@
-"""What a run of a state operation was asked for, read from its form by each of its tasks."""
+"""The parameters of a run of a state operation, read from its form by each of its tasks."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 REASON = "reason"
-"""Key under which a task leaves the reason of its failure, for the last task of the run."""
+"""XCom key of the reason of a task's failure, for the last task of the run."""
 
 CANNOT = (SpecError, VerbError, LaunchError, JarsMissingError, DocumentError)
-"""Errors that another try would meet again."""
+"""Errors that a retry would raise again."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One run of the DAG, as its form was filled in.
+    """The parameters of one run.
 
     Attributes:
-        verb: What is to be done.
+        verb: The verb.
         spec: The stream.
         given: The verb's fields.
-        dry_run: Whether only to say what would happen.
-        watch_s: How long the stream has to come back afterwards, seconds.
+        dry_run: Whether only to report what would happen.
+        watch_s: Time in which the stream has to commit a batch afterwards, seconds.
         run: The DAG run, `<dag id>/<run id>`.
-        at: When it was started; it names the operations, so that a task that runs again finds its own.
+        at: When it was started; part of the operations' names, so that a retry finds its own operation.
     """
 
     verb: Verb
@@ -58,27 +58,27 @@ class Asked:
 
     @property
     def stops_stream(self) -> bool:
-        """Whether the stream may not run meanwhile."""
+        """Whether the stream must not run meanwhile."""
         return self.verb.takes_lease and not self.dry_run
 
     def check(self) -> None:
-        """Make sure that the verb has what it needs.
+        """Check the verb's fields.
 
         Raises:
             VerbError: A field is missing, unknown, or of another type.
-            SpecError: A field names a stream whose YAML is missing or not sound, or the stream's own is not,
-                and has to be for what is started in the end.
+            SpecError: A field names a stream whose YAML is missing or invalid, or the stream's own YAML is
+                invalid and will be used to start it.
         """
         if not self.verb.keeps_release:
             load_spec(self.stream, Settings().streams)
         other_stream(self.verb, arguments_of(self.verb, self.given), Settings())
 
     def operation(self, verb: Verb, given: Mapping[str, Any]) -> Operation:
-        """Write an operation of this run down; one that an earlier try has begun is the same one.
+        """Store the request of an operation of this run; a retry stores the same one.
 
         Raises:
             VerbError: A field is missing, unknown, or of another type.
-            SpecError: A field names a stream whose YAML is missing or not sound.
+            SpecError: A field names a stream whose YAML is missing or invalid.
         """
         return prepare(
             verb,
@@ -91,38 +91,38 @@ class Asked:
         )
 
     def result(self, verb: Verb) -> dict[str, Any] | None:
-        """What came of this run's operation with that verb, if it was done."""
+        """Return the result of this run's operation with that verb, if it has ended."""
         operation = find(verb, self.stream, Settings(), now=self.at, asked_by=self.run)
         result = operation.result() if operation else None
         return result if result is not None and result["state"] == "done" else None
 
     @property
     def has_changed(self) -> dict[str, Any] | None:
-        """What this run has done that can be taken back: the result of its verb; None without any."""
+        """Return the result of this run's verb if it can be undone; None otherwise."""
         result = self.result(self.verb) if self.verb.has_way_back and self.stops_stream else None
         return result if result is not None and result["data"].get("changed", True) else None
 
 
 def field_parameter(verb: str, field: str) -> str:
-    """Name the parameter of a verb's field in the form."""
+    """Name the form's parameter for a verb's field."""
     return f"{verb}_{field}"
 
 
 def given_fields(verb: Verb, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The verb's fields out of the form's parameters; those of other verbs do not count."""
+    """Return the verb's fields from the form's parameters."""
     names = {field.name: field_parameter(verb.name, field.name) for field in verb.fields}
     return {name: params[parameter] for name, parameter in names.items() if parameter in params}
 
 
 def asked_of(context: Context, asks: Mapping[str, Any] | None) -> Asked:
-    """Read what the run was asked for.
+    """Read the parameters of the run.
 
     Args:
-        context: Airflow's.
-        asks: Parameters that are fixed, in place of those of the form.
+        context: The task's context.
+        asks: Fixed parameters, in place of those of the form.
 
     Raises:
-        AirflowFailException: The verb, the stream or its YAML is not sound.
+        AirflowFailException: The verb, the stream or its YAML is invalid.
     """
     params, run = {**context["params"], **(asks or {})}, context["dag_run"]
     try:
@@ -142,6 +142,6 @@ def asked_of(context: Context, asks: Mapping[str, Any] | None) -> Asked:
 
 
 def failed(context: Context, reason: str) -> AirflowFailException:
-    """Leave the reason for the run's last task; returns what is to be raised."""
+    """Store the reason for the run's last task, and return the exception to raise."""
     context["ti"].xcom_push(key=REASON, value=reason)
     return AirflowFailException(reason)

@@ -1,4 +1,4 @@
-"""Links from a validation's task to what people read about its table."""
+"""Links from a validation's task to the pages about its table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class QualityOverviewLink(BaseOperatorLink):
-    """The button that opens the table's page: its pass rates, trends and failures over time."""
+    """The button that opens the table's page, with pass rates, trends and failures over time."""
 
     name = "Quality overview"
 

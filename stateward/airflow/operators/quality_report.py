@@ -1,4 +1,4 @@
-"""What a validation found, read from `quality_results`, and where people read about it."""
+"""The results of a validation, read from `quality_results`, and the link to its report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import quote
 from stateward.alerts.table_incident import FailedExpectation, Judged
 
 DOCS_PREFIX = "/stateward/data-docs"
-"""Where the plugin serves Data Docs, below Airflow's base path."""
+"""Path of Data Docs below Airflow's base path."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class QualityReport:
         from_version: the first Delta version that was validated.
         version: the last one.
         expectations: how many were evaluated.
-        failed: those that do not hold, the critical ones first.
+        failed: those that failed, the critical ones first.
         docs_path: the report's page below the Data Docs folder.
     """
 
@@ -34,11 +34,11 @@ class QualityReport:
 
     @property
     def critical(self) -> tuple[FailedExpectation, ...]:
-        """Those of the failed ones for which nobody downstream may go on."""
+        """Failed expectations that hold back downstream DAGs."""
         return tuple(item for item in self.failed if item.severity == "critical")
 
     def judged(self, at: datetime) -> Judged:
-        """What is told of it, if it is the newest one; `at` is the time, aware."""
+        """Return it for incidents, if it is the newest one; `at` is the time, aware."""
         return Judged(self.stream, self.table, self.version, self.expectations, self.failed, at)
 
     @property
@@ -47,15 +47,15 @@ class QualityReport:
         return f"{DOCS_PREFIX}/{quote(self.docs_path)}"
 
     def message(self, airflow_url: str) -> str:
-        """Say what does not hold and where to read on."""
+        """Describe the failed expectations, with links."""
         lines = [
-            f"{self.stream}: {len(self.failed)} of {self.expectations} expectations do not hold for"
+            f"{self.stream}: {len(self.failed)} of {self.expectations} expectations fail for"
             f" {self.table}, versions {self.from_version} to {self.version}.",
             *(f"  - {item.name} ({item.severity}): {item.observed}" for item in self.failed),
             f"Report: {airflow_url.rstrip('/')}{self.url_path}",
-            "What each of them means and what to do is on the page of the suite, linked from the report.",
-            "The stream is left running."
-            + (f" What waits for {self.stream}.{self.table}.valid is not started." if self.critical else ""),
+            "The page of the suite, linked from the report, says what each of them means and what to do.",
+            "The stream keeps running."
+            + (f" DAGs scheduled on {self.stream}.{self.table}.valid do not start." if self.critical else ""),
         ]
         return "\n".join(lines)
 

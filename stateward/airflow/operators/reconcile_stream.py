@@ -1,4 +1,4 @@
-"""Recomputes a stream's rows from its raw events, and compares them with its tables."""
+"""The task that recomputes a stream's rows from its raw events and compares its tables with them."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 
 class ReconcileStreamOperator(BaseOperator):
-    """Runs the batch job of `stateward backfill --compare`, and judges by its report.
+    """Runs the batch job of `stateward backfill --compare`, and fails or succeeds by its report.
 
     The job runs in the foreground and ends with its task, as those of state operations do: it takes minutes,
-    changes nothing but tables of its own, and is simply run again when its worker dies. To defer it, somebody
-    else would have to own the process, which is worth it for a stream, and not for this.
+    changes only tables of its own, and runs again when its worker dies. Deferring it would need another owner
+    of the process, which is worth it for a stream but not for this job.
 
     Never touches the stream or its tables.
 
@@ -54,13 +54,13 @@ class ReconcileStreamOperator(BaseOperator):
         """Run the job to its end.
 
         Returns:
-            Of each table how many rows were compared.
+            The number of rows compared, by table.
 
         Raises:
-            AirflowFailException: A row differs of which only an error can be the reason, or nothing can be
-                done about what was asked for.
+            AirflowFailException: A row differs and only an error can be the reason, or the request is
+                invalid.
             AirflowSkipException: There is nothing to compare yet, or rows differ that may be right.
-            AirflowException: It could not be done; another try may.
+            AirflowException: The job failed; a retry may succeed.
         """
         settings = Settings()
         try:
@@ -140,7 +140,7 @@ def asked_window(context: Context, spec: StreamSpec) -> tuple[datetime, datetime
     """Return the range that the form asks for, or the days before the run.
 
     Raises:
-        RangeError: The form has what is no time.
+        RangeError: The form has a value that is no time.
     """
     params, run = context["params"], context["dag_run"]
     begin, end = (parse_moment(params[name], name) if params.get(name) else None for name in ("from", "to"))

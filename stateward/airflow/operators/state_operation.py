@@ -23,32 +23,32 @@ if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
 _LINK_KEY = "result_page"
-# A part that tells of each of its files would fill the log.
+# A line for each file would fill the log.
 _QUIET_S = 5.0
 
 
 class ResultPageLink(BaseOperatorLink):
-    """The button that opens the page of this very operation."""
+    """The button that opens the page of this operation."""
 
     name = "Result page"
 
     def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
-        """Return the page's path on this server, or nothing when none was written."""
+        """Return the page's path on this server; empty without a page."""
         from airflow.sdk.execution_time.xcom import XCom
 
         return str(XCom.get_value(ti_key=ti_key, key=_LINK_KEY) or "")
 
 
 class StateOperationOperator(BaseOperator):
-    """Runs the verb that the form asks for, on the stream that it names.
+    """Runs the form's verb on its stream.
 
     The job runs in the foreground, and ends with its task. A refusal fails without a retry: nothing was
-    changed, and the text says what to do. A try after one that died goes on with the same operation: one that
-    was done is not done again.
+    changed, and the text says what to do. A retry after a worker died continues the same operation, and does
+    not repeat one that has ended.
 
     Args:
-        asks: Parameters that are fixed, in place of those of the form.
-        verb: What to do in place of the verb that was asked for; with `given`.
+        asks: Fixed parameters, in place of those of the form.
+        verb: The verb to run in place of the form's; with `given`.
         given: Its fields.
     """
 
@@ -71,11 +71,11 @@ class StateOperationOperator(BaseOperator):
         """Run the verb to its end.
 
         Returns:
-            What it says.
+            The verb's message.
 
         Raises:
-            AirflowFailException: It was refused, or found something to be wrong or different.
-            AirflowException: It could not be done.
+            AirflowFailException: It was refused, or reports an error or a difference.
+            AirflowException: It failed; a retry may succeed.
         """
         asked = asked_of(context, self.asks)
         verb, given = self.choose(asked)
@@ -103,7 +103,7 @@ class StateOperationOperator(BaseOperator):
         return lines
 
     def choose(self, asked: Asked) -> tuple[Verb, Mapping[str, Any]]:
-        """The verb to carry out, and its fields."""
+        """Return the verb and its fields."""
         if self.verb is None:
             return asked.verb, asked.given
         return verb_of(self.verb), self.given or {}
@@ -111,7 +111,7 @@ class StateOperationOperator(BaseOperator):
     def _run(self, command: list[str], operation: Operation, stream: str, settings: Settings) -> None:
         batch_job.end_left_over(settings, operation.id)
         if (operation.result() or {}).get("state") == "done":
-            self.log.info("An earlier try has done it.")
+            self.log.info("An earlier try has completed it.")
             return
         operation.forget_result()
         variables = batch_job.environment(settings, stream, operation.id)
@@ -125,10 +125,10 @@ class StateOperationOperator(BaseOperator):
 
 
 class InspectStateOperator(StateOperationOperator):
-    """Looks into the state, and refuses to do anything else: those who may only look may trigger its DAG."""
+    """Runs read-only verbs and refuses all others, for people who may trigger only this DAG."""
 
     def choose(self, asked: Asked) -> tuple[Verb, Mapping[str, Any]]:
-        """The verb of the form."""
+        """Return the form's verb if it is read-only."""
         if not asked.verb.only_looks:
             raise AirflowFailException(
                 f"stream {asked.stream}: expected a verb that only looks, found {asked.verb.name}. Trigger "
@@ -138,17 +138,17 @@ class InspectStateOperator(StateOperationOperator):
 
 
 class CheckBeforeOperator(StateOperationOperator):
-    """Judges an upgrade before anything stops; skipped for all else."""
+    """Checks an upgrade before the stream stops; skipped for other verbs."""
 
     def choose(self, asked: Asked) -> tuple[Verb, Mapping[str, Any]]:
-        """The verdict on the code and YAML of now."""
+        """Return the verdict on the current code and YAML."""
         if not (asked.stops_stream and asked.verb.watches_whole):
             raise AirflowSkipException(f"{asked.verb.name} checks what it needs itself")
         return VERBS["verdict"], {}
 
 
 class SavepointBeforeOperator(StateOperationOperator):
-    """Makes the savepoint to which the run goes back; skipped for what needs no way back."""
+    """Makes the savepoint for a rollback; skipped for verbs that need none."""
 
     def choose(self, asked: Asked) -> tuple[Verb, Mapping[str, Any]]:
         """A savepoint."""
@@ -158,7 +158,7 @@ class SavepointBeforeOperator(StateOperationOperator):
 
 
 class GoBackOperator(StateOperationOperator):
-    """Goes back to the savepoint that the run has made."""
+    """Restores the savepoint that the run has made."""
 
     def choose(self, asked: Asked) -> tuple[Verb, Mapping[str, Any]]:
         """Its restore."""
@@ -169,7 +169,7 @@ class GoBackOperator(StateOperationOperator):
 
 
 def _judged(context: Context, operation: Operation, error: batch_job.JobError) -> AirflowException:
-    """The failure of the task: a refusal would be the same again."""
+    """Return the task's failure; a refusal must not be retried."""
     result = operation.result()
     if result is not None and result["state"] == "refused":
         return failed(context, result["message"])
@@ -178,7 +178,7 @@ def _judged(context: Context, operation: Operation, error: batch_job.JobError) -
 
 
 class _Told:
-    """Steps as lines of the task's log: each part, and not each of its files."""
+    """Log each part of a step, but not each of its files."""
 
     def __init__(self, say: Callable[[str, str], None]) -> None:
         self._say = say

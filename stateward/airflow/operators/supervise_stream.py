@@ -1,4 +1,4 @@
-"""The task that keeps a stream in its desired state for as long as its DAG run lives."""
+"""The task that keeps a stream in its desired state while its DAG run is active."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 class SuperviseStreamOperator(BaseOperator):
-    """Restarts the driver when it fails, and sleeps in a trigger while there is nothing to do.
+    """Restarts the driver when it fails, and is deferred while there is nothing to do.
 
-    One DAG run supervises a stream. A second one finds that out and succeeds, naming the first; it
-    takes over when the first has given no sign for half a minute. There is no `on_kill`: whatever
-    ends this task leaves the stream as it is.
+    One DAG run supervises a stream. A second one succeeds and names the first, or takes over when the first
+    has sent no heartbeat for half a minute. There is no `on_kill`: the end of this task never stops the
+    stream.
 
     Args:
         stream: The stream's name, which is that of its YAML.
-        poll_s: Time between two looks, in seconds, of this task and of its trigger.
+        poll_s: Time between two observations of this task and of its trigger, seconds.
     """
 
     def __init__(self, *, stream: str, poll_s: float = 2.0, **kwargs: Any) -> None:
@@ -45,7 +45,7 @@ class SuperviseStreamOperator(BaseOperator):
         self.poll_s = poll_s
 
     def execute(self, context: Context) -> str:
-        """Become the supervisor, and go on as in `resume`."""
+        """Become the supervisor, and continue as in `resume`."""
         dispatcher = Dispatcher(self.stream, dag_run_of(context), context, Settings())
         if context["params"]["action"] in ("stop", "suspend"):
             self._end_incidents(dispatcher)
@@ -54,17 +54,17 @@ class SuperviseStreamOperator(BaseOperator):
         return self._supervise(dispatcher, stalled_since=None, carried=None)
 
     def resume(self, context: Context, event: dict[str, Any]) -> str:
-        """Do what the trigger found to be due, tell of it, then watch on.
+        """Carry out the action that is due, report it, and watch again.
 
         Args:
-            context: Airflow's.
+            context: The task's context.
             event: See `Watch.look`.
 
         Returns:
-            Why there is nothing more to supervise.
+            Why supervision has ended.
 
         Raises:
-            TaskDeferred: The stream is healthy; the trigger watches on.
+            TaskDeferred: The stream is healthy; the trigger watches again.
             AirflowFailException: The driver keeps failing.
         """
         self.log.info("The trigger fired: %s (%s)", event["event"], event["reason"])
@@ -78,7 +78,7 @@ class SuperviseStreamOperator(BaseOperator):
     def _supervise(
         self, dispatcher: Dispatcher, stalled_since: datetime | None, carried: CarriedIncidents | None
     ) -> str:
-        # Before it is read: an edit from here on is seen by the trigger, even by one that begins much later.
+        # Computed before the YAML is read, so that the trigger notices every later edit.
         yaml = digest_of(self.stream, Settings().streams)
         controller = controller_of(self.stream)
         other = become_supervisor(dispatcher, self.poll_s)
@@ -87,7 +87,7 @@ class SuperviseStreamOperator(BaseOperator):
             self.log.info(said)
             return said
         action = settle(controller, lambda: time.sleep(self.poll_s), NOTHING_DUE, stalled_since)
-        # What had to be done is done: however long a notifier takes, the driver does not wait for it.
+        # Delivered after the action, so that a slow notifier does not delay the driver.
         left = deliver(dispatcher, action, carried)
         if left.to_send or not isinstance(action, Done | GiveUp):
             for warning in action.warnings if isinstance(action, Healthy) else ():
@@ -101,7 +101,7 @@ class SuperviseStreamOperator(BaseOperator):
         return action.reason
 
     def _end_incidents(self, dispatcher: Dispatcher) -> None:
-        """Tell that the incidents of a stopped stream are over, if nobody supervises who would."""
+        """Report that the incidents of a stopped stream are resolved, unless it has another supervisor."""
         control = read_control(dispatcher.layout, self.stream)
         if control is None or control.desired == "running" or not dispatcher.has_something():
             return

@@ -1,4 +1,4 @@
-"""The task that has a stream upgraded, by a run of the DAG `state_operations`."""
+"""The task that upgrades a stream by a run of the DAG `state_operations`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _OPERATIONS = "state_operations"
 
 
 class UpgradeStreamOperator(TriggerDagRunOperator):
-    """Triggers an upgrade and waits for its end, deferred; skipped for every other action.
+    """Triggers an upgrade and waits for its end, deferred; skipped for other actions.
 
-    It fails when the upgrade has failed, which has gone back then to what ran before.
+    It fails when the upgrade has failed and was rolled back.
 
     Args:
         stream: The stream's name.
@@ -33,11 +33,11 @@ class UpgradeStreamOperator(TriggerDagRunOperator):
         self.stream = stream
 
     def execute(self, context: Context) -> None:
-        """Trigger it.
+        """Trigger the upgrade.
 
         Raises:
-            AirflowSkipException: Something else was asked for.
-            TaskDeferred: Until it has ended.
+            AirflowSkipException: The action is another one.
+            TaskDeferred: The upgrade has not ended yet.
         """
         params = context["params"]
         if params["action"] != "upgrade":

@@ -1,7 +1,7 @@
 """The asset that stands for a table's validated rows: DAGs that read the table are scheduled on it.
 
-It has an event for each validation that found nothing critical. After a critical failure there is none, so
-whatever is downstream waits, and the stream goes on.
+It has an event for each validation without a critical failure. After a critical failure downstream DAGs wait,
+and the stream keeps running.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def valid_asset(stream: str, table: str) -> Asset:
 
 
 def announce(context: Context, report: QualityReport) -> dict[str, Any]:
-    """Say in the event of this task what was validated, and what does not hold although it is not critical.
+    """Add the validated version and the warnings to the event of this task.
 
     Returns:
-        What the event says.
+        The extra of the event.
     """
     extra: dict[str, Any] = {
         "stream": report.stream,

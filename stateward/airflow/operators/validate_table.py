@@ -15,7 +15,7 @@ from airflow.sdk import BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from stateward.airflow.notifiers.dispatcher import Dispatcher
-from stateward.airflow.operators.incident_reporting import tell_of_table
+from stateward.airflow.operators.incident_reporting import report_table
 from stateward.airflow.operators.quality_links import QualityOverviewLink
 from stateward.airflow.operators.quality_report import QualityReport, read_report
 from stateward.airflow.operators.valid_asset import announce, valid_asset
@@ -37,35 +37,34 @@ _CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
-    # A validation is over before the optimising compiler and a parallel collector pay for themselves: they
-    # take a third of the job's CPU time, from the stream that runs beside it.
+    # A validation ends before the optimising compiler and a parallel collector pay off: they would take a
+    # third of the job's CPU time from the stream that runs beside it.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError",
     "spark.sql.shuffle.partitions": "4",
-    # Delta's default of 50 tasks to read a log is made for large tables.
+    # Delta's default of 50 tasks to read a log is meant for large tables.
     "spark.databricks.delta.snapshotPartitions": "2",
 }
 
 
 class DataDocsLink(BaseOperatorLink):
-    """The button that opens the report of this very validation."""
+    """The button that opens the report of this validation."""
 
     name = "Data Docs"
 
     def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
-        """Return the report's path on this server, or nothing when none was written."""
+        """Return the report's path on this server; empty without a report."""
         from airflow.sdk.execution_time.xcom import XCom
 
         return str(XCom.get_value(ti_key=ti_key, key=_LINK_KEY) or "")
 
 
 class ValidateTableOperator(SparkSubmitOperator):
-    """Runs the suite of a table on the versions that are due, or asked for, by the Spark connection.
+    """Runs the suite of a table on versions that are due or requested, by the Spark connection.
 
-    Fails with `AirflowFailException`, and so without a retry, when a critical expectation does not hold; one
-    that is not critical is a warning. Without a critical failure it updates the asset
-    `<stream>.<table>.valid`, on which whatever is downstream of the table is scheduled. Fails with a
-    retry when the validation could not be done; skips when there is no table yet, or when the run is about
-    another one. Never touches the stream.
+    Fails with `AirflowFailException`, and so without a retry, when a critical expectation fails; another one
+    is a warning. Without a critical failure it updates the asset `<stream>.<table>.valid`, on which
+    downstream DAGs are scheduled. Fails with a retry when the job fails; skips when there is no table yet, or when the
+    run is about another one. Never touches the stream.
 
     Args:
         stream: the stream that writes the table.
@@ -82,12 +81,12 @@ class ValidateTableOperator(SparkSubmitOperator):
         self.table = table
 
     def execute(self, context: Context) -> None:
-        """Submit the job and judge by the results it wrote.
+        """Submit the job and read the results that it wrote.
 
         Raises:
-            AirflowFailException: at least one critical expectation does not hold.
+            AirflowFailException: at least one critical expectation failed.
             AirflowSkipException: the table does not exist yet.
-            AirflowException: the validation could not be done.
+            AirflowException: the job failed.
         """
         settings = Settings()
         layout = Layout.of(settings)
@@ -103,7 +102,7 @@ class ValidateTableOperator(SparkSubmitOperator):
         try:
             super().execute(context)
         except AirflowException:
-            # The submit fails for a failed expectation too; what it wrote tells the two apart.
+            # The job also fails for a failed expectation; its results tell the two apart.
             report = read_report(results_uri, self.stream, self.table, run_id)
             if report is None or not report.failed:
                 raise
@@ -116,9 +115,9 @@ class ValidateTableOperator(SparkSubmitOperator):
         base_path = urlsplit(settings.airflow_url).path.rstrip("/")
         ti.xcom_push(key=_LINK_KEY, value=f"{base_path}{report.url_path}")
         if asked.to_version is None:
-            # Who looks at the past does not change what is known of now.
+            # A validation of past versions says nothing about the current state.
             dispatcher = Dispatcher(self.stream, f"{ti.dag_id}/{ti.run_id}", context, settings, self.table)
-            tell_of_table(dispatcher, report.judged(datetime.now(UTC)))
+            report_table(dispatcher, report.judged(datetime.now(UTC)))
         self._judge(context, report, settings.airflow_url)
 
     def _judge(self, context: Context, report: QualityReport, airflow_url: str) -> None:
@@ -148,7 +147,7 @@ class ValidateTableOperator(SparkSubmitOperator):
     def _prepare(self, settings: Settings, asked: Asked, run_id: str) -> None:
         layout = Layout.of(settings)
         self.jars = ",".join(str(path) for path in sorted((settings.jars / "spark").glob("*.jar")))
-        # The environment's own interpreter and spark-submit; others on the machine lack the libraries.
+        # The interpreter and spark-submit of this environment; others lack the libraries.
         binaries = str(Path(sys.executable).parent)
         self.env_vars = {
             "PYSPARK_PYTHON": sys.executable,
@@ -173,12 +172,12 @@ class ValidateTableOperator(SparkSubmitOperator):
 
 @dataclass(frozen=True)
 class Asked:
-    """What the form of a run asks for.
+    """The range of versions in the form of a run.
 
     Attributes:
-        from_version: first version to validate; None for the one after the last that was validated.
-        to_version: the last one; None for the latest when the job starts, so that runs which come late catch
-            up with whatever has been written, and leave nothing out.
+        from_version: first version to validate; None for the one after the last validated version.
+        to_version: the last one; None for the latest when the job starts, so that a late run validates
+            everything that was written.
     """
 
     from_version: int | None
@@ -186,23 +185,23 @@ class Asked:
 
 
 def requested(context: Context, table: str) -> Asked:
-    """Return the range asked for in the form.
+    """Return the range in the form.
 
     Raises:
-        AirflowFailException: a range is given, and not which of several tables it is of.
+        AirflowFailException: a range is given without the table, of several, to which it applies.
     """
     params = context["params"]
     asked = Asked(params.get("from_version"), params.get("to_version"))
     if asked != Asked(None, None) and params.get("table") is None:
         raise AirflowFailException(
-            f"{table}: expected the table that the range of versions is of, found none. Trigger the run again"
-            " and choose one; each table has versions of its own."
+            f"{table}: expected a table for the range of versions, found none. Trigger the run again and"
+            " choose one; each table has versions of its own."
         )
     return asked
 
 
 def is_wanted(context: Context, table: str) -> bool:
-    """Tell whether the run is about the table: it was chosen, or has changed, or all of them are due."""
+    """Tell whether the run is about the table: it was chosen, has changed, or all tables are due."""
     chosen = context["params"].get("table")
     if chosen is not None:
         return bool(chosen == table)
@@ -216,7 +215,7 @@ def is_wanted(context: Context, table: str) -> bool:
 
 
 def _never_logged(secret: str) -> str:
-    # Where the driver runs in the cluster, its environment is part of the command, which is logged.
+    # In cluster mode the driver's environment is part of the command, which is logged.
     from airflow.sdk.log import mask_secret as keep_out_of_logs
 
     keep_out_of_logs(secret)

@@ -1,4 +1,4 @@
-"""Serves Data Docs in Airflow's UI, to people who may read the stream."""
+"""Serves Data Docs in Airflow's UI, to users who may read the stream."""
 
 from airflow.plugins_manager import AirflowPlugin
 
@@ -29,12 +29,12 @@ class DataDocsPlugin(AirflowPlugin):
     """Registers the pages below Airflow's base path."""
 
     name = "stateward_data_docs"
-    # Airflow declares them as attributes of an instance, and reads them from the class.
+    # Airflow declares instance attributes, but reads them from the class.
     fastapi_apps = [{"app": data_docs_app(), "url_prefix": DOCS_PREFIX, "name": "Data Docs"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
         {
             "name": "Data Docs",
-            # Without a slash in front it is found below any base path.
+            # Without a leading slash it works below any base path.
             "href": f"{DOCS_PREFIX.removeprefix('/')}/index.html",
             "destination": "nav",
             "category": "browse",

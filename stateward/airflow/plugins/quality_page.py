@@ -1,4 +1,4 @@
-"""Serves the quality pages in Airflow's navigation, to people who are logged in."""
+"""Serves the quality pages in Airflow's navigation, to users who are logged in."""
 
 from airflow.plugins_manager import AirflowPlugin
 
@@ -12,6 +12,6 @@ class QualityPagePlugin(AirflowPlugin):
     """Registers the pages below Airflow's base path, and their place in the navigation."""
 
     name = "stateward_quality_page"
-    # Airflow declares them as attributes of an instance, and reads them from the class.
+    # Airflow declares instance attributes, but reads them from the class.
     fastapi_apps = [{"app": quality_app(), "url_prefix": PREFIX, "name": "Quality"}]  # noqa: RUF012
     external_views = [navigation_entry("Quality", PREFIX, _TICKED_LIST)]  # noqa: RUF012

@@ -1,4 +1,4 @@
-"""Keeps the API server from waiting for itself where Airflow's database is SQLite (docs/decisions/0009)."""
+"""Prevents a deadlock of the API server when Airflow's database is SQLite (docs/decisions/0009)."""
 
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin

@@ -1,4 +1,4 @@
-"""Serves the result pages of state operations in Airflow's UI, to people who may read stream and verb."""
+"""Serves the result pages of state operations in Airflow's UI, to users who may read stream and verb."""
 
 from airflow.plugins_manager import AirflowPlugin
 
@@ -11,7 +11,7 @@ _MISSING = "No such page. An operation's page appears when it has ended, in its 
 
 
 def operations_app() -> FolderApp:
-    """The pages of all operations; beside a page lies its request, with the stream's whole configuration."""
+    """The pages of all operations, but not the requests beside them, with the stream's configuration."""
     return FolderApp("State operations", lambda: Layout.of().operations_uri, _MISSING, dags_of_operation)
 
 
@@ -19,7 +19,7 @@ class StateOperationsPlugin(AirflowPlugin):
     """Registers the pages below Airflow's base path."""
 
     name = "stateward_state_operations"
-    # Airflow declares it as an attribute of an instance, and reads it from the class.
+    # Airflow declares an instance attribute, but reads it from the class.
     fastapi_apps = [  # noqa: RUF012
         {"app": operations_app(), "url_prefix": PAGES_PREFIX, "name": "State operations"}
     ]

@@ -9,6 +9,6 @@ class StreamMetricsPlugin(AirflowPlugin):
     """Registers the metrics below Airflow's base path."""
 
     name = "stateward_stream_metrics"
-    # Airflow declares them as attributes of an instance, and reads them from the class.
+    # Airflow declares instance attributes, but reads them from the class.
     fastapi_apps = [{"app": metrics_app(), "url_prefix": PREFIX, "name": "Metrics"}]  # noqa: RUF012
     fastapi_root_middlewares = [{"middleware": WithoutSlash, "name": "Metrics"}]  # noqa: RUF012

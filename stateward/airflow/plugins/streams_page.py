@@ -1,4 +1,4 @@
-"""Serves the operator's page in Airflow's navigation, to people who are logged in."""
+"""Serves the operator's page in Airflow's navigation, to users who are logged in."""
 
 from airflow.plugins_manager import AirflowPlugin
 
@@ -12,6 +12,6 @@ class StreamsPagePlugin(AirflowPlugin):
     """Registers the page below Airflow's base path, and its place in the navigation."""
 
     name = "stateward_streams_page"
-    # Airflow declares them as attributes of an instance, and reads them from the class.
+    # Airflow declares instance attributes, but reads them from the class.
     fastapi_apps = [{"app": streams_app(), "url_prefix": PREFIX, "name": "Streams"}]  # noqa: RUF012
     external_views = [navigation_entry("Streams", PREFIX, _WAVES)]  # noqa: RUF012

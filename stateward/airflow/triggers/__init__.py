@@ -1,1 +1,1 @@
-"""Airflow triggers: they only watch."""
+"""Airflow triggers. They only observe."""

@@ -1,4 +1,4 @@
-"""A trigger that watches a stream, and fires when its supervisor has something to do."""
+"""A trigger that watches a stream, and fires when an action or a message is due."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ log = logging.getLogger(__name__)
 
 
 class StreamProgressTrigger(BaseTrigger):
-    """Watches one stream. It never acts: cancelled, killed or moved, it leaves the driver alone.
+    """Watches one stream. It never acts: cancelled, killed or moved, it does not touch the driver.
 
     Args:
         stream: The stream's name.
-        dag_run: Which DAG run supervises, `<dag id>/<run id>`; its heartbeat is renewed here.
-        limits: `Thresholds.to_json()`. Passed rather than read, so that a YAML that breaks later
-            does not end the supervision of a stream that runs.
-        poll_s: Time between two looks, in seconds.
-        alerts_from: When to look at incidents again, after an error; None: at once.
-        yaml: `digest_of` the YAML that the task has gone by; None: what is there when the watch begins.
+        dag_run: The supervising DAG run, `<dag id>/<run id>`; its heartbeat is renewed here.
+        limits: `Thresholds.to_json()`. Passed rather than read, so that a YAML that becomes invalid does not
+            end the supervision of a running stream.
+        poll_s: Time between two observations, seconds.
+        alerts_from: When to process incidents again after an error; None: at once.
+        yaml: `digest_of` the YAML that the task has used; None: the YAML at the start of the watch.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class StreamProgressTrigger(BaseTrigger):
         self.yaml = yaml
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the path of this class and exactly its constructor's arguments."""
+        """Return the class path and the constructor's arguments."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
@@ -78,7 +78,7 @@ class StreamProgressTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look every `poll_s` seconds; fire one event once an action is due, or a message."""
+        """Observe every `poll_s` seconds; fire one event when an action or a message is due."""
         settings = Settings()
         watch = Watch(
             self.stream,
@@ -91,7 +91,7 @@ class StreamProgressTrigger(BaseTrigger):
             yaml=YamlWatch(self.stream, settings.streams, self.yaml),
         )
         while True:
-            # Files may lie on slow storage, and all triggers share one event loop.
+            # Storage may be slow, and all triggers share one event loop.
             event = await asyncio.to_thread(watch.look)
             if event is not None:
                 yield TriggerEvent(event)  # type: ignore[no-untyped-call]
@@ -99,16 +99,16 @@ class StreamProgressTrigger(BaseTrigger):
             await asyncio.sleep(self.poll_s)
 
     async def on_kill(self) -> None:
-        """Hand the supervision back when a person ends the task; the driver goes on."""
+        """Give up the supervision when a person ends the task; the driver keeps running."""
         await asyncio.to_thread(release, Layout.of(), self.stream, self.dag_run)
 
 
 @dataclass
 class Watch:
-    """The trigger's looks at one stream.
+    """The trigger's observations of one stream.
 
-    What it sees of incidents it keeps to itself until there is something to tell: the task writes it down. So
-    a trigger that begins anew knows what has been told, and fires once for each turn.
+    It keeps the state of incidents in memory until a message is due, and the task stores it. So a restarted
+    trigger knows which messages were sent, and fires once for each transition.
     """
 
     stream: str
@@ -124,12 +124,12 @@ class Watch:
     yaml: YamlWatch | None = None
 
     def look(self) -> dict[str, Any] | None:
-        """Look once.
+        """Observe the stream once.
 
         Returns:
-            None while there is nothing to do. Otherwise `event` (`superseded`, `alert`, `changed`, or the
-            name of the action that is due), `reason`, and what the documents do not show: `stalled_since`
-            and `incidents`, as `carried_from_json` reads them.
+            None while nothing is due. Otherwise `event` (`superseded`, `alert`, `changed`, or the name of the
+            action that is due), `reason`, and what the documents do not hold: `stalled_since` and
+            `incidents`, as `carried_from_json` reads them.
         """
         now = datetime.now(UTC)
         try:
@@ -137,8 +137,8 @@ class Watch:
             seen = observe(self.layout, self.stream)
             self.incidents = self.incidents or read_incidents(self.layout, self.stream)
         except OSError as error:
-            # One failed look says nothing about the stream.
-            log.warning("stream %s: storage cannot be read, will look again: %s", self.stream, error)
+            # One failed observation says nothing about the stream.
+            log.warning("stream %s: storage cannot be read, will try again: %s", self.stream, error)
             return None
         except DocumentError as error:
             return {"event": "unreadable", "reason": str(error), "stalled_since": None}
@@ -147,14 +147,14 @@ class Watch:
             return {"event": "superseded", "reason": reason, "stalled_since": None}
         since = self.clock.see(seen.own_status, now)
         seen = replace(seen, stalled_since=since)
-        # A task is worth its start only when a launch would come of it.
+        # Starts the task only if it would launch a driver.
         action = decide_in_turn(self.layout, self.limits, seen, now, self.starts_at_once)
         if isinstance(action, Healthy):
             self._tell(action)
         messages = self._take_in(self.incidents, Observation(self.stream, action, seen, now))
         event, reason = self._event(self.incidents, action, messages, now), action.reason
         if event is None and self.yaml is not None and self.yaml.changed():
-            # What it declares, and the limits by which the stream is judged, are the task's to read.
+            # The task reads the YAML: the desired state and the limits of the stream's health.
             event, reason = "changed", "its YAML has changed"
         if event is None:
             return None
@@ -176,18 +176,18 @@ class Watch:
     def _event(
         self, incidents: IncidentDocument, action: Action, messages: tuple[Message, ...], now: datetime
     ) -> str | None:
-        """Name what the task has to do; None when there is nothing."""
+        """Name the due action; None when nothing is due."""
         rests = self.alerts_from is not None and now < self.alerts_from
         alert = not rests and bool(messages or to_send(incidents.outbox, now))
         if isinstance(action, Healthy | Wait | Drain):
             return "alert" if alert else None
         if isinstance(action, Done | GiveUp) and not alert and is_open(incidents.outbox):
-            # The end of the supervision waits until it is told, or that has failed often enough.
+            # Supervision ends after the message is sent, or has failed often enough.
             return None
         return type(action).__name__.lower()
 
     def _tell(self, action: Healthy) -> None:
-        """Log what is slow or large once for each level that it reaches; the task's log shows it."""
+        """Log each finding once per level, in the task's log."""
         found = frozenset((warning.measure, warning.level) for warning in action.warnings)
         for warning in action.warnings:
             if (warning.measure, warning.level) not in self.told:

@@ -1,4 +1,4 @@
-"""Triggers that wait until a stream is drained or has come back, or until there is something to do for it."""
+"""Triggers that wait until a stream is drained or has committed a batch, or until an action is due."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class _StreamTrigger(BaseTrigger):
-    """Looks at a stream again and again. It never acts, and its event only says why it was time to look."""
+    """Observes a stream periodically. It never acts; its event only has the reason."""
 
     def __init__(self, stream: str, limits: dict[str, Any], poll_s: float = 1.0) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -32,14 +32,14 @@ class _StreamTrigger(BaseTrigger):
         self.poll_s = poll_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the path of this class and exactly its constructor's arguments."""
+        """Return the class path and the constructor's arguments."""
         return (f"{type(self).__module__}.{type(self).__qualname__}", self._arguments())
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look every `poll_s` seconds; fire one event."""
+        """Observe every `poll_s` seconds; fire one event."""
         layout = Layout.of()
         while True:
-            # Files may lie on slow storage, and all triggers share one event loop.
+            # Storage may be slow, and all triggers share one event loop.
             reason = await asyncio.to_thread(self._look, layout)
             if reason is not None:
                 yield TriggerEvent({"reason": reason})  # type: ignore[no-untyped-call]
@@ -53,8 +53,8 @@ class _StreamTrigger(BaseTrigger):
         try:
             return self._due(layout, datetime.now(UTC))
         except OSError as error:
-            # One failed look says nothing about the stream.
-            log.warning("stream %s: storage cannot be read, will look again: %s", self.stream, error)
+            # One failed observation says nothing about the stream.
+            log.warning("stream %s: storage cannot be read, will try again: %s", self.stream, error)
             return None
         except DocumentError as error:
             return str(error)
@@ -64,12 +64,12 @@ class _StreamTrigger(BaseTrigger):
 
 
 class StreamDrainedTrigger(_StreamTrigger):
-    """Fires when a stream that is held does not run, or when its driver has to be made to leave.
+    """Fires when a held stream is drained, or when its driver has to be killed.
 
     Args:
         stream: The stream's name.
         limits: `Thresholds.to_json()`.
-        poll_s: Time between two looks, in seconds.
+        poll_s: Time between two observations, seconds.
     """
 
     def _due(self, layout: Layout, now: datetime) -> str | None:
@@ -79,16 +79,16 @@ class StreamDrainedTrigger(_StreamTrigger):
 
 
 class StreamBackTrigger(_StreamTrigger):
-    """Fires when a stream has come back, or will not, or when its driver has to be started again.
+    """Fires when a stream has committed a batch or failed to, or when its driver has to be restarted.
 
     Args:
         stream: The stream's name.
         limits: `Thresholds.to_json()`.
         since: When it was started, ISO 8601.
-        until: When it has to be back, ISO 8601.
-        whole: Whether it has to do well up to then; see `Watch`.
-        latest: When it has to have committed something at the latest, ISO 8601.
-        poll_s: Time between two looks, in seconds.
+        until: The end of the watch, ISO 8601.
+        whole: Whether it has to be healthy until then; see `Watch`.
+        latest: The deadline of its first commit, ISO 8601.
+        poll_s: Time between two observations, seconds.
     """
 
     def __init__(

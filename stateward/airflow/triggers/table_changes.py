@@ -1,4 +1,4 @@
-"""What has changed in a Delta table since it was last validated, and whether that is worth a validation."""
+"""The changes of a Delta table since its last validation, and whether the next one is due."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any
 MAX_COMMITS_READ = 1000
 """More commits than this since the last validation are not read one by one: the table is overdue."""
 
-# They rewrite data or make room for it; "CREATE TABLE AS SELECT" has a name of its own.
+# These only rewrite data or metadata; "CREATE TABLE AS SELECT" is another operation.
 _WITHOUT_NEW_DATA = {"CREATE TABLE", "OPTIMIZE", "SET TBLPROPERTIES", "VACUUM START", "VACUUM END"}
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class Fired:
-    """The last version that a validation was asked for, and when."""
+    """The last version for which a validation was requested, and when."""
 
     table_id: str
     version: int
     at: datetime
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as Airflow's asset state store keeps it."""
+        """Convert to plain values, for Airflow's asset state store."""
         return {"table_id": self.table_id, "version": self.version, "at": self.at.isoformat()}
 
     @classmethod
     def from_json(cls, value: object) -> Fired | None:
-        """Return what `to_json` wrote, or None for anything else."""
+        """Read the result of `to_json`; None for anything else."""
         try:
             assert isinstance(value, Mapping)
             return cls(str(value["table_id"]), int(value["version"]), datetime.fromisoformat(value["at"]))
@@ -39,7 +39,7 @@ class Fired:
 
 @dataclass(frozen=True)
 class Changes:
-    """Commits that changed the table's data and have been neither validated nor fired for.
+    """Commits that changed the table's data and were neither validated nor fired for.
 
     Attributes:
         table_id: the table's own identifier; a table that is dropped and created again has another.
@@ -61,10 +61,10 @@ def should_fire(
 ) -> bool:
     """Decide whether the table is due for a validation.
 
-    It is, when it holds changes nobody has validated, and has either been left alone for `settle`, or been
-    waiting for `max_staleness` while it keeps changing. While a validation that was asked for has brought no
-    results, no other is asked for, so that runs do not pile up; after `max_staleness` it counts as lost. The
-    version it was asked for is not asked for again.
+    It is due when it has unvalidated changes, and has either been unchanged for `settle`, or has been waiting
+    for `max_staleness` while it keeps changing. While a requested validation has no results, no other is
+    requested, so that runs do not pile up; after `max_staleness` it counts as lost. One version is requested
+    once.
     """
     if changes.first_at is None or changes.last_at is None:
         return False
@@ -88,13 +88,13 @@ def changes_data(commit: Mapping[str, Any]) -> bool:
 
 
 def commit_times(commits: Iterable[Mapping[str, Any]]) -> list[datetime]:
-    """Return when the commits that changed data were made, UTC, earliest first."""
+    """Return the times of the commits that changed data, UTC, earliest first."""
     times = [commit["timestamp"] for commit in commits if changes_data(commit)]
     return [datetime.fromtimestamp(time / 1000, tz=UTC) for time in sorted(times)]
 
 
 class ChangeReader:
-    """Reads a table's changes cheaply, again and again. Blocking: call it from a thread."""
+    """Reads a table's changes incrementally. Blocking: call it from a thread."""
 
     def __init__(self, table_uri: str, validations_uri: str, stream: str, table: str) -> None:
         self._table_uri = table_uri

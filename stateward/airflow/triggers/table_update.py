@@ -17,18 +17,18 @@ _FIRED = "fired"
 class TableUpdateTrigger(BaseEventTrigger):
     """Watches the version of a Delta table for an `AssetWatcher`.
 
-    The triggerer starts `run` once, and again after every restart. What it fired for is kept in the asset's
-    state store, so that a restart does not fire twice for one version. A storage that cannot be read is tried
-    again: an event trigger that raises would stay dead until the DAG is parsed anew.
+    The triggerer starts `run` once, and again after every restart. The version that it fired for is kept in
+    the asset's state store, so that a restart does not fire twice for it. Errors of the storage are retried:
+    an event trigger that raises would stay dead until the DAG is parsed again.
 
     Args:
         table_uri: the table to watch.
-        validations_uri: the table `quality_validations`, which says what has been validated.
+        validations_uri: the table `quality_validations`, with the validated versions.
         stream: the stream that writes the table.
         table: the table's name in `quality_validations`.
         settle_s: seconds without a commit before it fires.
         max_staleness_s: seconds after which it fires although the table keeps changing.
-        poll_s: seconds between two looks.
+        poll_s: seconds between two reads.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class TableUpdateTrigger(BaseEventTrigger):
         self.poll_s = poll_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class path and exactly the constructor's arguments."""
+        """Return the class path and the constructor's arguments."""
         return (
             "stateward.airflow.triggers.table_update.TableUpdateTrigger",
             {
@@ -82,7 +82,7 @@ class TableUpdateTrigger(BaseEventTrigger):
                 )
                 event = None
             if event:
-                # Kept before it is sent: a lost event is made up for by the next change or by the schedule.
+                # Stored before it is sent: the next change or the schedule makes up for a lost event.
                 fired = event
                 await self._keep(fired)
                 yield self._event(fired.version)

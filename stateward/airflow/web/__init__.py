@@ -1,1 +1,1 @@
-"""Web applications that the plugins mount in Airflow's API server, and who may read them."""
+"""Web applications that the plugins mount in Airflow's API server, and access to them."""

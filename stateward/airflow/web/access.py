@@ -1,4 +1,4 @@
-"""Who may read what, by the DAGs that Airflow's auth manager lets a person read."""
+"""Access to pages, by the DAGs that Airflow's auth manager lets a user read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def may_read(user: BaseUser) -> MayRead:
-    """Return which DAGs a person may read. To be asked in a thread: Airflow may look into its database."""
+    """Return which DAGs a user may read. Call it in a thread: Airflow may query its database."""
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
     from airflow.models.dag import DagModel
@@ -27,10 +27,10 @@ def may_read(user: BaseUser) -> MayRead:
 
 
 def require(readable: MayRead, dag_ids: Iterable[str]) -> None:
-    """Refuse a page to a person who may not read all of its DAGs.
+    """Refuse a page to a user who may not read all of its DAGs.
 
     Raises:
-        HTTPException: 403, with what is missing.
+        HTTPException: 403, naming the missing DAGs.
     """
     from fastapi import HTTPException
 

@@ -1,4 +1,4 @@
-"""Serves a folder of pages in Airflow's UI, each to people who may read the DAGs that it takes."""
+"""Serves a folder of pages in Airflow's UI, each to users who may read its DAGs."""
 
 # No `from __future__ import annotations`: FastAPI could not resolve the types that are imported late.
 
@@ -10,9 +10,9 @@ from stateward.airflow.web.logged_in import SAFE_HEADERS, LateApp, logged_in_app
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-# The pages show values from the data, and hold no scripts. Should a value become HTML all the same, nothing
-# of it runs, and it leads nowhere: the sandbox stops `<meta http-equiv="refresh">`, too. `allow-same-origin`
-# keeps the login's cookie at the next link; without scripts a page can do nothing else with its origin.
+# The pages show values from the data, and have no scripts. If a value becomes HTML by mistake, nothing of it
+# runs, and it cannot navigate: the sandbox blocks `<meta http-equiv="refresh">`, too. `allow-same-origin`
+# keeps the login's cookie for the next link; without scripts a page can do nothing else with its origin.
 _HEADERS = {
     "Content-Security-Policy": (
         "sandbox allow-same-origin; default-src 'none'; style-src 'self' 'unsafe-inline';"
@@ -23,7 +23,7 @@ _HEADERS = {
 
 
 class _NotAPageError(Exception):
-    """Something is asked for that is not served."""
+    """The path is not served."""
 
     status_code = 404
 
@@ -32,11 +32,10 @@ class FolderApp(LateApp):
     """The application.
 
     Args:
-        title: What is served.
-        folder: Gives the folder's URI; it may appear later.
-        missing: What to say of a page that is not there.
-        dags: From the path of a page to the ids of the DAGs that it takes; None if there can be no such page,
-            whatever else is in the folder.
+        title: The title of the application.
+        folder: Returns the folder's URI; the folder may not exist yet.
+        missing: The message for a missing page.
+        dags: Maps the path of a page to the ids of its DAGs; None if the path cannot be a page.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ def _create_app(
 
     from stateward.airflow.web.access import may_read, require
 
-    # The folder appears with its first page.
+    # The folder is created with its first page.
     files = StaticFiles(directory=uri.removeprefix("file://"), html=True, check_dir=False)
     app = logged_in_app(title)
 
@@ -71,7 +70,7 @@ def _create_app(
             needed = dags(path)
             if needed is None:
                 raise _NotAPageError
-            # Before it is looked for: that there is a page tells something as well.
+            # Checked before the lookup: the existence of a page is information, too.
             await run_in_threadpool(require, may_read(user), needed)
             response = await files.get_response(path, request.scope)
         except HTTPException:

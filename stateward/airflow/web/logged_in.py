@@ -1,4 +1,4 @@
-"""What every application of the plugins has in common: built late, and only for people who are logged in."""
+"""Applications that are built at the first request, and only for users who are logged in."""
 
 # No `from __future__ import annotations`: FastAPI could not resolve the types that are imported late.
 
@@ -20,7 +20,7 @@ _Channel = Callable[..., Awaitable[Any]]
 
 
 class LateApp:
-    """An application that is built at the first request: plugins are imported by every part of Airflow."""
+    """An application that is built at the first request: every component of Airflow imports plugins."""
 
     def __init__(self, create: Callable[[], "FastAPI"]) -> None:
         self._create = create
@@ -35,18 +35,18 @@ class LateApp:
 
 
 def logged_in_app(title: str) -> "FastAPI":
-    """Return an application whose routes are for people who are logged in to Airflow."""
+    """Return an application whose routes need a login to Airflow."""
     from airflow.api_fastapi.core_api.security import get_user
 
     return guarded_app(title, get_user)
 
 
 def guarded_app(title: str, may_read: Callable[..., Any]) -> "FastAPI":
-    """Return an application whose routes are for some only.
+    """Return an application whose routes need a permission.
 
     Args:
-        title: What is served.
-        may_read: A dependency of FastAPI's, which raises its `HTTPException` for everybody else.
+        title: The title of the application.
+        may_read: A FastAPI dependency that raises `HTTPException` without the permission.
     """
     from airflow.api_fastapi.app import get_auth_manager
     from fastapi import Depends, FastAPI, HTTPException, Request
@@ -56,7 +56,7 @@ def guarded_app(title: str, may_read: Callable[..., Any]) -> "FastAPI":
 
     @app.exception_handler(HTTPException)
     async def refuse(request: Request, error: HTTPException) -> Response:
-        # A person who follows the link is asked to log in; a program gets the status.
+        # A browser is redirected to the login; a program gets the status.
         if error.status_code == 401 and "text/html" in request.headers.get("accept", ""):
             return RedirectResponse(
                 get_auth_manager().get_url_login(next_url=str(request.url)), status_code=303

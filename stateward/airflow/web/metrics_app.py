@@ -1,4 +1,4 @@
-"""Serves metrics: of every stream to Prometheus, by a token; to a person, of the streams they may read."""
+"""Serves metrics: of all streams to Prometheus, by a token; to a user, of the streams that they may read."""
 
 # No `from __future__ import annotations`: FastAPI could not resolve the types that are imported late.
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 PREFIX = "/stateward/metrics"
-"""Where the plugin serves them, below Airflow's base path."""
+"""Path below Airflow's base path."""
 
 _Scope = MutableMapping[str, Any]
 _Channel = Callable[..., Awaitable[Any]]
@@ -25,12 +25,12 @@ def metrics_app() -> LateApp:
 
 
 class WithoutSlash:
-    """Lets the metrics be found without a slash at the end, which the mount of an application needs.
+    """Adds the slash at the end of the metrics' path that the mount of an application needs.
 
-    Without it Airflow would answer `/stateward/metrics` with the first page of its UI.
+    Otherwise Airflow would answer `/stateward/metrics` with the first page of its UI.
 
     Args:
-        app: The application behind (ASGI).
+        app: The wrapped application (ASGI).
     """
 
     def __init__(self, app: Callable[..., Awaitable[Any]]) -> None:
@@ -44,7 +44,7 @@ class WithoutSlash:
 
 
 def create_app() -> "FastAPI":
-    """Build it; the documents are read anew for each request."""
+    """Build the application; each request reads the documents again."""
     from airflow.api_fastapi.core_api.security import bearer_scheme, get_user
     from fastapi import Depends, Header, HTTPException, Request
     from fastapi.responses import Response
@@ -62,7 +62,7 @@ def create_app() -> "FastAPI":
         try:
             return may_read(await get_user(request, None, bearer))
         except HTTPException as error:
-            # Of a token that it does not know Airflow says 403; it is the scraper's, and a wrong one.
+            # Airflow answers an unknown token with 403; here it is a wrong token of the scraper.
             headers = {"WWW-Authenticate": "Bearer"}
             raise HTTPException(401, detail=error.detail, headers=headers) from error
 
@@ -80,14 +80,14 @@ def create_app() -> "FastAPI":
 
 
 def is_token(given: str, settings: Settings) -> bool:
-    """Tell whether that is the token for Prometheus. Without a token in the settings nothing is.
+    """Tell whether this is the token for Prometheus; never, if the settings have none.
 
     Args:
-        given: What came with the request.
-        settings: With or without a token.
+        given: The token of the request.
+        settings: The settings.
     """
     token = settings.metrics_token
     if token is None:
         return False
-    # As bytes: of text it takes ASCII only.
+    # As bytes: text would have to be ASCII.
     return hmac.compare_digest(given.encode(), token.get_secret_value().encode())

@@ -1,4 +1,4 @@
-"""An entry in Airflow's navigation that opens one of our pages inside Airflow's own."""
+"""An entry in Airflow's navigation that opens a page inside Airflow's UI."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ _DRAWING = (
     ' stroke-linejoin="round"><path stroke="{around}" stroke-width="5" d="{path}"/>'
     '<path stroke="{colour}" stroke-width="2" d="{path}"/></svg>'
 )
-# Airflow puts the entry that is open on a dark ground, and leaves its icon as it is: the rim, which is not
-# seen otherwise, keeps it readable there.
+# Airflow shows the open entry on a dark background without changing its icon. The rim, invisible otherwise,
+# keeps the icon readable there.
 _ON_LIGHT = {"colour": "#3f4a5f", "around": "#ffffff"}
 _ON_DARK = {"colour": "#d5dbe6", "around": "none"}
 
 
 def navigation_entry(name: str, prefix: str, path: str) -> dict[str, Any]:
-    """Return an external view as Airflow's plugins declare it.
+    """Return the external view of an Airflow plugin.
 
     Args:
-        name: What stands in the navigation; in small letters it is the entry's route in Airflow.
-        prefix: Where the application is mounted, with a slash in front; its page is `index.html`.
-        path: The lines of its icon, of 24 by 24 units, as the attribute `d` of an SVG path.
+        name: The entry's name; in lower case it is the entry's route in Airflow.
+        prefix: The mount path of the application, with a leading slash; its page is `index.html`.
+        path: The icon, 24 by 24 units, as the attribute `d` of an SVG path.
     """
     return {
         "name": name,
-        # Without a slash in front it is found below any base path.
+        # Without a leading slash it works below any base path.
         "href": f"{prefix.removeprefix('/')}/index.html",
         "destination": "nav",
         "nav_top_level": True,
-        # With a route Airflow shows it inside its own page; without, as a link that leaves it.
+        # With a route Airflow shows it inside its own page; without one, as an external link.
         "url_route": name.lower(),
         "icon": _icon(_ON_LIGHT, path),
         "icon_dark_mode": _icon(_ON_DARK, path),

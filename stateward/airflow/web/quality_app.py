@@ -1,4 +1,4 @@
-"""Serves the quality pages: what validations have found of the tables of streams that a person may read."""
+"""Serves the quality pages: validations of the tables of streams that a user may read."""
 
 # No `from __future__ import annotations`: FastAPI could not resolve the types that are imported late.
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 PREFIX = "/stateward/quality"
-"""Where the plugin serves them, below Airflow's base path."""
+"""Path below Airflow's base path."""
 
 _NAME = r"^[a-z][a-z0-9_]*$"
 
@@ -23,7 +23,7 @@ def quality_app() -> LateApp:
 
 
 def create_app() -> "FastAPI":
-    """Build it; the pages are read anew for each request."""
+    """Build the application; each request reads the tables again."""
     from airflow.api_fastapi.core_api.security import get_user
     from fastapi import Depends, Query
     from fastapi.responses import HTMLResponse, RedirectResponse, Response

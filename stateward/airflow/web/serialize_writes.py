@@ -3,11 +3,11 @@
 Airflow 3.3 commits the audit log of a request on the event loop of its server (`action_logging` in
 airflow/api_fastapi/logging/decorators.py). SQLite has one writer: while a request in a thread is in the
 middle of its transaction, that commit waits for it, and the thread waits for the event loop, without which
-it cannot end. Nothing is answered until SQLite's time is up: no page, no task, no supervision, for a minute
-at a time. It takes no more than a click on *Trigger* at the moment in which a task starts. PostgreSQL has
-no such lock. Measured in docs/decisions/0009-one-write-at-a-time.md.
+it cannot end. No request is answered until SQLite's timeout: no page, no task, no supervision, for a minute
+at a time. A click on *Trigger* while a task starts is enough. PostgreSQL has no such lock. Measured in
+docs/decisions/0009-one-write-at-a-time.md.
 
-Nothing waits for a client while it holds the lock: the request is read before, the response is sent after.
+The lock is never held while waiting for a client: the request is read before, the response is sent after.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WITHIN_S = 30.0
 
 
 class _RefusedError(Exception):
-    """The request cannot be read; an HTTP status and what to say."""
+    """The request cannot be read; has an HTTP status and a message."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -36,10 +36,10 @@ class _ClientGoneError(Exception):
 
 
 class OneWriteAtATime:
-    """Has a request that may write wait, off the event loop, until the one before it has been answered.
+    """Queues requests that may write, off the event loop, until the one before has been answered.
 
     Args:
-        app: The application behind (ASGI).
+        app: The wrapped application (ASGI).
         most_bytes: The largest body that is read; a larger one is refused with status 413.
         within_s: How long a body may take, in seconds; a slower one is refused with status 408.
     """
@@ -98,7 +98,7 @@ class OneWriteAtATime:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Give the body as one message, and after it what the server has to say, such as a disconnect."""
+    """Return the body as one message, then the server's further messages, such as a disconnect."""
     unread = [body]
 
     async def replayed() -> Message:
@@ -114,7 +114,7 @@ async def _refuse(error: _RefusedError, send: Send) -> None:
     headers = [
         (b"content-type", b"text/plain; charset=utf-8"),
         (b"content-length", str(len(text)).encode()),
-        # What is left of the request is not read as the next one.
+        # The rest of the request must not be read as the next one.
         (b"connection", b"close"),
     ]
     await send({"type": "http.response.start", "status": error.status, "headers": headers})

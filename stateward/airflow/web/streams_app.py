@@ -1,4 +1,4 @@
-"""Serves the operator's page: as they are now, the streams whose DAGs a person may read."""
+"""Serves the operator's page: the current state of the streams whose DAGs a user may read."""
 
 # No `from __future__ import annotations`: FastAPI could not resolve the types that are imported late.
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 PREFIX = "/stateward/streams"
-"""Where the plugin serves it, below Airflow's base path."""
+"""Path below Airflow's base path."""
 
 
 def streams_app() -> LateApp:
@@ -21,7 +21,7 @@ def streams_app() -> LateApp:
 
 
 def create_app() -> "FastAPI":
-    """Build it; the page is read anew for each request."""
+    """Build the application; each request reads the documents again."""
     from airflow.api_fastapi.core_api.security import get_user
     from fastapi import Depends, Query
     from fastapi.responses import HTMLResponse, RedirectResponse, Response

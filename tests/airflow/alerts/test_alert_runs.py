@@ -148,5 +148,5 @@ def test_a_run_that_gave_up_ends_once_that_is_told(listening: House) -> None:
     states, output = results(run)
     assert states == {"deploy": "success", "supervise": "failed"}, output
     assert events(listening) == ["opened", "escalated"]
-    assert "notifier JsonLinesNotifier did not take" in output
+    assert "notifier JsonLinesNotifier did not accept" in output
     assert output.count("The trigger fired") < 8, output

@@ -57,7 +57,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """An installation with the file `told` as the receiver, and a stream `s` whose driver keeps failing."""
     made = Settings(home=tmp_path, notifiers=tmp_path / "notifiers.yaml", resolve_after_s=0)
     listen(made, "stateward.airflow.notifiers.json_lines.JsonLinesNotifier")
-    monkeypatch.setattr(deploy_stream, "controller_of", lambda stream, of_now: Controlled(made))
+    monkeypatch.setattr(deploy_stream, "controller_of", lambda stream, current_spec: Controlled(made))
     write_json(Layout.of(made).control_uri("s"), control_document(control()))
     return made
 

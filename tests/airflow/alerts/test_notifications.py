@@ -135,7 +135,7 @@ def test_one_that_refuses_costs_the_others_nothing_and_is_tried_again_with_a_bou
     notifiers(dispatcher, f"- class: {HERE}.Refusing\n{dispatcher.settings.notifiers.read_text()}")
     assert dispatcher.attend(look()).to_send is True
     assert len(told(dispatcher)) == 1
-    assert "notifier Refusing did not take s-driver-" in caplog.text
+    assert "notifier Refusing did not accept s-driver-" in caplog.text
     assert "attempt 1 of 5" in caplog.text
     # The document is readable by more people than the log, which hides secrets.
     assert "secret" not in json.dumps(_document(dispatcher))
@@ -164,7 +164,7 @@ def test_one_that_hangs_is_given_up_on_in_time(
 def test_a_supervisor_killed_while_it_sent_makes_its_successor_send_again(
     dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The window that is left: it is told twice under the same id, and without this never."""
+    """The remaining window: the message is sent twice with the same id, and without this never."""
 
     class KilledError(BaseException):
         pass
@@ -237,7 +237,7 @@ def test_incidents_that_cannot_be_read_begin_anew(
     file.parent.mkdir(parents=True)
     file.write_text('{"memory": 3}')
     dispatcher.attend(look())
-    assert "begins anew" in caplog.text
+    assert "starting without any" in caplog.text
     assert len(told(dispatcher)) == 1
 
 

@@ -113,5 +113,5 @@ def test_one_that_refuses_keeps_the_verdict_waiting_and_changes_nothing_of_it(
     monkeypatch.setattr(incident_reporting.time, "sleep", no_more_refusing)
     validations.run(BROKEN)
     assert len(waited) == 1
-    assert validations.told() == [("opened", "quality")], "nobody hears it twice"
+    assert validations.told() == [("opened", "quality")], "no message is sent twice"
     assert (tmp_path / "second").read_text().count("\n") == 1

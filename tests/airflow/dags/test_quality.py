@@ -170,12 +170,12 @@ def test_a_failed_expectation_fails_without_retry_and_says_what_and_where(
         "http://airflow.example:8080/base/stateward/data-docs/validations/sessions/a%20run/sessions%20v7.html"
     )
     assert str(raised.value).splitlines() == [
-        f"{STREAM}: 2 of 3 expectations do not hold for sessions, versions 3 to 7.",
+        f"{STREAM}: 2 of 3 expectations fail for sessions, versions 3 to 7.",
         "  - id_is_unique (critical): 2 unexpected rows",
         "  - has_rows (warn): 0",
         f"Report: {url}",
-        "What each of them means and what to do is on the page of the suite, linked from the report.",
-        f"The stream is left running. What waits for {STREAM}.sessions.valid is not started.",
+        "The page of the suite, linked from the report, says what each of them means and what to do.",
+        f"The stream keeps running. DAGs scheduled on {STREAM}.sessions.valid do not start.",
     ]
     assert given["ti"].pushed == {"data_docs": url.removeprefix("http://airflow.example:8080")}
 

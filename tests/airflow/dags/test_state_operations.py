@@ -86,7 +86,7 @@ def test_the_form_has_a_section_for_each_verb_and_can_be_sent_as_it_is(layout: L
             parameter = parameters[field_parameter(verb.name, field.name)]
             assert parameter.schema["section"].startswith(verb.name)
             parameter.resolve()  # as it stands in the form: no field of another verb is in the way
-            # Airflow's page lets nobody go on as long as a text is empty that may not be null.
+            # Airflow's form refuses an empty text, unless it may be null.
             assert parameter.value != ""
     if dag_id == LOOKING_DAG:
         return

@@ -79,7 +79,7 @@ def test_two_triggers_at_once_leave_one_driver_and_one_supervisor(house: House) 
 def test_a_killed_supervisor_leaves_the_driver_and_the_next_run_restarts_it(house: House) -> None:
     first = house.trigger("run")
     pid = running(house, starts=1)
-    wait_until(lambda: read_supervisor(layout_of(house), STREAM), PATIENCE_S, "nobody supervises")
+    wait_until(lambda: read_supervisor(layout_of(house), STREAM), PATIENCE_S, "no supervisor")
     first.kill()
     first.communicate()
     assert started_at(pid) is not None
@@ -175,7 +175,7 @@ def test_a_suspended_stream_stays_at_rest_until_it_is_resumed(house: House) -> N
 def test_what_the_yaml_declares_anew_is_brought_about_by_the_supervisor(house: House) -> None:
     watched = house.trigger("run")
     pid = running(house, starts=1)
-    wait_until(lambda: read_supervisor(layout_of(house), STREAM), PATIENCE_S, "nobody supervises")
+    wait_until(lambda: read_supervisor(layout_of(house), STREAM), PATIENCE_S, "no supervisor")
     edit(house, desired="suspended")
     wait_until(lambda: started_at(pid) is None, PATIENCE_S, "the driver goes on")
     control = read_control(layout_of(house), STREAM)
@@ -194,7 +194,7 @@ def test_a_broken_yaml_lets_a_driver_crash_and_come_back_and_be_stopped(
 ) -> None:
     watched = house.trigger("run")
     pid = running(house, starts=1)
-    wait_until(lambda: read_supervisor(layout_of(house), STREAM), PATIENCE_S, "nobody supervises")
+    wait_until(lambda: read_supervisor(layout_of(house), STREAM), PATIENCE_S, "no supervisor")
     edit(house, trigger_interval="soon")
     os.kill(pid, signal.SIGKILL)
     again = running(house, starts=2)

@@ -1,4 +1,4 @@
-"""When a person is told about a stream: what is seen over time, and each message there is, as a table."""
+"""The incidents of a stream: observations over time and the expected messages, as a table."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SCENES: list[tuple[str, list[tuple[float, Sight]], list[str]]] = [
         ["2 driver opened", "309 driver resolved"],
     ),
     (
-        "a restart that nobody saw coming",
+        "an unexpected restart",
         [(0, runs()), (2, runs(1)), (4, runs(1)), (303, runs(1)), (304, runs(1))],
         ["2 driver opened", "304 driver resolved"],
     ),
@@ -113,7 +113,7 @@ SCENES: list[tuple[str, list[tuple[float, Sight]], list[str]]] = [
         ["2 driver opened", "309 driver resolved"],
     ),
     (
-        "nobody looked for an hour: it has to be seen to be well for a while",
+        "an hour without observations: the healthy period starts again",
         [(0, runs()), (2, gone()), (4, starts(1)), (9, runs(1)), (3600, runs(1)), (3900, runs(1))],
         ["2 driver opened", "3900 driver resolved"],
     ),
@@ -182,7 +182,7 @@ SCENES: list[tuple[str, list[tuple[float, Sight]], list[str]]] = [
 
 
 @pytest.mark.parametrize(("sights", "expected"), [scene[1:] for scene in SCENES], ids=[s[0] for s in SCENES])
-def test_what_is_told(sights: list[tuple[float, Sight]], expected: list[str]) -> None:
+def test_the_messages_of(sights: list[tuple[float, Sight]], expected: list[str]) -> None:
     _, told = play(sights)
     said = [f"{(m.at - T0).total_seconds():.0f} {m.incident.topic} {m.kind}" for m in told]
     assert said == expected

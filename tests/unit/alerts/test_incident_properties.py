@@ -1,4 +1,4 @@
-"""Whatever is seen of a stream: each incident is told once at each of its turns, also by a new supervisor."""
+"""For any observations: one message for each transition of an incident, also after a change of supervisor."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_every_incident_is_opened_once_and_then_open_or_resolved(
         )
     assert still_open <= set(of_incident)
     assert len({message.id for message in told}) == len(told)
-    # Of a topic, one is over before the next begins.
+    # An incident of a topic is resolved before the next one opens.
     for topic in ("driver", "critical", "warn"):
         turns = [m.kind for m in told if m.incident.topic == topic and m.kind != "escalated"]
         assert turns == [("opened", "resolved")[number % 2] for number in range(len(turns))]

@@ -1,4 +1,4 @@
-"""The file that lists notifiers: who is told of what, and what is said of a mistake."""
+"""The file that lists notifiers: which messages each gets, and the problems of invalid entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a person is told about a table, and when not."""
+"""When an incident of a table is opened and resolved, and when not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from stateward.alerts.incident import IncidentState, Message
 from stateward.alerts.incident_document import IncidentDocument, from_json, to_json
 from stateward.alerts.table_incident import FailedExpectation, Judged, next_table_incidents
-from stateward.alerts.template_context import told
+from stateward.alerts.template_context import incident_context
 
 NOW = datetime(2026, 2, 3, 14, 30, tzinfo=UTC)
 BROKEN = FailedExpectation("session_id_is_unique", "critical", "4 unexpected rows")
@@ -20,7 +20,7 @@ def judged(hour: int, *failing: FailedExpectation) -> Judged:
 
 
 def after(*validations: tuple[FailedExpectation, ...]) -> list[tuple[int, str, str]]:
-    """What was told: at which validation, what, and of which topic."""
+    """The messages: validation, kind and topic of each."""
     memory, found = IncidentState(), []
     for hour, failing in enumerate(validations):
         memory, messages = next_table_incidents(memory, judged(hour, *failing))
@@ -63,16 +63,16 @@ def test_another_incident_later_has_another_name() -> None:
 def test_what_is_said_names_the_expectations_and_leads_to_the_table() -> None:
     several = [FailedExpectation(f"rule_{number}", "critical", f"{number} rows") for number in range(5)]
     _, (message,) = next_table_incidents(IncidentState(), judged(0, *several))
-    facts = told(message, "http://airflow.example/base", "quality_user_sessions/manual__1")
+    facts = incident_context(message, "http://airflow.example/base", "quality_user_sessions/manual__1")
     assert facts["cause"] == (
-        "Up to version 10 of sessions, 5 of 33 expectations do not hold: rule_0: 0 rows; rule_1: 1 rows;"
+        "Up to version 10 of sessions, 5 of 33 expectations fail: rule_0: 0 rows; rule_1: 1 rows;"
         " rule_2: 2 rows; and 2 more."
     )
     assert (facts["level"], facts["table"]) == ("critical", "sessions")
     page = "http://airflow.example/base/stateward/quality/table.html?stream=user_sessions&table=sessions"
     assert facts["links"]["page"] == page
-    assert "user_sessions.sessions.valid is not started" in facts["next_step"]
-    assert facts["title"] == "critical: user_sessions: the table sessions breaks what it promises"
+    assert "user_sessions.sessions.valid do not start" in facts["next_step"]
+    assert facts["title"] == "critical: user_sessions: critical expectations of the table sessions fail"
 
 
 def test_a_warning_is_for_those_who_have_asked_for_warnings() -> None:

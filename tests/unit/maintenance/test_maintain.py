@@ -1,4 +1,4 @@
-"""Tables are maintained: fewer files, the same rows, and whatever somebody refers to."""
+"""Maintenance of tables: fewer files, the same rows, and every version with a reference."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_the_page_of_an_operation_takes_its_stream_and_its_verb(path: str, dags:
             "validations/sessions/user_sessions_v1-20_scheduled__1_1/20260101T000000Z/a-b.html",
             ["stream_user_sessions"],
         ),
-        # Of a stream that has no YAML any more.
+        # A stream whose YAML was removed.
         ("validations/gone/gone_v2_v1-20_manual__1/20260101T000000Z/a.html", ["stream_gone_v2"]),
         ("validations/dead_letters/shared_v1-2_x/20260101T000000Z/a.html", ["quality_shared"]),
         ("validations/sessions/without a range/20260101T000000Z/a.html", None),

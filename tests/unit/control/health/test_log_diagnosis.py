@@ -53,9 +53,9 @@ def test_the_root_cause_is_said_in_one_line(log: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "signal", "expected"),
     [
-        ("not_started", None, "could not begin"),
+        ("not_started", None, "could not start"),
         ("gone", None, "It was killed, most often for lack of memory"),
-        ("killed", "SIGKILL", "The kernel for lack of memory"),
+        ("killed", "SIGKILL", "The kernel killed it for lack of memory"),
         ("killed", "SIGBUS", "It crashed"),
         ("reported", None, "The error is at the end"),
         ("ended", None, "The error is at the end"),
