@@ -25,7 +25,7 @@ from stateward.project.spec import load_spec
 def run(
     stream: str, *, begin: str, end: str, into: str | None, with_late: bool, compare: bool, master: str
 ) -> None:
-    """Recompute, with a line per step; then show what came out."""
+    """Recompute, with a line per step; then print the result."""
     settings = running_settings(Settings())
     spec = load_spec(stream, settings.streams)
     request = build_request(

@@ -1,4 +1,4 @@
-"""Errors of the command line: which are a person's to act on, and how it is interrupted."""
+"""Errors of the command line that a user can act on, and its interruption."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-# Errors of our own modules derive from these two; anything else is a defect and keeps its traceback.
+# The project's errors derive from these two; anything else is a bug and keeps its traceback.
 EXPECTED = (RuntimeError, ValueError, OSError)
 
 
@@ -43,14 +43,14 @@ def shielded() -> Iterator[None]:
 
 
 def run_command(name: str, command: Callable[[], object]) -> None:
-    """Run a command line; errors a person can act on are shown without a traceback.
+    """Run a command line; errors that a user can act on are shown without a traceback.
 
     Args:
-        name: What these errors begin with.
-        command: Reads the arguments of the process, and does it.
+        name: The prefix of these errors.
+        command: The command; reads the arguments of the process.
 
     Raises:
-        SystemExit: The command was interrupted (130), or a person has to do something (1).
+        SystemExit: The command was interrupted (130), or failed with such an error (1).
     """
     try:
         with interruptible():

@@ -12,7 +12,7 @@ from stateward.project.settings import Settings
 
 
 def run(*, lock: bool, into: Path | None) -> None:
-    """Fetch the pinned JARs, or pin them anew."""
+    """Fetch the pinned JARs, or resolve them again."""
     settings = Settings()
     console = Console()
     if lock:

@@ -14,12 +14,12 @@ from stateward.project.settings import Settings
 
 
 def run(stream: str, *, last: int) -> None:
-    """Print who may write a stream's checkpoint, and who could before."""
+    """Print the current and former holders of a stream's lease."""
     layout = Layout.of(running_settings(Settings()))
     lease, now = read_lease(layout.lease_uri(stream)), datetime.now(UTC)
     console = Console()
     if lease is None:
-        console.print(f"{stream}: nobody has ever held its lease", highlight=False)
+        console.print(f"{stream}: its lease was never held", highlight=False)
         return
     held = f"until {lease.expires_at:%H:%M:%S} UTC unless renewed" if lease.held_at(now) else "not held now"
     console.print(f"{stream}: epoch {lease.epoch}, run {lease.run_id}, {held}", highlight=False)

@@ -12,11 +12,11 @@ from stateward.project.settings import Settings
 
 
 class NoSuchLogError(RuntimeError):
-    """No part or stream of that name has written a log."""
+    """There is no log of a part or stream of that name."""
 
 
 def run(name: str, *, lines: int, follow: bool) -> None:
-    """Print the end of a log, and go on with it when asked to."""
+    """Print the end of a log, and follow it on request."""
     path = find_log(name, Settings())
     with path.open(errors="replace") as file:
         print("".join(collections.deque(file, maxlen=lines)), end="", flush=True)

@@ -1,4 +1,4 @@
-"""The `stateward` command: one verb a file, imported only when it is called."""
+"""The `stateward` command: one verb per file, imported when it is called."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLATFORM, STREAMS, SETUP = "Platform", "Streams", "Setup"
 app = typer.Typer(
     name="stateward",
     help="Long-lived stateful PySpark streams under Airflow: deploy, supervise, validate.\n\n"
-    "Settings come from STATEWARD_* variables; everything lives under STATEWARD_HOME (default: var/).",
+    "Settings come from STATEWARD_* variables; all files are under STATEWARD_HOME (default: var/).",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -31,7 +31,7 @@ app.add_typer(quality, name="quality", rich_help_panel=STREAMS)
 
 @app.command(rich_help_panel=PLATFORM)
 def up() -> None:
-    """Start Kafka and Airflow, and wait until each answers; repairs what is broken."""
+    """Start Kafka and Airflow, and wait until each answers; restarts parts that do not."""
     from stateward.cli.up import run
 
     run()
@@ -39,7 +39,7 @@ def up() -> None:
 
 @app.command(rich_help_panel=PLATFORM)
 def down() -> None:
-    """Stop every process that `up` and its streams have started; what should run is remembered."""
+    """Stop every process of `up` and of its streams; the desired state of streams is kept."""
     from stateward.cli.down import run
 
     run()
@@ -49,7 +49,7 @@ def down() -> None:
 def status(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
-    """Show each part of the platform, and each stream."""
+    """Show the state of each part of the platform, and of each stream."""
     from stateward.cli.status import run
 
     run(as_json=as_json)
@@ -66,8 +66,8 @@ def metrics() -> None:
 @app.command(rich_help_panel=PLATFORM)
 def logs(
     name: Annotated[str, typer.Argument(help="A part (kafka, scheduler, ...) or a stream.")],
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")] = 50,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as the log grows.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="Number of lines.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log.")] = False,
 ) -> None:
     """Show the log of a part, or of a stream's newest driver."""
     from stateward.cli.logs import run
@@ -78,9 +78,9 @@ def logs(
 @app.command(rich_help_panel=STREAMS)
 def lease(
     stream: Annotated[str, typer.Argument(help="The stream.")],
-    last: Annotated[int, typer.Option("--last", min=1, help="How many of the last holders.")] = 20,
+    last: Annotated[int, typer.Option("--last", min=1, help="Number of former holders.")] = 20,
 ) -> None:
-    """Show who may write a stream's checkpoint, and who could before (times are UTC)."""
+    """Show the current and former holders of the lease on a stream's checkpoint (times are UTC)."""
     from stateward.cli.lease import run
 
     run(stream, last=last)
@@ -90,18 +90,20 @@ def lease(
 def replay(  # noqa: PLR0917 - Typer's form of a command line
     file: Annotated[str, typer.Argument(help="JSON lines, plain or gzip; - reads standard input.")],
     topic: Annotated[str, typer.Option("--topic", "-t", help="Topic to send to.")],
-    rate: Annotated[float | None, typer.Option("--rate", help="Records a second; unlimited without.")] = None,
+    rate: Annotated[
+        float | None, typer.Option("--rate", help="Records per second; unlimited by default.")
+    ] = None,
     tick: Annotated[
         bool, typer.Option("--tick", help="End with a tick, so that the last timeouts fire.")
     ] = False,
     tick_after: Annotated[
         str | None,
-        typer.Option("--tick-after", help="With --tick: how long after the last event, such as 90m or 25h."),
+        typer.Option("--tick-after", help="With --tick: its time after the last event, such as 90m or 25h."),
     ] = None,
     partitions: Annotated[int, typer.Option(min=1, help="Partitions, if the topic has to be created.")] = 3,
-    key_field: Annotated[str, typer.Option(help="Field whose value becomes the key.")] = "user_id",
+    key_field: Annotated[str, typer.Option(help="Field with the key.")] = "user_id",
 ) -> None:
-    """Send the lines of a file to Kafka, byte for byte, bad ones too."""
+    """Send the lines of a file to Kafka, byte for byte, including invalid ones."""
     from stateward.cli.replay import run
 
     if tick_after is not None and not tick:
@@ -125,21 +127,22 @@ def replay(  # noqa: PLR0917 - Typer's form of a command line
 def backfill(  # noqa: PLR0917 - Typer's form of a command line
     stream: Annotated[str, typer.Argument(help="The stream whose tables are recomputed.")],
     begin: Annotated[
-        str, typer.Option("--from", help="First time of the range, such as 2024-03-01 or with T06:00Z.")
+        str, typer.Option("--from", help="Start of the range, such as 2024-03-01 or 2024-03-01T06:00Z.")
     ],
-    end: Annotated[str, typer.Option("--to", help="End of the range, not part of it.")],
+    end: Annotated[str, typer.Option("--to", help="End of the range, exclusive.")],
     into: Annotated[
-        str | None, typer.Option("--into", help="URI for the tables (default: backfill/STREAM in the home).")
+        str | None,
+        typer.Option("--into", help="URI of the tables (default: backfill/STREAM under STATEWARD_HOME)."),
     ] = None,
     with_late: Annotated[
-        bool, typer.Option("--with-late", help="Count events that came too late for the stream.")
+        bool, typer.Option("--with-late", help="Include events that were too late for the stream.")
     ] = False,
     compare: Annotated[
         bool, typer.Option("--compare", help="Compare with the live tables; exit code 1 if they differ.")
     ] = False,
     master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[*]",
 ) -> None:
-    """Recompute a stream's rows of a range of time from raw_events, into tables of their own."""
+    """Recompute a stream's rows of a time range from raw_events, into separate tables."""
     from stateward.cli.backfill import run
 
     run(stream, begin=begin, end=end, into=into, with_late=with_late, compare=compare, master=master)
@@ -148,10 +151,10 @@ def backfill(  # noqa: PLR0917 - Typer's form of a command line
 @app.command(rich_help_panel=STREAMS)
 def maintenance(
     table: Annotated[
-        list[str] | None, typer.Option("--table", help="Only this table; may be repeated.")
+        list[str] | None, typer.Option("--table", help="Only this table; can be repeated.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")
+        bool, typer.Option("--dry-run", help="Report what would happen, and change nothing.")
     ] = False,
 ) -> None:
     """Compact, vacuum and clean the log of tables, beside running streams (docs/maintenance.md)."""
@@ -169,12 +172,12 @@ def jars(
         Path | None, typer.Option("--into", help="Folder to fetch into (default: STATEWARD_JARS).")
     ] = None,
 ) -> None:
-    """Fetch the pinned JARs that are not there yet, verified by checksum."""
+    """Fetch missing JARs of jars.lock, verified by checksum."""
     from stateward.cli.jars import run
 
     run(lock=lock, into=into)
 
 
 def main() -> None:
-    """Run the command line; errors a person can act on are shown without a traceback."""
+    """Run the command line; errors that a user can act on are shown without a traceback."""
     run_command("stateward", app)

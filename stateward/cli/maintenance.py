@@ -17,7 +17,7 @@ from stateward.project.settings import Settings
 
 
 def run(tables: Sequence[str], *, dry_run: bool) -> None:
-    """Maintain tables, with a line per step; then show what they take."""
+    """Maintain tables, with a line per step; then print the report."""
     from deltalake.exceptions import DeltaError
 
     from stateward.maintenance import record, summary
@@ -36,7 +36,7 @@ def run(tables: Sequence[str], *, dry_run: bool) -> None:
         try:
             done = maintain(task, now=now, dry_run=dry_run, report=say)
         except (DeltaError, OSError) as error:
-            # One table that cannot be read is no reason to leave the others alone.
+            # An unreadable table must not keep the others from being maintained.
             say("failed", str(error))
             failed = True
             continue

@@ -1,4 +1,4 @@
-"""`stateward quality`: what a person does about the suites of tables."""
+"""`stateward quality`: suites of tables."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Suites of tables: a first draft of one (docs/quality.md).", no_args_is_help=True)
+app = typer.Typer(help="Suites of tables: a first draft (docs/quality.md).", no_args_is_help=True)
 
 
 @app.callback()
 def quality() -> None:
-    """Keep the verbs below `quality` when there is but one."""
+    """Keep verbs below `quality` although there is only one."""
 
 
 @app.command()
@@ -22,7 +22,7 @@ def draft(
         Path | None, typer.Option("--file", help="Where to; include/quality/TABLE.yaml without.")
     ] = None,
 ) -> None:
-    """Profile a table's rows and write a suite for it, as a draft to edit; never over a file."""
+    """Profile a table's rows and write a draft of its suite; never overwrites a file."""
     import subprocess
     import sys
 

@@ -22,7 +22,7 @@ _REFRESH_EVERY = 100
 
 
 class NothingToTickError(RuntimeError):
-    """A tick was asked for, and no record has an event time."""
+    """A tick was requested, but no record has an event time."""
 
 
 def run(
@@ -35,7 +35,7 @@ def run(
     partitions: int,
     key_field: str,
 ) -> None:
-    """Send a file, with a progress bar; the last line printed is the counts."""
+    """Send a file, with a progress bar; then print the counts."""
     ahead = parse_duration(tick_after) if tick_after is not None else None
     outcome, ticked = replay_file(
         file,
@@ -70,12 +70,12 @@ def replay_file(
     """Send a file to a topic.
 
     Returns:
-        What became of the records, and the time of the tick, if there was one.
+        The counts of records, and the time of the tick, if there was one.
 
     Raises:
         OSError: the file cannot be read.
         DeliveryError: a record was not acknowledged.
-        NothingToTickError: a tick was asked for, and no event time could be read.
+        NothingToTickError: a tick was requested, but no event time could be read.
     """
     pacer = Pacer(rate, time.monotonic, time.sleep)
     latest = LatestEventTime(datetime.now(UTC))

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 app = typer.Typer(
-    help="Operations on a stream's state: savepoints, going back to one (docs/state-operations.md).",
+    help="Operations on a stream's state, such as savepoints (docs/state-operations.md).",
     no_args_is_help=True,
 )
 
 
 def _command(verb: Verb) -> Any:
-    """Make Typer's form of a verb: a function whose signature says what it takes."""
+    """Build Typer's function of a verb, whose signature has the verb's fields."""
 
     def command(**given: Any) -> None:
         stream, master = given.pop("stream"), given.pop("master", "")
@@ -61,7 +61,7 @@ for _verb in VERBS.values():
 
 
 def run(verb: Verb, stream: str, given: dict[str, Any], *, dry_run: bool, master: str) -> None:
-    """Carry a verb out, with a line per step; then show what came out."""
+    """Run a verb, with a line per step; then print its result."""
     from datetime import UTC, datetime
 
     from rich.console import Console

@@ -33,7 +33,7 @@ _COLOURS = {
 }
 
 
-# What needs a look is first, as on the operator's page; what nobody has started yet is last.
+# Streams with problems first, as on the operator's page; those that were never started last.
 _ORDER = {"failed": 0, "refused": 0, "waiting": 1, "stopped": 3, None: 4}
 _RUNS = 2
 _ANY_WIDTH = 10_000
@@ -73,7 +73,7 @@ def run(*, as_json: bool) -> None:
 
 
 def parts_table(parts: list[PartReport], supervised_by: str | None) -> Table:
-    """How each part is; what is not run by `stateward up` has no process that could be shown."""
+    """Build the table of parts; a part that `stateward up` does not run has no process."""
     title = f"Platform, run by {supervised_by}" if supervised_by else "Platform"
     table = _table(title, "part", "state", "pid", "up for", "address")
     for part in parts:
@@ -83,12 +83,12 @@ def parts_table(parts: list[PartReport], supervised_by: str | None) -> Table:
 
 
 def in_order(streams: list[StreamReport]) -> list[StreamReport]:
-    """Sort by what needs a look: what has failed, what waits, what runs, what rests; then by name."""
+    """Sort by state: failed, waiting, running, stopped; then by name."""
     return sorted(streams, key=lambda stream: (_ORDER.get(stream.state, _RUNS), stream.stream))
 
 
 def streams_table(streams: list[StreamReport], console: Console) -> Table:
-    """How each stream is; a narrow screen shows fewer columns, and none of them cut."""
+    """Build the table of streams; a narrow screen shows fewer columns, and truncates none."""
     columns: dict[str, _Cell] = {
         "stream": lambda stream: stream.stream,
         "state": lambda stream: _state(stream.state or "never started"),
@@ -104,7 +104,7 @@ def streams_table(streams: list[StreamReport], console: Console) -> Table:
 
 
 def records_table(streams: list[StreamReport], console: Console) -> Table:
-    """What has become of the records of each stream."""
+    """Build the table of record counts."""
     columns: dict[str, _Cell] = {"stream": lambda stream: stream.stream}
     return _fitting("Records", columns | {name: _counter(name) for name in COUNTERS}, streams, console)
 
@@ -114,7 +114,7 @@ def _counter(name: str) -> _Cell:
 
 
 def _fitting(title: str, columns: dict[str, _Cell], streams: list[StreamReport], console: Console) -> Table:
-    """Make a table of as many columns as the screen has room for, the first ones."""
+    """Build a table of the first columns, as many as fit the screen."""
     for number in range(len(columns), 1, -1):
         shown = dict(list(columns.items())[:number])
         table = _table(title, *shown)
@@ -129,16 +129,16 @@ def _fitting(title: str, columns: dict[str, _Cell], streams: list[StreamReport],
 
 
 def _table(title: str, *columns: str) -> Table:
-    # Without lines between columns, which take a seventh of a narrow screen.
+    # No lines between columns: they take a seventh of a narrow screen.
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for number, name in enumerate(columns):
-        # What does not fit is broken, never cut; the name only when nothing else is left.
+        # Long cells are wrapped, never truncated; the name is wrapped last.
         table.add_column(name, no_wrap=number == 0, overflow="fold")
     return table
 
 
 def bounds_table(streams: list[StreamReport]) -> Table | None:
-    """What the bounds of keys have cost, a row for each stream that has reached one; None without any."""
+    """Build the table of bounds, a row for each stream that has reached one; None without any."""
     reached = [stream for stream in streams if any(stream.bounds.values())]
     if not reached:
         return None
@@ -150,7 +150,7 @@ def bounds_table(streams: list[StreamReport]) -> Table | None:
 
 
 def health_table(streams: list[StreamReport]) -> Table | None:
-    """What is slow or large, and the likely cause, a row for each finding; None without any."""
+    """Build the table of health findings; None without any."""
     rows = [(stream.stream, finding) for stream in streams for finding in stream.findings]
     if not rows:
         return None

@@ -16,7 +16,7 @@ from stateward.contract.job_steps import READY
 
 
 class Steps:
-    """Shows what each part is doing, and how long it took. `report` may be called by any thread."""
+    """Shows the step and duration of each part. `report` is thread-safe."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

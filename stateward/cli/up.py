@@ -12,7 +12,7 @@ from stateward.project.settings import Settings
 
 
 def run() -> None:
-    """Start the platform, then say where it is and how to log in."""
+    """Start the platform, then print its addresses and the login."""
     settings = Settings()
     console = Console()
     with Steps(console) as steps:
@@ -21,7 +21,7 @@ def run() -> None:
 
 
 def show_addresses(console: Console, settings: Settings) -> None:
-    """Print where Airflow and Kafka are, and the login."""
+    """Print the addresses of Airflow and Kafka, and the login."""
     password = Secrets.load_or_create(Layout.of(settings).airflow_home).admin_password
     console.print()
     console.print(

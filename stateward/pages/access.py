@@ -1,7 +1,7 @@
-"""Which DAGs a page takes: whoever may read them may read it.
+"""Access to pages: a user who may read all DAGs of a page may read the page.
 
-What is about a stream is for those who may read its DAG; the tables that streams share, for those who may
-read the DAG that validates them. An operation's page takes the DAG of its verb, too.
+The DAG of a page about a stream is the stream's; of a page about shared tables, the one that validates them.
+An operation's page also has the DAG of its verb.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _SUITE = re.compile(r"expectations/(?P<table>[a-z0-9_]+)\.html")
 
 
 def any_dag(dag_id: str) -> bool:
-    """Let everything be read, as by a reader that is not a person."""
+    """Allow everything, for readers that are programs."""
     return True
 
 
 def stream_dag(stream: str) -> str:
-    """The DAG whose readers may read what is about a stream."""
+    """Return the DAG of pages about a stream."""
     return f"quality_{SHARED}" if stream == SHARED else f"stream_{stream}"
 
 
 def dags_of_operation(path: str) -> list[str] | None:
-    """The DAGs that the page of an operation takes.
+    """Return the DAGs of an operation's page.
 
     Args:
-        path: Of the page, below the folder of all operations.
+        path: The page's path below the folder of all operations.
 
     Returns:
         Their ids; None if it is no page of an operation.
@@ -46,10 +46,10 @@ def dags_of_operation(path: str) -> list[str] | None:
 
 
 def dags_of_report(path: str, specs: Iterable[StreamSpec]) -> list[str] | None:
-    """The DAGs that a page of Data Docs takes: that of its stream; the list, those of all streams.
+    """Return the DAGs of a page of Data Docs: that of its stream; for the index, those of all streams.
 
     Args:
-        path: Of the page, below the folder of Data Docs.
+        path: The page's path below the folder of Data Docs.
         specs: All streams.
 
     Returns:
@@ -62,7 +62,7 @@ def dags_of_report(path: str, specs: Iterable[StreamSpec]) -> list[str] | None:
         table = found["table"]
         owners = [one.stream for one in validated if table in one.tables]
         owners += [SHARED] if table in SHARED_TABLES else []
-        # A suite of a table that no stream has now: its page takes what the list takes.
+        # A suite whose table no longer has a stream needs the same DAGs as the index.
         if owners:
             return [stream_dag(stream) for stream in owners]
     elif path != "index.html":

@@ -1,4 +1,4 @@
-"""Pages that need nothing beside themselves: style and script stand in them, and nothing else may run."""
+"""Self-contained pages: style and script are inline, and nothing else may run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SHARED_STYLES, _SCRIPT = ("base.css", "page.css"), "page.js"
 
 @dataclass(frozen=True)
 class SelfContainedPage:
-    """A page in Airflow's colours, which brings itself up to date while it is looked at.
+    """A page in Airflow's colours that refreshes itself while it is visible.
 
     Attributes:
         template: Its template, which extends `page.html.j2`.
-        style: What its style has beside that of all pages.
-        refresh_s: How often it is made anew, seconds.
+        style: Its style sheet, added to that of all pages.
+        refresh_s: Time between two refreshes, seconds.
     """
 
     template: str
@@ -32,7 +32,7 @@ class SelfContainedPage:
     refresh_s: int
 
     def render(self, **values: object) -> str:
-        """Make the page of the values that its template names."""
+        """Render the page with the values of its template."""
         return (
             _environment()
             .get_template(self.template)
@@ -45,7 +45,7 @@ class SelfContainedPage:
         )
 
     def content_policy(self) -> str:
-        """What a browser may do with it: its own style and script, and nothing that came with the data."""
+        """Return its Content-Security-Policy: only its own style and script, nothing from the data."""
         return (
             f"default-src 'none'; script-src {_hash(_text(_SCRIPT))}; style-src {_hash(self._styles())};"
             " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"

@@ -1,4 +1,4 @@
-"""A link of a page to another one. Pure."""
+"""A link on a page. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Link:
-    """Where to read on. `outer` is a page of Airflow's own, which must not open inside of this one."""
+    """A link. `outer` marks a page of Airflow, which must not open inside this one."""
 
     text: str
     href: str

@@ -1,4 +1,4 @@
-"""Charts: what each says, and where its marks go. Pure.
+"""Charts: their values and the coordinates of their drawings. Pure.
 
 A drawing has its own coordinates: 100 wide, 0 at the top; 40 high over time, 100 high for columns. Text stays
 out of it, so that it keeps its size on a phone.
@@ -19,7 +19,7 @@ _MARGIN = 2.0
 _SLOTS = 120
 _MOST_COLUMNS = 128
 APART = timedelta(minutes=3)
-"""Drivers give a sample a minute: of two that are farther apart some between are missing."""
+"""Drivers write a sample per minute: between two that are farther apart some are missing."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Mark:
-    """Something that happened, on a chart: how far to the right, and what it was."""
+    """An event on a chart: its horizontal position and its label."""
 
     x: float
     is_failure: bool
@@ -50,7 +50,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Chart:
-    """One measure over time. `now` is the last value; `is_old` says that it is not of now."""
+    """One measure over time. `now` is the last value; `is_old` marks an outdated one."""
 
     name: str
     unit: str
@@ -64,7 +64,7 @@ class Chart:
 
     @property
     def says(self) -> str:
-        """The chart in words, for who cannot see it."""
+        """A description of the chart, for screen readers."""
         if self.drawing is None:
             return f"{self.name}: no samples in this time."
         last = "last" if self.is_old else "now"
@@ -86,33 +86,34 @@ def chart_of(
     *,
     name: str,
     unit: str,
-    told: Callable[[float | None], str],
+    form: Callable[[float | None], str],
     limit: float | None = None,
     marks: tuple[Mark, ...] = (),
     apart: timedelta = APART,
 ) -> Chart:
-    """Make the chart of a series.
+    """Build the chart of a series.
 
     Args:
         series: The oldest first.
         begin: The left edge.
         end: The right edge, now.
         name: What is measured.
-        unit: In what.
-        told: A value as a person reads it.
-        limit: A value not to be exceeded.
-        marks: What happened meanwhile.
-        apart: How far apart two samples are when some between them are missing; an older last one is old.
+        unit: Its unit.
+        form: Formats a value.
+        limit: The measure's limit.
+        marks: Events to mark.
+        apart: Distance of two samples from which some between them are missing; also the age from which the
+            last one is outdated.
     """
     values = [value for at, value in series if begin <= at <= end]
     last = series[-1] if values else None
     return Chart(
         name=name,
         unit=unit,
-        now=told(last[1] if last else None),
-        low=told(min(values, default=None)),
-        high=told(max(values, default=None)),
-        limit=told(limit) if limit is not None else "",
+        now=form(last[1] if last else None),
+        low=form(min(values, default=None)),
+        high=form(max(values, default=None)),
+        limit=form(limit) if limit is not None else "",
         is_old=last is not None and end - last[0] > apart,
         drawing=draw(series, begin, end, limit, apart),
         marks=marks,
@@ -120,13 +121,13 @@ def chart_of(
 
 
 def left_edge(first: datetime | None, now: datetime, asked: timedelta, least: timedelta) -> datetime:
-    """Where charts begin, so that the first hour of a platform is not a stroke at their right edge.
+    """Return the left edge of charts, so that the first hour of a platform is not a stroke at the right edge.
 
     Args:
-        first: The earliest of what is drawn, if there is anything.
+        first: The earliest sample, if there is one.
         now: The right edge.
-        asked: How much is to be drawn. It is, unless more than half of it would be empty.
-        least: What is drawn at least.
+        asked: The requested time. It is shortened only if more than half of it would be empty.
+        least: The shortest time.
     """
     if first is None or now - first >= asked / 2:
         return now - asked
@@ -134,7 +135,7 @@ def left_edge(first: datetime | None, now: datetime, asked: timedelta, least: ti
 
 
 def across(at: datetime, begin: datetime, end: datetime) -> float:
-    """How far to the right a time is."""
+    """Return the horizontal position of a time."""
     return round(WIDTH * ((at - begin) / (end - begin)), 2)
 
 
@@ -144,12 +145,12 @@ def draw(
     """Draw a series; None when none of it is in the time that is shown.
 
     Args:
-        series: The oldest first. Of several values that share a place the highest is drawn, so that
-            a short peak is still there in a day.
+        series: The oldest first. If several values share a slot, the highest is drawn, so that a short peak
+            is still visible in a day.
         begin: The left edge.
         end: The right edge.
-        limit: A value not to be exceeded; drawn when the values come near it.
-        apart: How far apart two samples are when some between them are missing.
+        limit: The measure's limit; drawn when the values come near it.
+        apart: Distance of two samples from which some between them are missing.
     """
     shown = [(at, value) for at, value in series if begin <= at <= end]
     if not shown:
@@ -159,8 +160,8 @@ def draw(
     scale = max([top, limit] if limit is not None and is_near else [top]) or 1.0
     slot = (end - begin) / _SLOTS
     drawn = [
-        [(across(at, begin, end), _down(value, scale)) for at, value in _thinned(stretch, slot)]
-        for stretch in _stretches(shown, apart)
+        [(across(at, begin, end), _down(value, scale)) for at, value in _thinned(segment, slot)]
+        for segment in _segments(shown, apart)
     ]
     return Drawing(
         line=" ".join(_path(points) for points in drawn),
@@ -170,20 +171,20 @@ def draw(
     )
 
 
-def _stretches(
+def _segments(
     points: Sequence[tuple[datetime, float]], apart: timedelta
 ) -> list[list[tuple[datetime, float]]]:
-    stretches: list[list[tuple[datetime, float]]] = []
+    segments: list[list[tuple[datetime, float]]] = []
     for point in points:
-        if stretches and point[0] - stretches[-1][-1][0] <= apart:
-            stretches[-1].append(point)
+        if segments and point[0] - segments[-1][-1][0] <= apart:
+            segments[-1].append(point)
         else:
-            stretches.append([point])
-    return stretches
+            segments.append([point])
+    return segments
 
 
 def _thinned(points: Sequence[tuple[datetime, float]], slot: timedelta) -> Series:
-    """The highest of each slot; the ends stay, for what is missing beyond them begins there."""
+    """Return the highest value of each slot, and both ends, where gaps begin."""
     first, last = points[0], points[-1]
     highest: dict[int, tuple[datetime, float]] = {}
     for at, value in points[1:-1]:
@@ -200,7 +201,7 @@ def _down(value: float, scale: float) -> float:
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
-    # A line of no length with round ends is a dot.
+    # A line without length, but with round ends, is a dot.
     points = points if len(points) > 1 else [points[0], points[0]]
     return "M" + " L".join(f"{x:g} {y:g}" for x, y in points)
 
@@ -212,7 +213,7 @@ def _area(points: Sequence[tuple[float, float]]) -> str:
 def _gaps(
     drawn: Sequence[Sequence[tuple[float, float]]], shown: timedelta, apart: timedelta
 ) -> tuple[tuple[float, float], ...]:
-    """Between two stretches, and after the last one; before the first one nothing was missing."""
+    """Return the gaps between segments, and after the last one; none before the first one."""
     edges = [(left[-1][0], right[0][0]) for left, right in pairwise(drawn)]
     last = drawn[-1][-1][0]
     if (WIDTH - last) / WIDTH * shown > apart:
@@ -222,7 +223,7 @@ def _gaps(
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a column chart: its left edge, width and top, and what it stands for."""
+    """One column of a chart: left edge, width, top, value and label."""
 
     x: float
     width: float
@@ -232,16 +233,16 @@ class Column:
 
 
 def percent(value: float, largest: float) -> float:
-    """The length of a bar, 0 to 100."""
+    """Return the length of a bar, 0 to 100."""
     return round(100 * value / largest, 2) if largest else 0.0
 
 
 def columns(values: Sequence[int], name: str) -> tuple[Column, ...]:
-    """A column for each value; of very many, a column for each run of them, as high as the highest in it.
+    """Draw a column for each value; of many values, one for each run of them, as high as its highest.
 
     Args:
         values: By number.
-        name: What is numbered.
+        name: What the numbers count.
     """
     if not values:
         return ()

@@ -56,8 +56,8 @@ class OperationOutcomeOperator(BaseOperator):
         if not bad:
             return f"{asked.verb.name} of {asked.stream} is done"
         reasons = {task: ti.xcom_pull(task_ids=task, key=REASON) for task in bad}
-        told = [f"{task}: {reason}" for task, reason in reasons.items() if reason]
-        words = " | ".join(told) or f"{', '.join(bad)} failed; its log says why"
+        known = [f"{task}: {reason}" for task, reason in reasons.items() if reason]
+        words = " | ".join(known) or f"{', '.join(bad)} failed; its log says why"
         raise AirflowFailException(f"{words}{self._back(context, states, asked)}")
 
     def _back(self, context: Context, states: Mapping[str, str], asked: Asked) -> str:

@@ -115,8 +115,8 @@ class StateOperationOperator(BaseOperator):
             return
         operation.forget_result()
         variables = batch_job.environment(settings, stream, operation.id)
-        told = _Told(lambda part, what: self.log.info("%s: %s", part, what))
-        batch_job.run(command, variables, operation.log, told.report)
+        steps = _StepLog(lambda part, what: self.log.info("%s: %s", part, what))
+        batch_job.run(command, variables, operation.log, steps.report)
 
     def _link(self, context: Context, operation: Operation, settings: Settings) -> None:
         if operation.result() is not None:
@@ -177,7 +177,7 @@ def _judged(context: Context, operation: Operation, error: batch_job.JobError) -
     return AirflowException(str(error))
 
 
-class _Told:
+class _StepLog:
     """Log each part of a step, but not each of its files."""
 
     def __init__(self, say: Callable[[str, str], None]) -> None:

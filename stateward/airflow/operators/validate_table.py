@@ -63,8 +63,8 @@ class ValidateTableOperator(SparkSubmitOperator):
 
     Fails with `AirflowFailException`, and so without a retry, when a critical expectation fails; another one
     is a warning. Without a critical failure it updates the asset `<stream>.<table>.valid`, on which
-    downstream DAGs are scheduled. Fails with a retry when the job fails; skips when there is no table yet, or when the
-    run is about another one. Never touches the stream.
+    downstream DAGs are scheduled. Fails with a retry when the job fails; skips when there is no table yet, or
+    when the run is about another one. Never touches the stream.
 
     Args:
         stream: the stream that writes the table.

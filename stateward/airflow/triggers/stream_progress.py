@@ -116,7 +116,7 @@ class Watch:
     limits: Thresholds
     layout: Layout
     clock: StallClock = field(default_factory=StallClock)
-    told: frozenset[tuple[str, str]] = frozenset()
+    logged: frozenset[tuple[str, str]] = frozenset()
     resolve_after: timedelta = timedelta(minutes=5)
     alerts_from: datetime | None = None
     starts_at_once: int = 1
@@ -190,11 +190,11 @@ class Watch:
         """Log each finding once per level, in the task's log."""
         found = frozenset((warning.measure, warning.level) for warning in action.warnings)
         for warning in action.warnings:
-            if (warning.measure, warning.level) not in self.told:
+            if (warning.measure, warning.level) not in self.logged:
                 log.warning("stream %s: %s", self.stream, warning)
-        if self.told and not found:
+        if self.logged and not found:
             log.info("stream %s: all measures are within their limits again", self.stream)
-        self.told = found
+        self.logged = found
 
 
 def _what_is_told(messages: tuple[Message, ...]) -> str:

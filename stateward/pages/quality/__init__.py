@@ -1,1 +1,1 @@
-"""The quality pages: what validations found, table by table."""
+"""The quality pages: validations by table."""

@@ -1,7 +1,7 @@
-"""How expectations have fared over time: as a strip for one, as bars for all of a table. Pure.
+"""Results of expectations over time: a strip for one, bars for all of a table. Pure.
 
-What a validation says lasts until the next one. Of several that share a place the worst is drawn there, so
-that a failure of a quarter of an hour is still there in a month.
+A result is valid until the next validation. If several share a slot, the worst is drawn, so that a failure of
+a quarter of an hour is still visible in a month.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of a chart of 100 by 40, which stands on the ground. `label` says what failed, if anything."""
+    """A bar from the bottom of a chart of 100 by 40. `label` names the failure, if there is one."""
 
     x: float
     width: float
@@ -33,12 +33,12 @@ class Bar:
 
     @property
     def y(self) -> float:
-        """Where its top is."""
+        """Its top."""
         return round(HEIGHT - self.height, 2)
 
 
 def strip(results: Iterable[Result], begin: datetime, end: datetime) -> tuple[Bar, ...]:
-    """Draw how one expectation has fared, as bars of full height.
+    """Draw the results of one expectation, as bars of full height.
 
     Args:
         results: The oldest first.
@@ -69,7 +69,7 @@ def pass_rates(validations: Iterable[Validation], begin: datetime, end: datetime
             at = format_time(worst.at, end)
             label = f"{worst.failed} of {worst.expectations} failed at {at}"
         lowest = min(one.pass_rate for one in shared)
-        # One that is not there could not be seen or pointed at.
+        # A bar without height would be invisible.
         return Bar(x, width, max(2.0, round(HEIGHT * lowest / 100, 2)), worst.level, label)
 
     return _joined(_bars(points, begin, end, bar))
@@ -94,7 +94,7 @@ def _bars(
 
 
 def _joined(bars: Iterable[Bar]) -> tuple[Bar, ...]:
-    """Neighbours that look and say the same are one bar."""
+    """Merge neighbours of the same look and label."""
     found: list[Bar] = []
     for bar in bars:
         last = found[-1] if found else None

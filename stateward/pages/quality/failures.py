@@ -1,4 +1,4 @@
-"""Which expectations have failed lately, each told once. Pure."""
+"""Recently failed expectations, each listed once. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _ORDER = {"bad": 0, "warn": 1, "good": 2}
 
 @dataclass(frozen=True)
 class Failure:
-    """An expectation that does not hold, or did not.
+    """An expectation that fails, or has failed.
 
     Attributes:
-        newest: What became of it the last time it failed.
-        times: In how many validations of the shown time it failed.
-        first_at: When it failed first in that time.
-        is_over: Whether it holds since.
+        newest: Its newest failed result.
+        times: Number of failed results in the time shown.
+        first_at: When it first failed in that time.
+        is_over: Whether it has passed since.
     """
 
     newest: Result
@@ -38,7 +38,7 @@ def failures_of(results: Iterable[Result], latest: Mapping[Name, Validation]) ->
     """Return the expectations that failed, the newest first and among equals the critical ones.
 
     Args:
-        results: The oldest first; those that held are not looked at.
+        results: The oldest first; passed ones are ignored.
         latest: The last validation of each table.
     """
     failed: dict[tuple[Name, str], list[Result]] = defaultdict(list)
@@ -59,11 +59,11 @@ def failures_of(results: Iterable[Result], latest: Mapping[Name, Validation]) ->
 
 
 def latest_of(validations: Iterable[Validation]) -> dict[Name, Validation]:
-    """Return of each table the validation that says how it is now: of the latest version.
+    """Return the validation of each table's latest version.
 
     Args:
-        validations: The oldest first. One of older versions that was asked for late says nothing of now; that
-            a table was dropped and created again is seen by its id.
+        validations: The oldest first. A later validation of older versions says nothing about the current
+            state; a table that was dropped and created again has another id.
     """
     found: dict[Name, Validation] = {}
     for one in validations:

@@ -1,7 +1,7 @@
-"""What validations and reconciliations have left behind, as plain values. Pure.
+"""Results of validations and reconciliations, as plain values. Pure.
 
-Their tables grow columns from release to release. A row without those that everything rests on is left out;
-of others None says that it is not known.
+Their tables gain columns from release to release. A row without an essential column is skipped; another
+missing column is None.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Validation:
 
     Attributes:
         at: When it was made.
-        from_version: The first version it covers; None when it says nothing of a range.
+        from_version: The first version it covers; None if unknown.
         version: The last one.
-        rows: Rows it looked at, those of the range.
+        rows: Rows of the range.
         table_rows: Rows of the whole table.
         docs_path: Its page below the Data Docs folder.
     """
@@ -50,26 +50,26 @@ class Validation:
 
     @property
     def level(self) -> str:
-        """How bad it is: good, warn or bad."""
+        """Its level: good, warn or bad."""
         if self.failed_critical:
             return "bad"
         return "warn" if self.failed else "good"
 
     @property
     def pass_rate(self) -> float:
-        """How many of the expectations held, percent."""
+        """Share of expectations that passed, percent."""
         return 100 * (1 - self.failed / self.expectations) if self.expectations else 100.0
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one expectation in one validation.
+    """The result of one expectation in one validation.
 
     Attributes:
         expectation: Its name in the suite.
         kind: Its type.
-        unexpected_percent: Of the rows that it is about; None when it is about something else.
-        is_masked: Whether it comes from a release that masks personal columns and what is derived from them.
+        unexpected_percent: Share of unexpected rows; None if it is not about rows.
+        is_masked: Whether its release masks personal columns and values derived from them.
     """
 
     name: Name
@@ -90,7 +90,7 @@ class Result:
 
     @property
     def level(self) -> str:
-        """How bad it is: good, warn or bad."""
+        """Its level: good, warn or bad."""
         if self.held:
             return "good"
         return "bad" if self.severity == "critical" else "warn"
@@ -98,7 +98,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """One comparison of a table with what the stream's events say it should be.
+    """One comparison of a table with rows recomputed from the stream's events.
 
     Attributes:
         wrong: Rows that differ and can only be an error.
@@ -117,14 +117,14 @@ class Reconciliation:
 
     @property
     def level(self) -> str:
-        """How bad it is: good, warn (rows differ, and may be right) or bad."""
+        """Its level: good, warn (rows differ, but may be right) or bad."""
         if self.wrong:
             return "bad"
         return "warn" if self.different else "good"
 
 
 def validations_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Validation, ...]:
-    """Read rows of `quality_validations`, the oldest first; repetitions of earlier ones are left out."""
+    """Read rows of `quality_validations`, the oldest first; repeated validations are skipped."""
     found = [
         Validation(
             name=Name(row["stream"], row["table"]),
@@ -186,7 +186,7 @@ def reconciliations_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Reconciliatio
             range_to=row["range_to"],
             compared=row.get("rows_compared") or 0,
             different=row["rows_different"],
-            # Where nobody has judged them, nobody has said that they may be right.
+            # An unknown verdict must not count as "may be right".
             wrong=row["rows_different"] if row.get("rows_wrong") is None else row["rows_wrong"],
             notes=tuple(row.get("notes") or ()),
         )

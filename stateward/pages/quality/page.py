@@ -1,4 +1,4 @@
-"""The quality pages as HTML that needs nothing beside itself: the overview, and one of each table."""
+"""The quality pages as self-contained HTML: the overview, and one page per table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from stateward.rendering.human_units import (
 )
 
 MOST_DAYS = 30
-"""How far back the pages go."""
+"""Longest time that the pages show, days."""
 
 _CHOICES = (1, 7, MOST_DAYS)
 _LEAST = timedelta(hours=1)
@@ -47,11 +47,11 @@ _RECONCILIATIONS_SHOWN = 10
 
 @dataclass(frozen=True)
 class FailureDetails:
-    """A failure with everything that is told of it.
+    """A failure as the page shows it.
 
     Attributes:
-        observed: What was found; empty where values of persons may stand in it.
-        examples: None when nothing is in quarantine, or of an older failure.
+        observed: The observed value; empty if it may contain personal values.
+        examples: Rows; None without any in quarantine, and for an older failure.
     """
 
     failure: Failure
@@ -63,17 +63,17 @@ class FailureDetails:
 
 
 def since(now: datetime, days: int) -> datetime:
-    """How far back has to be read."""
+    """Return the start of the time to read."""
     return now - timedelta(days=days)
 
 
 def render_overview(found: Found, now: datetime, days: int) -> str:
-    """Make the overview.
+    """Render the overview.
 
     Args:
-        found: What was read of all tables.
+        found: The data of all tables.
         now: The time, aware.
-        days: How far back the charts go, 1 to `MOST_DAYS`.
+        days: Time that the charts show, 1 to `MOST_DAYS`.
     """
     failures = failures_of(found.results, latest_of(found.validations))
     begin = _begin(found, now, days)
@@ -89,13 +89,13 @@ def render_overview(found: Found, now: datetime, days: int) -> str:
 
 
 def render_table(found: Found, name: Name, now: datetime, days: int) -> str:
-    """Make the page of one table.
+    """Render the page of one table.
 
     Args:
-        found: What was read of it.
+        found: The table's data.
         name: The table.
         now: The time, aware.
-        days: How far back the charts go, 1 to `MOST_DAYS`.
+        days: Time that the charts show, 1 to `MOST_DAYS`.
     """
     begin, latest = _begin(found, now, days), latest_of(found.validations)
     last = latest.get(name)
@@ -123,7 +123,7 @@ def _begin(found: Found, now: datetime, days: int) -> datetime:
 
 
 def policies() -> tuple[str, str]:
-    """What a browser may do with the overview, and with the page of a table."""
+    """Return the Content-Security-Policy of the overview, and that of a table's page."""
     return _OVERVIEW.content_policy(), _TABLE.content_policy()
 
 

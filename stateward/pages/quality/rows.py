@@ -1,9 +1,8 @@
-"""What is shown of rows in `quarantine`: their masked values, and where in Kafka they came from. Pure.
+"""Rows of `quarantine` as pages show them: masked values, and their offsets in Kafka. Pure.
 
-Values of personal columns are masked before a row is kept; nobody can mask them here, for the declarations
-are on the other side of the wall. So this is the one way by which a row gets onto a page, and it takes
-nothing but the masked row and places in Kafka: not the hash by which the row is found again, and no ids of
-events.
+Personal columns are masked before a row is stored; they cannot be masked here, because the declarations are
+on the lower floor. So all rows on pages pass through this module, which reads only the masked row and its
+offsets: neither the row's hash nor ids of events.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 SHOWN = 10
-"""So many rows of each failure."""
+"""Rows shown per failure."""
 
 _LONGEST = 160
 _MOST_OFFSETS = 5
@@ -22,14 +21,14 @@ _MOST_OFFSETS = 5
 
 @dataclass(frozen=True)
 class Example:
-    """A row that breaks an expectation.
+    """A row that fails an expectation.
 
     Attributes:
-        values: By column, as text; None where the row has no value. Empty for a finding about a whole table.
-        offsets: Where its events are in Kafka, or what the batch read that wrote it, such as
+        values: By column, as text; None for a null. Empty for a finding about a whole table.
+        offsets: Offsets of its events in Kafka, or of the batch that wrote it, such as
             `user_events 0: 1042, 1057`.
-        brought: What wrote it, such as `version 17, batch 231`.
-        is_hidden: Whether it has values that are not shown, because an earlier release has masked fewer.
+        brought: The commit that wrote it, such as `version 17, batch 231`.
+        is_hidden: Whether values are hidden, because an earlier release masked fewer columns.
     """
 
     values: Mapping[str, str | None]
@@ -40,14 +39,14 @@ class Example:
 
 @dataclass(frozen=True)
 class Examples:
-    """Rows with the same columns, as a table of a page has them."""
+    """Rows with the same columns, for a table on a page."""
 
     columns: tuple[str, ...]
     rows: tuple[Example, ...]
 
 
 def examples_of(entries: Iterable[Mapping[str, Any]]) -> Examples:
-    """Read rows of `quarantine`, up to ten of one failure."""
+    """Read rows of `quarantine`, up to ten per failure."""
     rows = [_example(entry) for entry in entries]
     rows.sort(key=lambda one: json.dumps(dict(one.values), sort_keys=True))
     columns = dict.fromkeys(name for row in rows for name in row.values)
@@ -56,7 +55,7 @@ def examples_of(entries: Iterable[Mapping[str, Any]]) -> Examples:
 
 def _example(entry: Mapping[str, Any]) -> Example:
     row, origin = _document(entry.get("row")), _document(entry.get("origin"))
-    # The column came with the masks of what is derived from personal columns.
+    # The column was added with the masks of values derived from personal columns.
     is_hidden = bool(row) and entry.get("masked_columns") is None
     commits = [one for one in origin.get("commits") or () if isinstance(one, dict)]
     events = origin.get("events")

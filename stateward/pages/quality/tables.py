@@ -1,4 +1,4 @@
-"""Reads what the quality pages show from Delta tables, bounded in time and in rows."""
+"""Reads the data of the quality pages from Delta tables, bounded in time and rows."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 MOST_ROWS = 60_000
-"""So many rows of each table are read at most, the newest."""
+"""Rows that are read of each table at most, the newest."""
 
 MOST_FAILURES = 12
-"""Of so many failures rows are read, the newest."""
+"""Failures whose rows are read, the newest."""
 
 _SUITES = CHECKOUT / "include" / "quality"
 _COLUMNS = {
@@ -66,7 +66,7 @@ _AT = {QUALITY_VALIDATIONS: "validated_at", QUALITY_RESULTS: "validated_at", REC
 
 @dataclass(frozen=True)
 class Words:
-    """What an expectation is about, by its suite."""
+    """An expectation's texts in its suite."""
 
     means: str
     remedy: str
@@ -74,18 +74,18 @@ class Words:
 
 @dataclass(frozen=True)
 class Found:
-    """What was read.
+    """The data of the pages.
 
     Attributes:
-        known: The tables that are to be validated, whether or not they have been.
+        known: The tables with a suite, validated or not.
         validations: The oldest first.
-        results: The oldest first; of all tables only those that failed, of one table all.
+        results: The oldest first; for all tables only the failed ones, for one table all.
         reconciliations: The oldest first.
         examples: Rows of the newest failures.
-        kept: Pages of Data Docs that are still there, of the newest validations.
-        words: Of one table, by expectation.
-        missing: Tables of results that are not there yet.
-        problems: What could not be read, and why.
+        kept: Existing pages of Data Docs, of the newest validations.
+        words: Texts of one table's expectations, by name.
+        missing: Tables of results that do not exist yet.
+        problems: Errors of reading.
     """
 
     known: tuple[Name, ...] = ()
@@ -102,13 +102,13 @@ class Found:
 def read_quality(
     settings: Settings, since: datetime, name: Name | None = None, *, readable: MayRead = any_dag
 ) -> Found:
-    """Read what is known of all tables, or of one.
+    """Read the data of all tables, or of one.
 
     Args:
-        settings: Where everything is.
-        since: How far back, aware.
+        settings: The installation's settings.
+        since: The start of the time to read, aware.
         name: The one table; None for all.
-        readable: Which DAGs the reader may read; tables of other streams are left out.
+        readable: Which DAGs the user may read; tables of other streams are skipped.
     """
     reading = _Reading(Layout.of(settings), since, name, readable)
     validations = validations_of(reading.rows(QUALITY_VALIDATIONS))
@@ -129,7 +129,7 @@ def read_quality(
 
 
 class _Reading:
-    """One look at the tables. What is missing or broken is noted, and nothing is read of it."""
+    """One read of the tables. Records missing and unreadable ones."""
 
     def __init__(self, layout: Layout, since: datetime, name: Name | None, readable: MayRead) -> None:
         self.missing: list[str] = []
@@ -140,7 +140,7 @@ class _Reading:
         self._readable = readable
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """The newest rows of a table."""
+        """Return the newest rows of a table."""
         import pyarrow.compute as pc
 
         condition = pc.field(_AT[table]) >= pc.scalar(self._since)
@@ -167,7 +167,7 @@ class _Reading:
         return list(ordered.to_pylist())
 
     def examples(self, failures: Iterable[Failure]) -> dict[Result, Examples]:
-        """Rows of each failure; those first of which more is known than the commit that brought them."""
+        """Return rows of each failure; rows with known events come first."""
         import pyarrow.compute as pc
         from pyarrow.lib import ArrowException
 
@@ -195,7 +195,7 @@ class _Reading:
         return found
 
     def words(self, validations: Sequence[Validation]) -> dict[str, Words]:
-        """What the expectations of the newest validation are about; nothing by one of an earlier release."""
+        """Return the texts of the newest validation's expectations; none for one of an earlier release."""
         import pyarrow.compute as pc
 
         if not validations:
@@ -209,7 +209,7 @@ class _Reading:
         return {row["name"]: Words(row["means"], row["remedy"]) for row in rows if row.get("means")}
 
     def kept(self, validations: Sequence[Validation]) -> frozenset[str]:
-        """The pages of the newest validations that are still there."""
+        """Return the existing pages of the newest validations."""
         newest = validations[-50:] if self._name else list(latest_of(validations).values())
         docs = UPath(self._layout.data_docs_uri)
         paths = {one.docs_path for one in newest if one.docs_path}
@@ -242,7 +242,7 @@ def _first(dataset: ds.Dataset, condition: Any, number: int) -> list[dict[str, A
 
 
 def _known(settings: Settings) -> tuple[Name, ...]:
-    """The tables that are validated, by stream."""
+    """Return the tables with a suite, by stream."""
     specs, _ = load_specs(settings.streams)
     own = [Name(spec.stream, table) for spec in specs if spec.quality for table in spec.quality.tables]
     return (*own, *(Name(SHARED, table) for table in SHARED_TABLES))
@@ -256,5 +256,5 @@ def _words(suite: str) -> dict[str, Words]:
             for entry in document["expectations"]
         }
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
-        _LOG.warning("suite %s says nothing of its expectations: %s", suite, error)
+        _LOG.warning("cannot read the expectations of suite %s: %s", suite, error)
         return {}

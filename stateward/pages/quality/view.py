@@ -1,4 +1,4 @@
-"""What the quality pages show, made of what was read. Pure."""
+"""The view models of the quality pages. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ORDER = {"bad": 0, "warn": 1, "good": 2, "calm": 3}
 
 @dataclass(frozen=True)
 class State:
-    """How a table is now: by its last validation, or not yet known."""
+    """The current state of a table by its last validation, if it has one."""
 
     level: str
     says: str
@@ -31,11 +31,11 @@ class TableRow:
     """A table on the overview.
 
     Attributes:
-        last: Its last validation in the shown time.
+        last: Its last validation in the time shown.
         bars: Its pass rate over time.
-        pass_rate: Share of all results of the shown time that held.
-        rows: Of the table, over time.
-        failure: Its newest one.
+        pass_rate: Share of results that passed in the time shown.
+        rows: Its number of rows over time.
+        failure: Its newest failure.
         reconciled: Its last reconciliation.
     """
 
@@ -72,7 +72,7 @@ class Trends:
 
 
 def state_of(last: Validation | None) -> State:
-    """Say how a table is."""
+    """Return the current state of a table."""
     if last is None:
         return State("calm", "not yet validated")
     if not last.failed:
@@ -89,10 +89,10 @@ def table_rows(
     begin: datetime,
     now: datetime,
 ) -> tuple[TableRow, ...]:
-    """Make the overview, what somebody has to look at first.
+    """Build the overview, tables with problems first.
 
     Args:
-        known: The tables to be validated.
+        known: The tables with a suite.
         validations: The oldest first.
         failures: The newest first.
         reconciliations: The oldest first.
@@ -122,13 +122,13 @@ def table_rows(
 
 
 def _urgency(row: TableRow) -> int:
-    """Rows that are wrong by the events are no better than rows that break an expectation."""
+    """Return the worse of two levels: wrong rows of a reconciliation are as bad as a failed expectation."""
     compared = _ORDER[row.reconciled.level] if row.reconciled else _ORDER["calm"]
     return min(_ORDER[row.state.level], compared)
 
 
 def strips(results: Iterable[Result], begin: datetime, now: datetime) -> tuple[Strip, ...]:
-    """Draw each expectation of one table: those that fail now first, then those that failed, then by name.
+    """Draw each expectation of one table: failing ones first, then those that have failed, then by name.
 
     Args:
         results: The oldest first.
@@ -143,7 +143,7 @@ def strips(results: Iterable[Result], begin: datetime, now: datetime) -> tuple[S
     for name, of_one in by_name.items():
         failed = sum(not one.held for one in of_one)
         last = of_one[-1]
-        # One that is no longer in the suite says nothing of now.
+        # An expectation that left the suite has no current state.
         level = last.level if last.at == newest else "calm"
         rate = format_percent(100 * (1 - failed / len(of_one)))
         bars = strip(of_one, begin, now)
@@ -154,7 +154,7 @@ def strips(results: Iterable[Result], begin: datetime, now: datetime) -> tuple[S
 def trends(
     validations: Sequence[Validation], results: Sequence[Result], begin: datetime, now: datetime
 ) -> Trends:
-    """Draw the row counts and null rates of one table."""
+    """Draw row counts and null rates of one table."""
     marks = _marks((one for one in results if one.kind == ROW_COUNT and not one.held), begin, now)
     brought: Series = tuple((one.at, float(one.rows)) for one in validations if one.rows is not None)
     rows = (
@@ -174,7 +174,7 @@ def trends(
             now,
             name=column,
             unit="null",
-            told=format_percent,
+            form=format_percent,
             apart=now - begin,
         )
         for column, of_one in sorted(by_column.items())
@@ -184,17 +184,17 @@ def trends(
 
 
 def page_of(name: Name, days: int) -> str:
-    """Where a table's page is, beside the overview."""
+    """Return the path of a table's page, relative to the overview."""
     return f"table.html?{urlencode({'stream': name.stream, 'table': name.table, 'days': days})}"
 
 
 def report_of(docs_path: str, kept: frozenset[str]) -> Link | None:
-    """The page of a validation in Data Docs, if it is still there."""
+    """Return the link to a validation's page in Data Docs, if it still exists."""
     return Link("Data Docs", f"../data-docs/{quote(docs_path)}") if docs_path in kept else None
 
 
 def links_of(name: Name, last: Validation | None, kept: frozenset[str], streams: Iterable[str]) -> list[Link]:
-    """Where to read on about a table, relative to its page."""
+    """Return links about a table, relative to its page."""
     dag = f"quality_{name.stream}"
     links = [Link("DAG", f"../../dags/{quote(dag, safe='')}", dag, outer=True)]
     if name.stream in streams:
@@ -204,7 +204,7 @@ def links_of(name: Name, last: Validation | None, kept: frozenset[str], streams:
 
 
 def summary(rows: Iterable[TableRow]) -> list[tuple[str, str]]:
-    """How many tables are how, such as `("bad", "1 fails")`, the worst first."""
+    """Count tables by state, such as `("bad", "1 fails")`, the worst first."""
     words = {
         "bad": ("fails", "fail"),
         "warn": ("warns", "warn"),
@@ -243,14 +243,14 @@ def _chart(
         now,
         name=name,
         unit=unit,
-        told=format_count,
+        form=format_count,
         marks=marks,
         apart=now - begin,
     )
 
 
 def _marks(failed: Iterable[Result], begin: datetime, now: datetime) -> tuple[Mark, ...]:
-    """One for each place, however often it failed there."""
+    """Return one mark per slot, whatever the number of failures in it."""
     found = {
         round(across(one.at, begin, now)): Mark(
             across(one.at, begin, now),

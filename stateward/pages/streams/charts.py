@@ -1,4 +1,4 @@
-"""The charts of one stream: its measures over the last hours, with what went wrong marked on them. Pure."""
+"""The charts of one stream: measures over the last hours, with marks for incidents. Pure."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def charts(
 
     Args:
         samples: The oldest first.
-        happened: What is marked on each of them.
+        happened: Incidents to mark on each chart.
         begin: The left edge.
         now: The right edge.
-        max_lag: From which lag on there is a warning, if there is one; records.
+        max_lag: The warning limit of the lag, if there is one; records.
     """
     marks = tuple(
         Mark(
@@ -45,9 +45,9 @@ def charts(
     )
 
     def chart(
-        name: str, unit: str, series: Series, told: Callable[[float | None], str], limit: float | None = None
+        name: str, unit: str, series: Series, form: Callable[[float | None], str], limit: float | None = None
     ) -> Chart:
-        return chart_of(series, begin, now, name=name, unit=unit, told=told, limit=limit, marks=marks)
+        return chart_of(series, begin, now, name=name, unit=unit, form=form, limit=limit, marks=marks)
 
     return (
         chart("Lag", "records", history.lag(samples), format_count, max_lag),

@@ -1,4 +1,4 @@
-"""One word for how a stream is, and the sentence behind it. Pure."""
+"""The condition of a stream: a word and a sentence. Pure."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ NEVER_STARTED = "never started"
 
 @dataclass(frozen=True)
 class Condition:
-    """How a stream is.
+    """The condition of a stream.
 
     Attributes:
         state: The word: running, waiting, starting, draining, held, suspended, stopped, failed, hanging,
             never started.
-        level: `calm` is what somebody wanted so; `bad` wants somebody to look.
-        says: Why, in a sentence.
+        level: `calm` for a requested condition, `bad` for one that needs attention.
+        says: Why, a sentence.
     """
 
     state: str
@@ -53,11 +53,11 @@ class Condition:
 
 
 def condition(seen: Observed, action: Action) -> Condition:
-    """Put what was found, and what `decide` makes of it, into a word.
+    """Return the condition of a stream.
 
     Args:
-        seen: What was found.
-        action: What is to be done about it.
+        seen: The observation.
+        action: The action that `decide` chose for it.
     """
     if seen.control is None:
         return Condition(NEVER_STARTED, "calm", f"{action.reason}; trigger its DAG with the action run")
@@ -71,7 +71,7 @@ def condition(seen: Observed, action: Action) -> Condition:
 
 
 def _between(seen: Observed, action: Action) -> Condition:
-    """A driver that comes or goes, or is to be started again."""
+    """Return the condition of a driver that starts, stops, or is about to be restarted."""
     due = action.launch if isinstance(action, Queued) else action
     failed = isinstance(due, Launch) and due.after_failure
     if failed or (isinstance(action, Wait) and action.until is not None):

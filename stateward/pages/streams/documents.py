@@ -1,4 +1,4 @@
-"""Reads what the page shows: small documents only, so that a page that is looked at all day costs little."""
+"""Reads the documents of the page. All are small, so that a page that stays open costs little."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def read_streams(settings: Settings, *, past: bool = True, readable: MayRead = a
     """Read the documents of every stream that has a YAML file. One bad file never hides the others.
 
     Args:
-        settings: Where everything is.
-        past: Whether to read the history and look for reports, too, which takes longer than all the rest.
-        readable: Which DAGs the reader may read; streams of others are left out.
+        settings: The installation's settings.
+        past: Whether to read the history and list reports, too, which takes longer than all the rest.
+        readable: Which DAGs the user may read; other streams are skipped.
     """
     specs, problems = known_specs(settings.streams)
     read = functools.partial(_documents, settings, readable, past=past)
@@ -45,12 +45,12 @@ def read_streams(settings: Settings, *, past: bool = True, readable: MayRead = a
 
 
 def known_specs(folder: Path) -> tuple[list[StreamSpec], list[Problem]]:
-    """Every stream's YAML, and what is wrong with any; read when a file has changed.
+    """Read every stream's YAML, and its problems; cached until a file changes.
 
     Args:
         folder: Where the files are.
     """
-    # Reading YAML takes longer than everything else together.
+    # Parsing YAML takes longer than everything else together.
     files = sorted(path for path in folder.iterdir() if path.is_file())
     return _specs_of(
         folder, tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
@@ -74,7 +74,7 @@ def _documents(
     past: bool,
 ) -> Documents:
     layout = Layout.of(settings)
-    told = Documents(
+    documents = Documents(
         stream=stream,
         description=spec.description if spec else "",
         limits=thresholds_of(spec) if spec else None,
@@ -87,7 +87,7 @@ def _documents(
         release = seen.control.release if seen.control else None
         return Documents(
             **{
-                **vars(told),
+                **vars(documents),
                 "seen": seen,
                 "upgrade": tuple(upgrade_available(release, spec, settings)) if spec and past else (),
                 "supervisor": read_supervisor(layout, stream),
@@ -95,7 +95,7 @@ def _documents(
             }
         )
     except (DocumentError, OSError) as error:
-        return Documents(**{**vars(told), "problems": (*problems, str(error))})
+        return Documents(**{**vars(documents), "problems": (*problems, str(error))})
 
 
 def _status(layout: Layout, stream: str) -> dict[str, object] | None:
@@ -111,13 +111,13 @@ def _history(layout: Layout, stream: str) -> tuple[Sample, ...]:
     except FileNotFoundError:
         return ()
     except OSError as error:
-        # The rest of the page is worth more than its charts.
+        # The page is shown without charts then.
         _LOG.warning("stream %s: its history cannot be read: %s", stream, error)
         return ()
 
 
 def _links(layout: Layout, readable: MayRead, stream: str, spec: StreamSpec | None) -> tuple[Link, ...]:
-    """Where to read on, relative to the page, so that it works below any base path."""
+    """Return links relative to the page, so that they work below any base path."""
     dag = Link("DAG", f"../../dags/{quote(f'stream_{stream}', safe='')}", f"stream_{stream}", outer=True)
     try:
         more = [_newest_operation(layout, readable, stream), _newest_validation(layout, spec)]

@@ -1,4 +1,4 @@
-"""What is wrong with the health of a stream that runs, as the page shows it. Pure."""
+"""Findings about a running stream, as the page shows them. Pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Level = Literal["warn", "critical"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One measure that is not as it should be. All texts may be empty but the first.
+    """One measure beyond its limit. Only `measure` is never empty.
 
     Attributes:
-        level: How bad it is.
-        measure: What was looked at.
-        value: What was found.
-        limit: What it should be at most, or at least.
-        cause: What is likely to be behind it, or what to do.
+        level: `warn` or `critical`.
+        measure: The measure's name.
+        value: The measured value.
+        limit: Its limit.
+        cause: The likely cause, or what to do.
     """
 
     level: Level
@@ -33,7 +33,7 @@ class Finding:
 
 
 def findings_of(action: Action) -> tuple[Finding, ...]:
-    """Read the findings that come with a decision: the one place where health meets the page."""
+    """Return the findings of a decision."""
     if not isinstance(action, Healthy):
         return ()
     return tuple(Finding(one.level, one.what, cause=f"Likely cause: {one.cause}") for one in action.warnings)
@@ -42,13 +42,13 @@ def findings_of(action: Action) -> tuple[Finding, ...]:
 def supervision(
     seen: Observed, supervisor: Supervisor | None, now: datetime, stale_after_s: float
 ) -> tuple[Finding, ...]:
-    """Say when nobody would start a stream again that should run.
+    """Report a stream that should run but has no supervisor.
 
     Args:
-        seen: What is and what should be.
-        supervisor: Who watches, if anybody has said so.
+        seen: The observation.
+        supervisor: The last heartbeat of a supervisor, if there is one.
         now: The time, aware.
-        stale_after_s: Age of a heartbeat from which on it counts for nothing, seconds.
+        stale_after_s: Age from which a heartbeat is stale, seconds.
     """
     control = seen.control
     if control is None or control.desired != "running":

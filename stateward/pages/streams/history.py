@@ -1,4 +1,4 @@
-"""The lines of `status/<stream>.history.jsonl`, and what can be drawn of them over time. Pure."""
+"""The lines of `status/<stream>.history.jsonl`, and the series of charts. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _LONGEST = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class Sample:
-    """One line. What the driver did not know yet is None.
+    """One line. A value that the driver did not know yet is None.
 
-    `launched` and `failure`, why it was launched and after which failure, are in a driver's first line only.
+    `launched` and `failure`, the reason of the launch and the failure before it, are only in a driver's first
+    line.
     """
 
     at: datetime
@@ -40,7 +41,7 @@ class Sample:
 
 
 def samples_of(text: str) -> tuple[Sample, ...]:
-    """Read the file; lines that are no samples are left out.
+    """Read the file; lines that are no samples are skipped.
 
     Returns:
         The samples, the oldest first.
@@ -50,29 +51,29 @@ def samples_of(text: str) -> tuple[Sample, ...]:
 
 
 def sample_of_status(document: Mapping[str, Any]) -> Sample | None:
-    """Read the present from a status document, whose fields have the same names."""
+    """Read the current sample from a status document, whose fields have the same names."""
     return _sample({**document, "at": document.get("updated_at"), "launched": ""})
 
 
 def lag(samples: Iterable[Sample]) -> Series:
-    """Records that were waiting."""
+    """Return the lag, records."""
     return tuple((one.at, float(one.lag_records)) for one in samples if one.lag_records is not None)
 
 
 def state_bytes(samples: Iterable[Sample]) -> Series:
-    """Memory of the state store, bytes."""
+    """Return the memory of the state store, bytes."""
     return tuple((one.at, float(one.state_bytes)) for one in samples if one.state_bytes is not None)
 
 
 def watermark_delay(samples: Iterable[Sample]) -> Series:
-    """How far the watermark was behind the clock, seconds."""
+    """Return the delay of the watermark behind the clock, seconds."""
     return tuple((one.at, (one.at - one.watermark).total_seconds()) for one in samples if one.watermark)
 
 
 def stalled_since(samples: Sequence[Sample]) -> datetime | None:
-    """Since when a driver shows the same batch though records wait, as far as the samples go back.
+    """Return since when a driver has shown the same batch although records wait, as far as samples go back.
 
-    The supervisor sees that for itself, every other second; this is for who looks once.
+    The supervisor measures this itself, every other second; the page reads it from the samples.
     """
     since = None
     for one in reversed(samples):
@@ -85,13 +86,13 @@ def stalled_since(samples: Sequence[Sample]) -> datetime | None:
 
 
 def throughput(samples: Iterable[Sample]) -> Series:
-    """Records delivered per second, between one sample and the next.
+    """Return records delivered per second, between one sample and the next.
 
-    The count begins anew with another generation of the checkpoint; over such a step, as over a pause of
-    minutes, nothing is said.
+    The count starts again with each generation of the checkpoint. There is no value across such a step, nor
+    across a pause of minutes.
     """
     counted = [(one.at, one.delivered) for one in samples if one.delivered is not None]
-    # Two lines a moment apart would show a burst that is none.
+    # Two lines written shortly after each other would look like a burst.
     apart = counted[:1]
     for point in counted[1:]:
         if point[0] - apart[-1][0] >= _SHORTEST:

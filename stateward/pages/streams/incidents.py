@@ -1,4 +1,4 @@
-"""What went wrong with a stream lately, and when it was started again. Pure."""
+"""Recent failures and restarts of a stream. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _MOST = 20
 
 @dataclass(frozen=True)
 class Incident:
-    """One of them.
+    """A failure or restart.
 
     Attributes:
-        at: When; of a driver that was killed, when the next one was there.
-        kind: `failed` and `refused`: its driver said so. `crashed`: it could not. `waited`: Kafka was away.
-            `restarted`: somebody asked for it.
-        cause: In the words of whoever saw it; may be empty.
-        over_at: When the stream ran again; None while it does not, or when it is not known.
+        at: When; for a killed driver the start of the next one.
+        kind: `failed` and `refused`: reported by the driver. `crashed`: not reported. `waited`: Kafka was
+            unreachable. `restarted`: requested.
+        cause: The recorded cause; may be empty.
+        over_at: When the stream ran again; None while it does not, or if unknown.
     """
 
     at: datetime
@@ -37,13 +37,13 @@ class Incident:
 
     @property
     def is_failure(self) -> bool:
-        """Whether nobody asked for it."""
+        """Whether it was not requested."""
         return self.kind != "restarted"
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """One incident, or several of the same kind and cause with nothing between them."""
+    """One incident, or consecutive ones of the same kind and cause."""
 
     last: Incident
     times: int
@@ -51,11 +51,11 @@ class Repeated:
 
 
 def incidents(known: Sequence[Sample], control: Control | None) -> tuple[Incident, ...]:
-    """Put together what drivers and the control plane have written down, the newest first.
+    """Combine the records of drivers and of the control plane, the newest first.
 
     Args:
-        known: The history and the present, the oldest first.
-        control: The control document. It knows of launches whose drivers never came to write anything.
+        known: The history and the current sample, the oldest first.
+        control: The control document. It also has launches whose drivers never wrote a sample.
     """
     runs = [list(run) for _, run in groupby(known, key=lambda sample: sample.run_id)]
     found = [*_waits(known), *_ends(runs), *_silent_restarts(runs, control)]
@@ -63,7 +63,7 @@ def incidents(known: Sequence[Sample], control: Control | None) -> tuple[Inciden
 
 
 def repeated(found: Sequence[Incident]) -> tuple[Repeated, ...]:
-    """Put those together that say the same.
+    """Group consecutive incidents of the same kind and cause.
 
     Args:
         found: The newest first.
@@ -98,7 +98,7 @@ def _crash(at: datetime, failure: Failure) -> Incident:
 
 
 def _silent_restarts(runs: Sequence[Sequence[Sample]], control: Control | None) -> Iterator[Incident]:
-    """Restarts after which no driver wrote a line before the next restart."""
+    """Return restarts whose driver wrote no sample before the next restart."""
     restarts = sorted(control.restarts) if control else []
     begins = [run[0].at for run in runs]
     for at, until in pairwise([*restarts, None]):

@@ -1,4 +1,4 @@
-"""The operator's page as HTML that needs nothing beside itself."""
+"""The operator's page as self-contained HTML."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stateward.rendering.human_units import format_ago, format_duration, format_
 _LOG = logging.getLogger(__name__)
 
 MOST_HOURS = 24
-"""How much of a stream's past its driver keeps."""
+"""Longest time that the page shows, hours; drivers keep no more."""
 
 _CHOICES = (1, 6, MOST_HOURS)
 _LEAST = timedelta(minutes=15)
@@ -25,15 +25,15 @@ _PAGE = SelfContainedPage("streams.html.j2", style="streams.css", refresh_s=15)
 
 
 def render(read: Sequence[Documents], now: datetime, hours: int) -> str:
-    """Make the page.
+    """Render the page.
 
     Args:
-        read: What was read of each stream.
+        read: The documents of each stream.
         now: The time, aware.
-        hours: How far back the charts go, 1 to `MOST_HOURS`.
+        hours: Time that the charts show, 1 to `MOST_HOURS`.
     """
     first = min((one.samples[0].at for one in read if one.samples), default=None)
-    # All the same, so that what happened to several streams at once stands at the same place.
+    # All charts begin at the same time, so that simultaneous events of several streams line up.
     begin = left_edge(first, now, timedelta(hours=hours), _LEAST)
     views = in_order([_view(one, begin, now) for one in read])
     return _PAGE.render(
@@ -49,7 +49,7 @@ def render(read: Sequence[Documents], now: datetime, hours: int) -> str:
 
 
 def content_policy() -> str:
-    """What a browser may do with the page."""
+    """Return the page's Content-Security-Policy."""
     return _PAGE.content_policy()
 
 
@@ -57,7 +57,7 @@ def _view(read: Documents, begin: datetime, now: datetime) -> StreamView:
     try:
         return stream_view(read, begin, now, STALE_AFTER.total_seconds())
     except (TypeError, ValueError, ArithmeticError) as error:
-        # Documents are checked for their fields, and not each field for its type.
+        # Reading checks that a document has its fields, but not the type of each.
         _LOG.exception("stream %s: its documents cannot be shown", read.stream)
         problem = f"its documents do not hold what docs/architecture.md says: {error}"
         unreadable = Documents(read.stream, links=read.links, problems=(*read.problems, problem))
@@ -69,7 +69,7 @@ def _choices(hours: int) -> tuple[int, ...]:
 
 
 def _summary(views: Sequence[StreamView]) -> list[tuple[str, str]]:
-    """How many streams are how, such as `("bad", "1 failed")`, the worst first."""
+    """Count streams by condition, such as `("bad", "1 failed")`, the worst first."""
     counted = Counter((view.level, view.condition.state) for view in views)
     worst_first = ("bad", "warn", "good", "calm")
     return [

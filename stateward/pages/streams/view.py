@@ -1,4 +1,4 @@
-"""What the page shows of one stream, made of its documents. Pure."""
+"""The view model of one stream. Pure."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _COUNTERS = ("accepted", "dead", "late", "duplicates", "rows_out")
 
 @dataclass(frozen=True)
 class Documents:
-    """What was read about one stream. What is not there is None or empty.
+    """The documents of one stream. A missing one is None or empty.
 
     Attributes:
-        stream: Its name.
-        description: What it is for; of its YAML.
-        limits: Its thresholds; None when its YAML cannot be used.
-        seen: Its documents and its process; None when they cannot be read.
-        supervisor: Who watches it.
+        stream: The stream's name.
+        description: The description in its YAML.
+        limits: Its thresholds; None if its YAML is invalid.
+        seen: Its documents and its process; None if they cannot be read.
+        supervisor: The heartbeat of its supervisor.
         status: The whole status document, which has more than `seen`.
         samples: The history, the oldest first.
-        links: Where to read on.
-        upgrade: What has been deployed since it was started: `code`, `YAML`.
-        problems: What could not be read, and why.
+        links: Links to other pages.
+        upgrade: Parts deployed since it was started: `code`, `YAML`.
+        problems: Errors of reading.
     """
 
     stream: str
@@ -73,20 +73,20 @@ class StreamView:
 
     @property
     def level(self) -> str:
-        """How bad it is, with everything that was found: good, calm, warn or bad."""
+        """Its level, findings included: good, calm, warn or bad."""
         if self.problems or any(finding.level == "critical" for finding in self.findings):
             return "bad"
         return "warn" if self.findings and self.condition.level != "bad" else self.condition.level
 
 
 def stream_view(read: Documents, begin: datetime, now: datetime, stale_after_s: float) -> StreamView:
-    """Make the view of one stream.
+    """Build the view of one stream.
 
     Args:
-        read: What was read.
-        begin: Where the charts begin.
-        now: The time, aware, where they end.
-        stale_after_s: Age of the supervisor's heartbeat from which on it counts for nothing, seconds.
+        read: Its documents.
+        begin: The left edge of the charts.
+        now: The time, aware; the right edge.
+        stale_after_s: Age from which the supervisor's heartbeat is stale, seconds.
     """
     control = read.seen.control if read.seen else None
     known = _known(read, history.sample_of_status(read.status or {}))
@@ -113,7 +113,7 @@ def stream_view(read: Documents, begin: datetime, now: datetime, stale_after_s: 
 
 
 def in_order(views: list[StreamView]) -> list[StreamView]:
-    """What somebody has to look at first, then by name; what nobody has started yet is last."""
+    """Sort streams with problems first, then by name; those that were never started last."""
 
     def place(view: StreamView) -> tuple[int, bool, str]:
         return _ORDER[view.level], view.condition.state == NEVER_STARTED, view.stream
@@ -144,7 +144,7 @@ def _findings(
 
 
 def _wish(seen: Observed | None, now: datetime) -> str:
-    """Why it is to be as it is to be, and who wants it so."""
+    """Return the reason of the desired state, and who requested it."""
     control = seen.control if seen else None
     if control is None:
         return ""
@@ -153,7 +153,7 @@ def _wish(seen: Observed | None, now: datetime) -> str:
         at = format_time(control.override.at, now)
         return f"asked at {at} by {control.override.author}, over its YAML's {control.declared}{why}"
     by = f" by {control.requested_by}" if control.requested_by else ""
-    # After a failure it is the reason of the last launch, which is among the incidents.
+    # After a failure this is the reason of the last launch, which is listed as an incident.
     reason = f": {control.reason}" if control.reason and not control.is_reason_of_failure else ""
     return f"asked at {format_time(control.requested_at, now)}{by}{reason}"
 
@@ -194,7 +194,7 @@ def _number(value: object) -> str:
 
 
 def _known(read: Documents, latest: Sample | None) -> tuple[Sample, ...]:
-    """The history, and the present behind it."""
+    """Return the history, followed by the current sample."""
     if latest is None or (read.samples and latest.at <= read.samples[-1].at):
         return read.samples
     return (*read.samples, latest)

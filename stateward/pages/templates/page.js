@@ -1,4 +1,4 @@
-// Airflow keeps the theme that was chosen in the browser, also for pages inside of it.
+// Airflow stores the chosen theme in the browser, also for pages inside it.
 const paint = () => {
   let theme = null;
   try { theme = localStorage.getItem("theme"); } catch { /* storage is not allowed: the system's theme */ }
@@ -8,7 +8,7 @@ const paint = () => {
 paint();
 addEventListener("storage", paint);
 
-// Airflow's own pages belong outside of the frame, where only a link of the outer page may lead.
+// Airflow's own pages open outside the frame, where only a link of the outer page may lead.
 addEventListener("click", (event) => {
   const link = event.target.closest("a[data-outer]");
   if (!link || parent === window || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -25,7 +25,7 @@ addEventListener("click", (event) => {
 const opened = () => new Set([...document.querySelectorAll("details[open]")].map((one) => one.id));
 
 const refresh = async () => {
-  // Text that somebody has marked must not vanish.
+  // A refresh would clear selected text.
   if (document.hidden || !getSelection().isCollapsed) return;
   const note = document.getElementById("stale");
   try {

@@ -66,7 +66,7 @@ def test_bars_fill_the_time_from_the_first_validation_on(seen: list[tuple[float,
         require_bars(bars)
         assert bool(bars) == bool(seen)
     assert any(bar.level == "bad" for bar in held) == any(n for _, n, _ in seen), "no failure is lost"
-    assert all(bar.label for bar in (*rates, *held) if bar.level != "good"), "what failed is told"
+    assert all(bar.label for bar in (*rates, *held) if bar.level != "good"), "each failure has a label"
 
 
 def test_one_short_failure_of_thousands_is_seen_and_lasts_as_long_as_it_did() -> None:
@@ -117,8 +117,8 @@ def test_a_failure_is_told_once_with_how_often_and_whether_it_holds_again() -> N
 def test_how_a_table_is_now_is_said_of_its_newest_version() -> None:
     newest, asked_late = validation(5, 1, 1, version=900), validation(1, version=400)
     assert latest_of([newest, asked_late]) == {SESSIONS: newest}
-    anew = validation(0.5, version=2, table_id="another")
-    assert latest_of([newest, asked_late, anew]) == {SESSIONS: anew}
+    recreated = validation(0.5, version=2, table_id="another")
+    assert latest_of([newest, asked_late, recreated]) == {SESSIONS: recreated}
     assert latest_of([]) == {}
     assert [state_of(one).says for one in (None, validation(1), validation(1, 2))] == [
         "not yet validated",

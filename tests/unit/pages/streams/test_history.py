@@ -199,7 +199,7 @@ def test_throughput_is_counted_between_lines() -> None:
         sample(62, 5000),  # a moment later: no burst
         sample(120, 5400),
         sample(180, None),
-        sample(240, 100),  # another generation counts anew
+        sample(240, 100),  # another generation starts its count again
         sample(300, 700),
         sample(3000, 9000),  # after a long pause
     ]

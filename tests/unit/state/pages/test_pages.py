@@ -150,7 +150,7 @@ def test_the_page_of_an_inspection_shows_its_figures() -> None:
     ):
         assert figure in page, figure
     assert page.count("<svg") == 2 + 1 + 3 + 1  # partitions, buckets, timers in three bins, growth
-    assert "it is beyond it" in page  # the first limit
+    assert "reached already" in page  # the first limit
     assert "masked" not in page
     assert "masked" in inspection_page(replace(INSPECTION, keys_shown=False))
 
@@ -168,7 +168,7 @@ def test_a_stream_without_state_has_a_page_too() -> None:
         watermark_ms=0,
     )
     page = inspection_page(empty)
-    assert "Not enough batches" in page
+    assert "Too few batches" in page
     assert "not measured" in page
 
 
