@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseOperatorLink
@@ -16,9 +16,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from stateward.airflow.notifiers.dispatcher import Dispatcher
 from stateward.airflow.operators.incident_reporting import report_table
-from stateward.airflow.operators.quality_links import QualityOverviewLink
 from stateward.airflow.operators.quality_report import QualityReport, read_report
 from stateward.airflow.operators.valid_asset import announce, valid_asset
+from stateward.airflow.web.quality_app import PREFIX
 from stateward.contract.environment import ENV_MASK_SECRET
 from stateward.contract.table_names import QUALITY_RESULTS
 from stateward.platform.mask_secret import mask_secret
@@ -56,6 +56,18 @@ class DataDocsLink(BaseOperatorLink):
         from airflow.sdk.execution_time.xcom import XCom
 
         return str(XCom.get_value(ti_key=ti_key, key=_LINK_KEY) or "")
+
+
+class QualityOverviewLink(BaseOperatorLink):
+    """The button that opens the table's page, with pass rates, trends and failures over time."""
+
+    name = "Quality overview"
+
+    def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
+        """Return the page's path on this server."""
+        base_path = urlsplit(Settings().airflow_url).path.rstrip("/")
+        asked = urlencode({"stream": operator.stream, "table": operator.table})
+        return f"{base_path}{PREFIX}/table.html?{asked}"
 
 
 class ValidateTableOperator(SparkSubmitOperator):

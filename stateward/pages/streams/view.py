@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -13,13 +13,20 @@ from stateward.control.reconcile.documents import delivered_of
 from stateward.control.reconcile.status import Status, Supervisor
 from stateward.pages.link import Link
 from stateward.pages.streams import history
-from stateward.pages.streams.charts import charts
 from stateward.pages.streams.condition import NEVER_STARTED, Condition, condition
 from stateward.pages.streams.findings import Finding, findings_of, supervision
 from stateward.pages.streams.history import Sample
-from stateward.pages.streams.incidents import Repeated, incidents, repeated
-from stateward.rendering.charts import Chart
-from stateward.rendering.human_units import NOTHING, format_ago, format_duration, format_time
+from stateward.pages.streams.incidents import Incident, Repeated, incidents, repeated
+from stateward.rendering.charts import Chart, Mark, Series, across, chart_of
+from stateward.rendering.human_units import (
+    NOTHING,
+    format_ago,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_rate,
+    format_time,
+)
 
 _ORDER = {"bad": 0, "warn": 1, "good": 2, "calm": 2}
 _COUNTERS = ("accepted", "dead", "late", "duplicates", "rows_out")
@@ -104,7 +111,7 @@ def stream_view(read: Documents, begin: datetime, now: datetime, stale_after_s: 
         wish=_wish(read.seen, now),
         hold=str(control.hold) if control and control.hold and found.state != "held" else "",
         findings=_findings(read, action, now, stale_after_s),
-        charts=charts(known, happened, begin, now, _max_lag(read)),
+        charts=_charts(known, happened, begin, now, _max_lag(read)),
         facts=_facts(read, now),
         incidents=repeated(happened),
         links=read.links,
@@ -198,3 +205,34 @@ def _known(read: Documents, latest: Sample | None) -> tuple[Sample, ...]:
     if latest is None or (read.samples and latest.at <= read.samples[-1].at):
         return read.samples
     return (*read.samples, latest)
+
+
+def _charts(
+    samples: Sequence[Sample],
+    happened: Sequence[Incident],
+    begin: datetime,
+    now: datetime,
+    max_lag: float | None,
+) -> tuple[Chart, ...]:
+    """Draw lag, throughput, watermark delay and state size, with marks for incidents."""
+    marks = tuple(
+        Mark(
+            across(one.at, begin, now),
+            one.is_failure,
+            f"{one.kind} at {format_time(one.at, now)}",
+        )
+        for one in happened
+        if begin <= one.at <= now
+    )
+
+    def chart(
+        name: str, unit: str, series: Series, form: Callable[[float | None], str], limit: float | None = None
+    ) -> Chart:
+        return chart_of(series, begin, now, name=name, unit=unit, form=form, limit=limit, marks=marks)
+
+    return (
+        chart("Lag", "records", history.lag(samples), format_count, max_lag),
+        chart("Throughput", "records a second", history.throughput(samples), format_rate),
+        chart("Watermark delay", "", history.watermark_delay(samples), format_duration),
+        chart("State size", "in memory", history.state_bytes(samples), format_bytes),
+    )

@@ -213,7 +213,7 @@ def test_a_range_is_asked_for_in_the_form_with_its_table() -> None:
     assert requested(context(), "sessions") == Asked(None, None)
     asked = context(table="sessions", from_version=0, to_version=4)
     assert requested(asked, "sessions") == Asked(0, 4)
-    with pytest.raises(AirflowFailException, match="sessions: expected the table"):
+    with pytest.raises(AirflowFailException, match="sessions: expected a table"):
         requested(context(from_version=2), "sessions")
 
 

@@ -155,9 +155,9 @@ def test_a_slow_stream_is_told_once_for_each_level_and_leads_to_nothing(
         told.append([message.id.split("-")[1] for message in carried(event).messages])
     assert said == [
         [],
-        [f"stream {STREAM}: warn: the last batch took 61 s"],
+        [f"stream {STREAM}: warn: the last batch took 1 min 1 s"],
         [],
-        [f"stream {STREAM}: critical: the last batch took 5 min"],
+        [f"stream {STREAM}: critical: the last batch took 5 min 1 s"],
         [f"stream {STREAM}: all measures are within their limits again"],
         [],
     ]
@@ -174,7 +174,7 @@ def test_it_fires_once_for_an_incident_that_the_task_has_written_down(
     assert event["event"] == "alert"
     seen = carried(event)
     assert [message.incident.words.cause for message in seen.messages] == [
-        "The last batch took 5 min (limit 5 min)."
+        "The last batch took 5 min 1 s (limit 5 min)."
     ]
     change_incidents(layout, STREAM, lambda incidents: replace(incidents, memory=seen.memory))
     watch = Watch(STREAM, "dag/run", Thresholds.from_json(LIMITS), layout)

@@ -41,7 +41,6 @@ PURE = (
     "stateward/pages/quality/history.py",
     "stateward/pages/quality/rows.py",
     "stateward/pages/quality/view.py",
-    "stateward/pages/streams/charts.py",
     "stateward/pages/streams/history.py",
     "stateward/pages/streams/view.py",
     "stateward/runtime/keyed/admission.py",
