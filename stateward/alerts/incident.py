@@ -18,8 +18,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
+from msgspec import structs
+
 from stateward.alerts.incident_text import Words, sentence, words_of_driver, words_of_finding
-from stateward.control.health.failure import Failure
+from stateward.contract.stream_control import Failure
 from stateward.control.health.health import Finding, Level
 from stateward.control.reconcile.decide import (
     Action,
@@ -195,7 +197,7 @@ def _failure_of(observation: Observation, restarts: int) -> Failure | None:
         action = action.launch
     if isinstance(action, GiveUp):
         # The reason also says why no other driver is started.
-        return replace(action.failure or _UNKNOWN, cause=action.reason)
+        return structs.replace(action.failure or _UNKNOWN, cause=action.reason)
     # A driver that overruns its stop deadline is killed too, but on request.
     asked = control is None or control.desired != "running" or control.launch_pending
     if isinstance(action, Kill) and not asked:

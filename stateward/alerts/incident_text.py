@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stateward.control.health.failure import Failure, FailureKind
+from stateward.contract.stream_control import Failure, FailureKind
 from stateward.control.health.health import Finding
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from stateward.alerts.incident import Incident, Message
-from stateward.control.reconcile.documents import format_time
+from stateward.contract.reading import format_time
 
 
 def incident_context(message: Message, airflow_url: str, dag_run: str) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
+from stateward.contract.stream_status import BOUNDS
 from stateward.platform.report import (
-    BOUNDS,
     COUNTERS,
     PartReport,
     StreamReport,

@@ -5,9 +5,10 @@ Names follow Prometheus' conventions: base units, and `_total` for what only gro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from stateward.contract import measures
 
 Kind = Literal["gauge", "counter", "stateset"]
 
@@ -24,12 +25,6 @@ STATES = (
     "never_started",
 )
 """The words of the operator's page for how a stream is."""
-
-OUTCOMES = ("accepted", "dead", "late", "duplicates")
-"""What becomes of a record; each has one of them."""
-
-BOUNDS = ("held_full", "folded_early", "below_floor", "ids_full", "ids_forgotten")
-"""What the bounds of keys have cost (docs/state-bounds.md)."""
 
 
 @dataclass(frozen=True)
@@ -85,29 +80,7 @@ RECORDS = _counter(
 ROWS = _counter("rows_written", "rows written to the stream's tables")
 BOUND_COSTS = _counter("bound_costs", "what the bounds of keys have cost (docs/state-bounds.md)", "bound")
 
-MEASURES: Mapping[str, Family] = {
-    "commit_age": _gauge(
-        "records_waiting_seconds", "how long records have waited without a commit; missing while none wait"
-    ),
-    "lag": _gauge("lag_records", "records in Kafka that wait"),
-    "lag_growth": _gauge(
-        "lag_growth_records_per_second", "by how much the lag has grown, over the last five minutes"
-    ),
-    "watermark_delay": _gauge("watermark_delay_seconds", "how far the watermark is behind the clock"),
-    "event_time_behind": _gauge(
-        "event_time_behind_seconds", "how far the events' time is behind the broker's; missing in a replay"
-    ),
-    "event_time_ahead": _gauge("event_time_ahead_seconds", "the same ahead of it"),
-    "dead_share": _gauge("dead_ratio", "share of the records of ten minutes that were dead"),
-    "late_share": _gauge("late_ratio", "share of the records of ten minutes that were late"),
-    "batch_duration": _gauge("batch_duration_seconds", "how long the last batch took"),
-    "state_rows": _gauge("state_rows", "rows in Spark's state store"),
-    "state_bytes": _gauge("state_bytes", "the larger of the state store's memory and its files"),
-    "state_commit": _gauge("state_commit_seconds", "a task's time to commit its part of the state"),
-    "state_update": _gauge("state_update_seconds", "time on the state for each record, all tasks together"),
-    "state_removal": _gauge("state_removal_seconds", "a task's time to find and remove what has expired"),
-    "memory_bytes": _gauge("memory_bytes", "resident memory of the driver's processes"),
-}
+MEASURES = {name: _gauge(one.metric, one.help) for name, one in measures.MEASURES.items()}
 """By the measure's name in `health.limits` of the YAML (docs/health.md)."""
 
 LIMIT = _gauge("limit", "a limit of the YAML, in the unit of its measure", "measure", "level")

@@ -9,20 +9,20 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
+from stateward.contract.measures import MEASURES
+from stateward.contract.stream_control import Supervisor
+from stateward.contract.stream_status import BOUNDS, OUTCOMES, Status
 from stateward.control.health import health
 from stateward.control.health.health import Limit
 from stateward.control.reconcile.decide import Healthy, Observed, decide
-from stateward.control.reconcile.documents import delivered_of
-from stateward.control.reconcile.status import Status, Supervisor
 from stateward.metrics import catalogue
 from stateward.metrics.catalogue import Family
 from stateward.pages.streams.condition import condition
 from stateward.pages.streams.view import Documents
 
 _WITHOUT_DRIVER = frozenset({"watermark_delay"})
-"""Measures that go on to be true when nobody measures."""
+"""Measures that stay true without a driver."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +49,17 @@ def samples_of(read: Documents, now: datetime, stale_after: timedelta) -> list[S
         stale_after: Age of the supervisor's heartbeat from which on it counts for nothing.
 
     Raises:
-        TypeError, ValueError, ArithmeticError: A document does not hold what docs/architecture.md says.
+        TypeError: A document holds a number that is none.
     """
-    stream, seen, document = read.stream, read.seen, read.status or {}
-    is_status = not document or (seen is not None and seen.status is not None)
-    found = [Sample(catalogue.READABLE, (stream,), float(not read.problems and is_status))]
+    stream, seen = read.stream, read.seen
+    found = [Sample(catalogue.READABLE, (stream,), float(not read.problems))]
     if seen is not None:
         found += _wish(stream, seen, read.supervisor, now, stale_after)
         found += _present(read, seen, now)
         if seen.status is not None:
             found += _driver(stream, seen.status, now)
             found += _measures(stream, seen, seen.status, read.limits.measures if read.limits else {}, now)
-            found += _counters(stream, document)
+            found += _counters(stream, seen.status)
     if read.limits is not None:
         found += _limits(stream, read.limits.measures)
     return found
@@ -109,26 +108,25 @@ def _measures(
     for name, family in catalogue.MEASURES.items():
         if not present and name not in _WITHOUT_DRIVER:
             continue
-        value = health.MEASURES[name].read(status, now)
+        value = MEASURES[name].read(status, now)
         yield from _if_known(family, (stream,), value)
         if present and value is not None:
             for level, limit in _levels(limits.get(name)):
                 yield Sample(catalogue.BREACH, (stream, name, level), float(value > limit))
 
 
-def _counters(stream: str, document: Mapping[str, Any]) -> Iterator[Sample]:
+def _counters(stream: str, status: Status) -> Iterator[Sample]:
     """Totals of the checkpoint, which go on over restarts of the driver."""
-    generation = document.get("generation")
-    of = str(generation) if isinstance(generation, int) else ""
-    bounds = document.get("bounds") or {}
+    generation = status.generation
+    of = "" if generation is None else str(generation)
     yield from _if_known(catalogue.GENERATION, (stream,), generation)
-    yield from _if_known(catalogue.DELIVERED, (stream, of), delivered_of(document))
-    yield from _if_known(catalogue.WITHOUT_RECORD, (stream, of), document.get("without_record"))
-    for outcome in catalogue.OUTCOMES:
-        yield from _if_known(catalogue.RECORDS, (stream, outcome, of), document.get(outcome))
-    yield from _if_known(catalogue.ROWS, (stream, of), document.get("rows_out"))
-    for bound in catalogue.BOUNDS:
-        yield from _if_known(catalogue.BOUND_COSTS, (stream, bound, of), bounds.get(bound))
+    yield from _if_known(catalogue.DELIVERED, (stream, of), status.delivered)
+    yield from _if_known(catalogue.WITHOUT_RECORD, (stream, of), status.without_record)
+    for outcome in OUTCOMES:
+        yield from _if_known(catalogue.RECORDS, (stream, outcome, of), getattr(status, outcome))
+    yield from _if_known(catalogue.ROWS, (stream, of), status.rows_out)
+    for bound in BOUNDS:
+        yield from _if_known(catalogue.BOUND_COSTS, (stream, bound, of), (status.bounds or {}).get(bound))
 
 
 def _limits(stream: str, limits: Mapping[str, Limit]) -> Iterator[Sample]:
@@ -144,7 +142,7 @@ def _levels(limit: Limit | None) -> Iterator[tuple[str, float]]:
             yield level, float(value)
 
 
-def _if_known(family: Family, labels: tuple[str, ...], value: object) -> Iterator[Sample]:
+def _if_known(family: Family, labels: tuple[str, ...], value: float | None) -> Iterator[Sample]:
     """Make a sample of a number.
 
     Raises:
@@ -152,6 +150,6 @@ def _if_known(family: Family, labels: tuple[str, ...], value: object) -> Iterato
     """
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not math.isfinite(value):
         raise TypeError(f"{family.name}: expected a number, found {value!r}")
     yield Sample(family, labels, float(value))

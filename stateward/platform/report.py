@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from stateward.contract.reading import InvalidDocumentError
 from stateward.contract.storage import CorruptDocumentError, read_json
-from stateward.control.health.health import Finding, Limit, judge_health
-from stateward.control.reconcile.documents import DocumentError, control_from, delivered_of, status_from
-from stateward.control.reconcile.observe import measure_limits
-from stateward.control.reconcile.status import Control, Hold
+from stateward.contract.stream_control import Control, Hold, control_from
+from stateward.contract.stream_status import BOUNDS, OUTCOMES
+from stateward.control.health.health import Finding, judge_health
+from stateward.control.reconcile.observe import measure_limits, read_status_document
 from stateward.control.releases.release import upgrade_available
 from stateward.platform.health import airflow_health, answers
 from stateward.platform.parts.registry import API_SERVER, KAFKA, parts_of
@@ -21,9 +21,17 @@ from stateward.project.settings import Settings
 from stateward.project.spec import StreamSpec, load_specs
 from stateward.project.spec_health import Health
 
-COUNTERS = ("delivered", "accepted", "dead", "late", "duplicates")
-BOUNDS = ("held_full", "folded_early", "below_floor", "ids_full", "ids_forgotten")
-"""What the bounds of keys have cost a stream (docs/state-bounds.md)."""
+COUNTERS = ("delivered", *OUTCOMES)
+_AS_REPORTED = (
+    "state",
+    "pid",
+    "epoch",
+    "generation",
+    "checkpoint",
+    "batch_id",
+    "caught_up",
+    "lag_records",
+)
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,7 @@ class PartReport:
 
 @dataclass(frozen=True)
 class StreamReport:
-    """One stream; fields that nobody has written yet are None."""
+    """One stream; fields that are not known yet are None."""
 
     stream: str
     desired: str | None
@@ -120,40 +128,26 @@ def stream_reports(settings: Settings, now: datetime) -> list[StreamReport]:
 def _stream_report(settings: Settings, stream: str, spec: StreamSpec | None, now: datetime) -> StreamReport:
     layout = Layout.of(settings)
     limits = measure_limits(spec.health if spec else Health())
-    status, problem = _read(layout.status_uri(stream))
-    control, control_problem = _control(layout.control_uri(stream))
+    status, errors = read_status_document(layout.status_uri(stream))
+    control, problem = _control(layout.control_uri(stream))
     hold = control.hold if control else None
     release = control.release if control else None
     return StreamReport(
         stream=stream,
         desired=control.desired if control else None,
         held_by=hold.by if hold else None,
-        state=status.get("state"),
-        message=problem or control_problem or _held(stream, hold) or status.get("message") or "",
-        pid=status.get("pid"),
-        epoch=status.get("epoch"),
-        generation=status.get("generation"),
-        checkpoint=status.get("checkpoint"),
-        batch_id=status.get("batch_id"),
-        caught_up=status.get("caught_up"),
-        lag_records=status.get("lag_records"),
-        watermark=status.get("watermark"),
-        last_batch_age_s=_age(status.get("last_batch_at"), now),
-        status_age_s=_age(status.get("updated_at"), now),
-        counters={"delivered": delivered_of(status)} | {name: status.get(name) for name in COUNTERS[1:]},
-        bounds={name: (status.get("bounds") or {}).get(name) for name in BOUNDS},
-        findings=_findings(limits, status, now),
+        message="; ".join(errors) or problem or _held(stream, hold) or (status.message if status else ""),
+        watermark=_text(status.watermark) if status else None,
+        last_batch_age_s=_age(status.last_batch_at, now) if status else None,
+        status_age_s=_age(status.updated_at, now) if status else None,
+        counters={name: getattr(status, name, None) for name in COUNTERS},
+        bounds={name: ((status and status.bounds) or {}).get(name) for name in BOUNDS},
+        findings=judge_health(limits, status, now) if status else (),
+        **{name: getattr(status, name, None) for name in _AS_REPORTED},
         override=str(control.override) if control and control.override else "",
         release=release,
         upgrade=tuple(upgrade_available(release, spec, settings)) if spec else (),
     )
-
-
-def _findings(limits: Mapping[str, Limit], status: dict[str, Any], now: datetime) -> tuple[Finding, ...]:
-    try:
-        return judge_health(limits, status_from(status), now)
-    except DocumentError:
-        return ()
 
 
 def _held(stream: str, hold: Hold | None) -> str:
@@ -161,27 +155,19 @@ def _held(stream: str, hold: Hold | None) -> str:
 
 
 def _control(uri: str) -> tuple[Control | None, str]:
-    document, problem = _read(uri)
     try:
-        return control_from(document) if document else None, problem
-    except DocumentError as error:
-        return None, f"{uri}: {error}"
+        document = read_json(uri)
+        return None if document is None else control_from(document, uri), ""
+    except (CorruptDocumentError, InvalidDocumentError) as error:
+        return None, str(error)
 
 
-def _read(uri: str) -> tuple[dict[str, Any], str]:
-    try:
-        return read_json(uri) or {}, ""
-    except CorruptDocumentError as error:
-        return {}, str(error)
+def _age(at: datetime | None, now: datetime) -> float | None:
+    return None if at is None else (now - at).total_seconds()
 
 
-def _age(text: object, now: datetime) -> float | None:
-    if not isinstance(text, str):
-        return None
-    try:
-        return (now - datetime.fromisoformat(text)).total_seconds()
-    except (ValueError, TypeError):
-        return None
+def _text(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def as_document(settings: Settings, now: datetime | None = None) -> dict[str, Any]:

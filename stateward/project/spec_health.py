@@ -1,10 +1,11 @@
 """The sections `health` and `restart` of a stream's YAML."""
 
 from datetime import timedelta
-from typing import Self
+from typing import Any, Self
 
-from pydantic import model_validator
+from pydantic import create_model, model_validator
 
+from stateward.contract.measures import MEASURES
 from stateward.project.durations import format_duration
 from stateward.project.spec_fields import Count, Duration, Part, Share
 from stateward.project.unexpected_value import UnexpectedValueError
@@ -46,32 +47,25 @@ class ShareLimit(_Limit):
     critical: Share | None = None
 
 
-def _durations(warn_s: float, critical_s: float) -> DurationLimit:
-    return DurationLimit(warn=timedelta(seconds=warn_s), critical=timedelta(seconds=critical_s))
+def _limits() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, measure in MEASURES.items():
+        limits = {"warn": measure.warn, "critical": measure.critical}
+        if measure.unit == "seconds":
+            of_time = {level: None if at is None else timedelta(seconds=at) for level, at in limits.items()}
+            found[name] = (DurationLimit, DurationLimit(**of_time))
+        else:
+            kind = ShareLimit if measure.unit == "share" else NumberLimit
+            found[name] = (kind, kind.model_validate(limits))
+    return found
 
 
-class HealthLimits(Part):
+class HealthLimits(create_model("_Limits", __base__=Part, **_limits())):  # type: ignore[misc]
     """What is reported of a stream that runs, with its likely cause; nothing is restarted for it.
 
     `lag` in records, `lag_growth` in records a second, `state_bytes` and `memory_bytes` in bytes, shares
     from 0 to 1 (docs/health.md).
     """
-
-    commit_age: DurationLimit = _durations(120, 300)
-    lag: NumberLimit = NumberLimit()
-    lag_growth: NumberLimit = NumberLimit()
-    watermark_delay: DurationLimit = DurationLimit()
-    event_time_behind: DurationLimit = DurationLimit(warn=timedelta(hours=1))
-    event_time_ahead: DurationLimit = _durations(60, 600)
-    dead_share: ShareLimit = ShareLimit(warn=0.01, critical=0.1)
-    late_share: ShareLimit = ShareLimit(warn=0.01, critical=0.1)
-    batch_duration: DurationLimit = _durations(60, 300)
-    state_rows: NumberLimit = NumberLimit()
-    state_bytes: NumberLimit = NumberLimit(warn=1_000_000_000, critical=5_000_000_000)
-    state_commit: DurationLimit = _durations(10, 30)
-    state_update: DurationLimit = _durations(0.010, 0.050)
-    state_removal: DurationLimit = _durations(5, 15)
-    memory_bytes: NumberLimit = NumberLimit(warn=3_500_000_000, critical=6_000_000_000)
 
 
 class Health(Part):

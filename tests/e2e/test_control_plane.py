@@ -12,13 +12,13 @@ import pytest
 
 from stateward.contract.lease import LeaseRecord, read_lease
 from stateward.contract.process_identity import started_at
+from stateward.contract.stream_status import Status
 from stateward.control.launchers import processes
 from stateward.control.launchers.launch import SparkLauncher
 from stateward.control.reconcile.decide import Done, Healthy
 from stateward.control.reconcile.executor import Controller, log_tail
 from stateward.control.reconcile.observe import read_control, read_status
 from stateward.control.reconcile.reconcile_loop import REACHED, settle
-from stateward.control.reconcile.status import Status
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
 from tests.support.control.requests import wish

@@ -11,11 +11,11 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from stateward.airflow.notifiers.dispatcher import Dispatcher
 from stateward.airflow.operators.incident_reporting import report_last
+from stateward.contract.reading import InvalidDocumentError
 from stateward.control.launchers.driver_process import LaunchError
 from stateward.control.launchers.launch import SparkLauncher
 from stateward.control.reconcile.decide import GiveUp
 from stateward.control.reconcile.desired_state import Wish, WishError
-from stateward.control.reconcile.documents import DocumentError
 from stateward.control.reconcile.effective_spec import spec_in_force
 from stateward.control.reconcile.executor import Controller, log_tail
 from stateward.control.reconcile.observe import read_control
@@ -37,7 +37,7 @@ def controller_of(stream: str, *, current_spec: bool = False) -> Controller:
     Raises:
         SpecError: The stream's YAML is missing or invalid, and the current one is required, or there is none
             of an earlier launch.
-        DocumentError: The control document cannot be read.
+        InvalidDocumentError: The control document cannot be read.
     """
     settings = Settings()
     spec = load_spec(stream, settings.streams) if current_spec else spec_in_force(stream, settings)
@@ -100,7 +100,7 @@ class DeployStreamOperator(BaseOperator):
                 controller.start_afresh(wish.by)
             controller.request(wish)
             reached = settle(controller, pause=lambda: time.sleep(self.poll_s), until=REACHED)
-        except (SpecError, LaunchError, DocumentError, WishError) as error:
+        except (SpecError, LaunchError, InvalidDocumentError, WishError) as error:
             # Airflow's retries would meet the same error again.
             raise AirflowFailException(str(error)) from error
         control = read_control(controller.layout, self.stream)

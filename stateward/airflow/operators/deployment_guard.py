@@ -15,7 +15,7 @@ def was_deployed(stream: str) -> bool:
     """Tell whether a stream was ever deployed; logs it otherwise.
 
     Raises:
-        DocumentError: Its control document cannot be read.
+        InvalidDocumentError: Its control document cannot be read.
     """
     if read_control(Layout.of(Settings()), stream) is not None:
         return True

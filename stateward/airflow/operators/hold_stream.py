@@ -13,8 +13,8 @@ from airflow.sdk.exceptions import AirflowSkipException
 from stateward.airflow.operators.deploy_stream import controller_of
 from stateward.airflow.operators.operation_params import CANNOT, Asked, asked_of, failed
 from stateward.airflow.triggers.stream_turn import StreamBackTrigger, StreamDrainedTrigger
+from stateward.contract.reading import format_time, parse_time
 from stateward.control.reconcile.decide import Done, Held
-from stateward.control.reconcile.documents import format_time, parse_time
 from stateward.control.reconcile.executor import Controller, log_tail
 from stateward.control.reconcile.maintenance_hold import hold, launched_release, release_hold
 from stateward.control.reconcile.observe import observe, read_control

@@ -10,12 +10,12 @@ from stateward.airflow.notifiers.dispatcher import Dispatcher, Remaining
 from stateward.alerts.incident import Observation
 from stateward.alerts.incident_document import CarriedIncidents
 from stateward.alerts.table_incident import Judged
+from stateward.contract.reading import InvalidDocumentError
+from stateward.contract.stream_control import Supervisor
 from stateward.control.reconcile.decide import Action
-from stateward.control.reconcile.documents import DocumentError
 from stateward.control.reconcile.executor import locked
 from stateward.control.reconcile.leader_heartbeat import claim, release
 from stateward.control.reconcile.observe import observe
-from stateward.control.reconcile.status import Supervisor
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def deliver(dispatcher: Dispatcher, action: Action, carried: CarriedIncidents | 
     """
     try:
         seen = observe(dispatcher.layout, dispatcher.stream)
-    except (OSError, DocumentError) as error:
+    except (OSError, InvalidDocumentError) as error:
         log.warning("stream %s: cannot be observed for incidents: %s", dispatcher.stream, error)
         return Remaining()
     return dispatcher.attend(Observation(dispatcher.stream, action, seen, datetime.now(UTC)), carried)
@@ -76,7 +76,7 @@ def report_last(dispatcher: Dispatcher, action: Action, poll_s: float) -> None:
             if not left.to_send:
                 return
             time.sleep(_AGAIN_S)
-    except (OSError, DocumentError) as error:
+    except (OSError, InvalidDocumentError) as error:
         log.warning("stream %s: cannot report its incident: %s", dispatcher.stream, error)
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from stateward.airflow.operators.deploy_stream import dag_run_of
+from stateward.contract.reading import InvalidDocumentError
 from stateward.control.jobs.operation_request import Operation, find, other_stream, prepare
 from stateward.control.jobs.verbs import Verb, VerbError, arguments_of, verb_of
 from stateward.control.launchers.driver_process import LaunchError
-from stateward.control.reconcile.documents import DocumentError
 from stateward.control.reconcile.effective_spec import spec_in_force
 from stateward.platform.jars.fetch import JarsMissingError
 from stateward.project.settings import Settings
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 REASON = "reason"
 """XCom key of the reason of a task's failure, for the last task of the run."""
 
-CANNOT = (SpecError, VerbError, LaunchError, JarsMissingError, DocumentError)
+CANNOT = (SpecError, VerbError, LaunchError, JarsMissingError, InvalidDocumentError)
 """Errors that a retry would raise again."""
 
 
@@ -128,7 +128,7 @@ def asked_of(context: Context, asks: Mapping[str, Any] | None) -> Asked:
     try:
         verb = verb_of(params["verb"])
         spec = spec_in_force(params["stream"], Settings())
-    except (VerbError, SpecError, DocumentError) as error:
+    except (VerbError, SpecError, InvalidDocumentError) as error:
         raise AirflowFailException(str(error)) from error
     return Asked(
         verb=verb,

@@ -14,8 +14,8 @@ from stateward.airflow.operators.deploy_stream import controller_of, dag_run_of
 from stateward.airflow.operators.incident_reporting import become_supervisor, deliver
 from stateward.airflow.triggers.stream_progress import StreamProgressTrigger
 from stateward.alerts.incident_document import CarriedIncidents, carried_from_json
+from stateward.contract.reading import format_time, parse_time
 from stateward.control.reconcile.decide import Done, GiveUp, Healthy
-from stateward.control.reconcile.documents import format_time, parse_time
 from stateward.control.reconcile.executor import Controller, log_tail
 from stateward.control.reconcile.leader_heartbeat import release
 from stateward.control.reconcile.observe import read_control

@@ -19,10 +19,10 @@ from stateward.alerts.incident_document import (
     read_incidents,
 )
 from stateward.alerts.outbox import is_open, to_send
+from stateward.contract.reading import InvalidDocumentError, format_time, parse_time
 from stateward.control.health.thresholds import Thresholds
 from stateward.control.launchers.start_queue import decide_in_turn
 from stateward.control.reconcile.decide import Action, Done, Drain, GiveUp, Healthy, Wait
-from stateward.control.reconcile.documents import DocumentError, format_time, parse_time
 from stateward.control.reconcile.leader_heartbeat import release, renew
 from stateward.control.reconcile.observe import StallClock, observe
 from stateward.control.reconcile.spec_watcher import YamlWatch
@@ -140,7 +140,7 @@ class Watch:
             # One failed observation says nothing about the stream.
             log.warning("stream %s: storage cannot be read, will try again: %s", self.stream, error)
             return None
-        except DocumentError as error:
+        except InvalidDocumentError as error:
             return {"event": "unreadable", "reason": str(error), "stalled_since": None}
         if other is not None:
             reason = f"{other.dag_run} has taken over"

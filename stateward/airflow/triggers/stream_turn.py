@@ -10,10 +10,10 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from stateward.contract.reading import InvalidDocumentError, parse_time
 from stateward.control.health.thresholds import Thresholds
 from stateward.control.launchers.start_queue import decide_in_turn
 from stateward.control.reconcile.decide import Drain, Healthy, Held, Suspended, Wait, decide
-from stateward.control.reconcile.documents import DocumentError, parse_time
 from stateward.control.reconcile.observe import observe
 from stateward.control.reconcile.startup_probe import Watch, comeback
 from stateward.project.layout import Layout
@@ -56,7 +56,7 @@ class _StreamTrigger(BaseTrigger):
             # One failed observation says nothing about the stream.
             log.warning("stream %s: storage cannot be read, will try again: %s", self.stream, error)
             return None
-        except DocumentError as error:
+        except InvalidDocumentError as error:
             return str(error)
 
     def _due(self, layout: Layout, now: datetime) -> str | None:

@@ -4,41 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stateward.control.reconcile.status import Status
+from stateward.contract.measures import MEASURES, SLOW_STATE
+from stateward.contract.stream_status import Cause, Status
 
 # What can make batches slow, the most telling first.
 _SLOW: Mapping[str, str] = {
     "memory_bytes": "the driver is short of memory, so that the machine may swap",
     "state_commit": "the checkpoint's storage is slow",
-    "state_removal": "many timeouts end in one batch; timeout.jitter spreads them",
-    "state_update": "the state is slow: it no longer fits into memory, or its disk is slow",
+    "state_removal": MEASURES["state_removal"].cause,
+    "state_update": SLOW_STATE,
 }
-_OWN: Mapping[str, str] = {
-    "state_rows": "more keys than planned, or keys that stay longer; `stateward state inspect` shows which",
-    "state_bytes": "more keys than planned, or more kept for each; `stateward state inspect` shows which",
-    "state_commit": "the checkpoint's storage is slow, or much state has changed in one batch",
-    "state_update": _SLOW["state_update"],
-    "state_removal": _SLOW["state_removal"],
-    "event_time_behind": "a partition with old events holds the others back: its producer's clock, or "
-    "a backlog",
-    "event_time_ahead": "an earlier release let an event that was ahead move the watermark: others are late "
-    "until that time has come, and `backfill` recomputes them",
-    "dead_share": "a producer sends what the YAML's schema does not take; `reason` in dead_letters says what",
-    "late_share": "a producer is later than allowed_lateness, or its clock is behind; see late_events",
+_REMEDIES = {
+    "state": "take one of the ways out that it names (docs/state-compatibility.md)",
+    "operation": "run the command that it names",
+    "configuration": "correct the stream's YAML, or start drivers of the same release",
+    "schema": "compare the table with the stream's declaration, and correct the one that is wrong",
+    "topic": "create the topic, or correct its name in the stream's YAML",
+    "data_loss": "restore the records, or run the verb skip of state_operations, which goes on after them",
 }
 _LEAST_GROWTH_PER_S = 1.0
 
 
 def likely_cause(measure: str, reached: frozenset[str], status: Status) -> str:
-    """Say in words what is most likely, and what helps.
+    """Name the most likely cause, and what helps.
 
     Args:
         measure: The one that is above its limit.
         reached: All that are.
-        status: What the driver says.
+        status: What the driver last reported.
     """
-    if measure in _OWN:
-        return _OWN[measure]
+    if own := MEASURES[measure].cause:
+        return own
     if measure == "memory_bytes":
         return _of_memory(reached)
     if measure == "watermark_delay" and status.caught_up:
@@ -47,6 +43,12 @@ def likely_cause(measure: str, reached: frozenset[str], status: Status) -> str:
         if slow in reached:
             return cause
     return _of_load(measure, reached, status)
+
+
+def remedy(stream: str, cause: Cause) -> str:
+    """Say what to do about a cause that no restart cures."""
+    first = _REMEDIES.get(cause.kind, "mend the cause")
+    return f"A restart does not cure that: {first}, then trigger stream_{stream} with the action run."
 
 
 def _of_memory(reached: frozenset[str]) -> str:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from stateward.contract.measures import MEASURES, Unit
+from stateward.contract.stream_status import Status
 from stateward.control.health.diagnosis import likely_cause
-from stateward.control.reconcile.status import Status
 from stateward.rendering.human_units import format_bytes, format_duration
 
 Level = Literal["warn", "critical"]
@@ -60,99 +61,13 @@ class Finding:
         return f"{self.level}: {self.what}. Likely cause: {self.cause}"
 
 
-@dataclass(frozen=True)
-class Measure:
-    """How a measure is read from a status, and said."""
-
-    read: Callable[[Status, datetime], float | None]
-    said: str
-    form: Callable[[float], str]
-
-
-def _commit_age(status: Status, now: datetime) -> float | None:
-    if status.behind_since is None or not status.lag_records:
-        return None
-    # On a quiet topic an old commit is right: what counts is how long records have been waiting.
-    since = max(status.behind_since, status.last_batch_at or status.started_at)
-    return (now - since).total_seconds()
-
-
-def _watermark_delay(status: Status, now: datetime) -> float | None:
-    return None if status.watermark is None else (now - status.watermark).total_seconds()
-
-
-def _event_time_behind(status: Status, now: datetime) -> float | None:
-    behind_ms = status.event_time_behind_ms
-    return None if behind_ms is None else max(0.0, behind_ms / 1000)
-
-
-def _event_time_ahead(status: Status, now: datetime) -> float | None:
-    behind_ms = status.event_time_behind_ms
-    return None if behind_ms is None else max(0.0, -behind_ms / 1000)
-
-
-def _state_bytes(status: Status, now: datetime) -> float | None:
-    # What RocksDB keeps in memory is bounded; beyond that the state is in its files.
-    sizes = [size for size in (status.state_bytes, status.state_file_bytes) if size is not None]
-    return max(sizes, default=None)
-
-
-def _seconds_of(field: str) -> Callable[[Status, datetime], float | None]:
-    def read(status: Status, now: datetime) -> float | None:
-        value: float | None = getattr(status, field)
-        return None if value is None else value / 1000
-
-    return read
-
-
-def _number_of(field: str) -> Callable[[Status, datetime], float | None]:
-    def read(status: Status, now: datetime) -> float | None:
-        value: float | None = getattr(status, field)
-        return value
-
-    return read
-
-
-def _count(number: float) -> str:
-    return f"{number:,.0f}"
-
-
-def _share(share: float) -> str:
-    return f"{share:.1%}"
-
-
-def _rate(per_s: float) -> str:
-    return f"{per_s:,.0f} records a second"
-
-
-MEASURES: Mapping[str, Measure] = {
-    "commit_age": Measure(_commit_age, "records wait, and nothing was committed for {}", format_duration),
-    "lag": Measure(_number_of("lag_records"), "{} records behind", _count),
-    "lag_growth": Measure(_number_of("lag_change_per_s"), "the lag grows by {}", _rate),
-    "watermark_delay": Measure(_watermark_delay, "the watermark is {} behind the clock", format_duration),
-    "event_time_behind": Measure(
-        _event_time_behind, "the events' time is {} behind the broker's, in no replay", format_duration
-    ),
-    "event_time_ahead": Measure(
-        _event_time_ahead, "the events' time is {} ahead of the broker's", format_duration
-    ),
-    "dead_share": Measure(_number_of("dead_share"), "{} of the records of ten minutes are dead", _share),
-    "late_share": Measure(_number_of("late_share"), "{} of the records of ten minutes are late", _share),
-    "batch_duration": Measure(_seconds_of("batch_duration_ms"), "the last batch took {}", format_duration),
-    "state_rows": Measure(_number_of("state_rows"), "the state has {} rows", _count),
-    "state_bytes": Measure(_state_bytes, "the state takes {}", format_bytes),
-    "state_commit": Measure(_seconds_of("state_commit_ms"), "to commit the state took {}", format_duration),
-    "state_update": Measure(
-        _seconds_of("state_update_ms"), "the state took {} for each record", format_duration
-    ),
-    "state_removal": Measure(
-        _seconds_of("state_removal_ms"), "to remove what has expired took {}", format_duration
-    ),
-    "memory_bytes": Measure(
-        _number_of("memory_bytes"), "the driver's processes take {} of memory", format_bytes
-    ),
+_FORMS: Mapping[Unit, Callable[[float], str]] = {
+    "seconds": format_duration,
+    "bytes": format_bytes,
+    "count": lambda number: f"{number:,.0f}",
+    "rate": lambda per_s: f"{per_s:,.0f} records a second",
+    "share": lambda share: f"{share:.1%}",
 }
-"""By name, as in `health.limits` of the YAML."""
 
 
 def can_be_judged(status: Status, now: datetime) -> bool:
@@ -195,5 +110,6 @@ def judge_health(limits: Mapping[str, Limit], status: Status, now: datetime) -> 
 
 def _finding(name: str, level: Level, value: float, limit: float, cause: str) -> Finding:
     measure = MEASURES[name]
-    what = f"{measure.said.format(measure.form(value))} (limit {measure.form(limit)})"
+    form = _FORMS[measure.unit]
+    what = f"{measure.text.format(form(value))} (limit {form(limit)})"
     return Finding(level, name, value, limit, what, cause)

@@ -11,14 +11,13 @@ from typing import Any
 
 from upath import UPath
 
-from stateward.contract.reading import as_json
+from stateward.contract.reading import InvalidDocumentError, as_json
 from stateward.contract.requests import CountedFailures, OperationRequest
 from stateward.contract.storage import read_json, write_json
 from stateward.contract.table_names import RAW_EVENTS
 from stateward.control.jobs import batch_job
 from stateward.control.jobs.verbs import Verb, arguments_of
 from stateward.control.launchers.launch import driver_config
-from stateward.control.reconcile.documents import DocumentError
 from stateward.control.reconcile.observe import read_control
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
@@ -177,7 +176,7 @@ def _failures(layout: Layout, stream: str) -> CountedFailures | None:
     """How often the stream's driver was started again after a failure, as far as it is on record."""
     try:
         control = read_control(layout, stream)
-    except DocumentError:
+    except InvalidDocumentError:
         # Whoever acts on it says so; a look at the state does without.
         return None
     if control is None or control.failures_since is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 
-from stateward.control.health.failure import GONE, SILENT, Failure, FailureKind
-from stateward.control.reconcile.status import ENDED, Control, Status
+from stateward.contract.stream_control import GONE, SILENT, Control, Failure, FailureKind
+from stateward.contract.stream_status import ENDED, Status
 
 _SIGNALLED = 128
 

@@ -20,12 +20,12 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Literal
 
-from stateward.control.health.cause import remedy
-from stateward.control.health.failure import Failure
+from stateward.contract.stream_control import Control, Failure
+from stateward.contract.stream_status import ENDED, LEAVING, Status
+from stateward.control.health.diagnosis import remedy
 from stateward.control.health.health import Finding, judge_health
 from stateward.control.health.thresholds import Thresholds
 from stateward.control.launchers.driver_exit import Exit, failure_of_end
-from stateward.control.reconcile.status import ENDED, LEAVING, Control, Status
 
 
 class Presence(Enum):
@@ -48,7 +48,8 @@ class Observed:
         stalled_since: Since when the watcher has seen the same batch with records waiting, or
             the same driver leaving; see `observe.StallClock`.
         last_words: What the log of a driver ends with that is gone and has reported nothing; may be empty.
-        exit: How the process ended of a driver that is gone; None where nobody has noted it.
+        exit: How the process of a driver ended that is gone; None if that is not known.
+        status_errors: What in the document of the status is not what it should be, and counts as not known.
     """
 
     control: Control | None
@@ -57,6 +58,7 @@ class Observed:
     stalled_since: datetime | None = None
     last_words: str = ""
     exit: Exit | None = None
+    status_errors: tuple[str, ...] = ()
 
     @property
     def own_status(self) -> Status | None:

@@ -7,11 +7,13 @@ ends it, or until the YAML declares something else: what was written last counts
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from stateward.control.reconcile.status import Control, Desired, Override
+from msgspec.structs import replace
+
+from stateward.contract.stream_control import Control, Desired, Override
 
 WishAction = Literal["run", "restart", "stop", "suspend", "resume"]
 

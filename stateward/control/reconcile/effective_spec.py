@@ -26,7 +26,7 @@ def spec_in_force(stream: str, settings: Settings) -> StreamSpec:
 
     Raises:
         SpecError: The YAML is missing or invalid, and there is no release to fall back on.
-        DocumentError: The control document cannot be read.
+        InvalidDocumentError: The control document cannot be read.
     """
     try:
         return load_spec(stream, settings.streams)

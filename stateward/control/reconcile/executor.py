@@ -7,20 +7,23 @@ started, one is refused.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
 import filelock
+from msgspec.structs import replace
 
 from stateward.contract.process_identity import host_identity, started_at
+from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
-from stateward.control.health.failure import reason_of_end
+from stateward.contract.stream_control import Control, Launch, reason_of_end
 from stateward.control.health.thresholds import Thresholds
 from stateward.control.launchers import processes, start_queue
 from stateward.control.reconcile.decide import (
@@ -32,9 +35,7 @@ from stateward.control.reconcile.decide import (
 )
 from stateward.control.reconcile.decide import Launch as LaunchAction
 from stateward.control.reconcile.desired_state import Wish, declare, first, wanted
-from stateward.control.reconcile.documents import control_document
 from stateward.control.reconcile.observe import end_of, observe, read_control, thresholds_of
-from stateward.control.reconcile.status import Control, Launch
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from stateward.project.spec import StreamSpec
@@ -90,7 +91,7 @@ class Controller:
         """Write down what someone wants; `reconcile` brings it about.
 
         Raises:
-            DocumentError: The control document cannot be read.
+            InvalidDocumentError: The control document cannot be read.
             WishError: A reason is missing.
         """
         stream, declared = self.spec.stream, self.spec.desired
@@ -115,7 +116,7 @@ class Controller:
             What was decided, and done.
 
         Raises:
-            DocumentError: The control document cannot be read.
+            InvalidDocumentError: The control document cannot be read.
             LaunchError: A driver could not be submitted.
         """
         with locked(self.layout, self.spec.stream):
@@ -137,7 +138,7 @@ class Controller:
             return seen
         log.info("stream %s: its YAML declares it %s", self.spec.stream, self.spec.desired)
         self._write(told)
-        return replace(seen, control=told)
+        return dataclasses.replace(seen, control=told)
 
     def start_afresh(self, by: str) -> None:
         """Forget earlier failures, so that a person's new attempt is not refused for them."""
@@ -227,7 +228,7 @@ class Controller:
             log.error("stream %s: processes %s survive SIGKILL", self.spec.stream, [p.pid for p in left])
 
     def _write(self, control: Control) -> None:
-        write_json(self.layout.control_uri(self.spec.stream), control_document(control))
+        write_json(self.layout.control_uri(self.spec.stream), as_json(control))
 
 
 def new_run_id(now: datetime) -> str:

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 from upath import UPath
 
+from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
-from stateward.control.reconcile.documents import format_time
+from stateward.contract.stream_control import Supervisor
 from stateward.control.reconcile.observe import read_supervisor, supervisor_uri
-from stateward.control.reconcile.status import Supervisor
 from stateward.project.layout import Layout
 
 STALE_AFTER = timedelta(seconds=30)
@@ -60,5 +60,4 @@ def release(layout: Layout, stream: str, dag_run: str) -> None:
 
 
 def _write(layout: Layout, stream: str, dag_run: str, now: datetime) -> None:
-    document = {"version": 1, "stream": stream, "dag_run": dag_run, "at": format_time(now)}
-    write_json(supervisor_uri(layout, stream), document)
+    write_json(supervisor_uri(layout, stream), as_json(Supervisor(dag_run, now, stream)))

@@ -6,14 +6,15 @@ starts again, one that was stopped stays stopped, and a person may change their 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
+from msgspec.structs import replace
+
+from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
-from stateward.control.reconcile.documents import control_document
+from stateward.contract.stream_control import Control, Hold
 from stateward.control.reconcile.executor import locked, new_run_id
 from stateward.control.reconcile.observe import read_control
-from stateward.control.reconcile.status import Control, Hold
 from stateward.project.layout import Layout
 
 
@@ -33,7 +34,7 @@ def hold(layout: Layout, stream: str, by: str, why: str, now: datetime) -> Hold 
         None on success, otherwise the hold of another run.
 
     Raises:
-        DocumentError: The control document cannot be read.
+        InvalidDocumentError: The control document cannot be read.
     """
     with locked(layout, stream):
         control = read_control(layout, stream)
@@ -64,7 +65,7 @@ def held_by(layout: Layout, stream: str) -> Hold | None:
     """Return who keeps a stream stopped.
 
     Raises:
-        DocumentError: The control document cannot be read.
+        InvalidDocumentError: The control document cannot be read.
     """
     control = read_control(layout, stream)
     return control.hold if control else None
@@ -83,7 +84,7 @@ def release_hold(layout: Layout, stream: str, by: str, release: str | None = Non
         Whether there was one.
 
     Raises:
-        DocumentError: The control document cannot be read.
+        InvalidDocumentError: The control document cannot be read.
     """
     with locked(layout, stream):
         control = read_control(layout, stream)
@@ -97,11 +98,11 @@ def launched_release(layout: Layout, stream: str) -> str | None:
     """Return the release of the newest launch; None when nobody has noted it.
 
     Raises:
-        DocumentError: The control document cannot be read.
+        InvalidDocumentError: The control document cannot be read.
     """
     control = read_control(layout, stream)
     return control.release if control else None
 
 
 def _write(layout: Layout, control: Control) -> None:
-    write_json(layout.control_uri(control.stream), control_document(control))
+    write_json(layout.control_uri(control.stream), as_json(control))

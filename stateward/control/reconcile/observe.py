@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
 
 from stateward.contract.process_identity import host_identity, is_alive
+from stateward.contract.reading import InvalidDocumentError, read_as
 from stateward.contract.storage import CorruptDocumentError, read_json
+from stateward.contract.stream_control import Control, Launch, Supervisor, control_from
+from stateward.contract.stream_status import LEAVING, Status, status_from
 from stateward.control.health.health import Limit
 from stateward.control.health.log_diagnosis import last_words
 from stateward.control.health.thresholds import Thresholds
 from stateward.control.launchers import detach, driver_process, processes
 from stateward.control.launchers.driver_exit import Exit
 from stateward.control.reconcile.decide import Observed, Presence
-from stateward.control.reconcile.documents import DocumentError, control_from, status_from, supervisor_from
-from stateward.control.reconcile.status import LEAVING, Control, Launch, Status, Supervisor
 from stateward.project.layout import Layout
 from stateward.project.spec import StreamSpec
 from stateward.project.spec_health import Health
-
-Document = TypeVar("Document")
 
 _TAIL_BYTES = 64 * 1024
 
@@ -63,35 +60,41 @@ def read_control(layout: Layout, stream: str) -> Control | None:
     """Read what should be.
 
     Raises:
-        DocumentError: The document is there and unusable. Acting on a guess could start a
+        InvalidDocumentError: The document is there and unusable. Acting on a guess could start a
             second driver, so a person has to look.
     """
     uri = layout.control_uri(stream)
     try:
         document = read_json(uri)
         return None if document is None else control_from(document)
-    except (CorruptDocumentError, DocumentError) as error:
-        raise DocumentError(
+    except (CorruptDocumentError, InvalidDocumentError) as error:
+        raise InvalidDocumentError(
             f"stream {stream}: cannot read its desired state: {error}. Repair or delete {uri}, then"
             " trigger the stream's DAG."
         ) from error
 
 
 def read_status(layout: Layout, stream: str) -> Status | None:
-    """Read what the driver last said; None when there is nothing readable, which counts as silence."""
-    return _read_or_none(layout.status_uri(stream), status_from)
+    """Read what the driver last reported; None when there is nothing readable, which counts as silence."""
+    return read_status_document(layout.status_uri(stream))[0]
+
+
+def read_status_document(uri: str) -> tuple[Status | None, list[str]]:
+    """Read a status, and what in its document is not what it should be."""
+    try:
+        document = read_json(uri)
+        return (None, []) if document is None else status_from(document, uri)
+    except (CorruptDocumentError, InvalidDocumentError) as error:
+        return None, [str(error)]
 
 
 def read_supervisor(layout: Layout, stream: str) -> Supervisor | None:
     """Read which DAG run watches the stream; None when there is none."""
-    return _read_or_none(supervisor_uri(layout, stream), supervisor_from)
-
-
-def _read_or_none(uri: str, parse: Callable[[Mapping[str, Any]], Document]) -> Document | None:
+    uri = supervisor_uri(layout, stream)
     try:
         document = read_json(uri)
-        return None if document is None else parse(document)
-    except (CorruptDocumentError, DocumentError):
+        return None if document is None else read_as(Supervisor, document, uri)
+    except (CorruptDocumentError, InvalidDocumentError):
         return None
 
 
@@ -99,14 +102,16 @@ def observe(layout: Layout, stream: str, stalled_since: datetime | None = None) 
     """Look at a stream once.
 
     Raises:
-        DocumentError: The control document cannot be read; see `read_control`.
+        InvalidDocumentError: The control document cannot be read; see `read_control`.
         OSError: The storage cannot be read.
     """
     control = read_control(layout, stream)
     launch = control.launch if control else None
+    status, errors = read_status_document(layout.status_uri(stream))
     seen = Observed(
         control=control,
-        status=read_status(layout, stream),
+        status=status,
+        status_errors=tuple(errors),
         driver=Presence.GONE if launch is None else locate(layout, stream, launch),
         stalled_since=stalled_since,
     )

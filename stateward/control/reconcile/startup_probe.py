@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from stateward.contract.stream_status import Status
 from stateward.control.reconcile.decide import (
     Action,
     Done,
@@ -21,7 +22,6 @@ from stateward.control.reconcile.decide import (
     Suspended,
     Wait,
 )
-from stateward.control.reconcile.status import Status
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from stateward.contract.stream_status import ENDED
 from stateward.control.reconcile.decide import (
     Action,
     Done,
@@ -19,7 +20,6 @@ from stateward.control.reconcile.decide import (
     Suspended,
     Wait,
 )
-from stateward.control.reconcile.status import ENDED
 
 Level = Literal["good", "calm", "warn", "bad"]
 

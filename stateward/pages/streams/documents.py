@@ -10,8 +10,6 @@ from urllib.parse import quote
 
 from upath import UPath
 
-from stateward.contract.storage import CorruptDocumentError, read_json
-from stateward.control.reconcile.documents import DocumentError
 from stateward.control.reconcile.observe import observe, read_supervisor, thresholds_of
 from stateward.control.releases.release import upgrade_available
 from stateward.pages.access import MayRead, any_dag, dags_of_operation, stream_dag
@@ -24,6 +22,7 @@ from stateward.project.spec import StreamSpec, load_specs
 from stateward.project.spec_problems import Problem
 
 _LOG = logging.getLogger(__name__)
+_NOT_AS_DESCRIBED = "its documents do not hold what docs/architecture.md says: {}"
 
 
 def read_streams(settings: Settings, *, past: bool = True, readable: MayRead = any_dag) -> list[Documents]:
@@ -91,18 +90,11 @@ def _documents(
                 "seen": seen,
                 "upgrade": tuple(upgrade_available(release, spec, settings)) if spec and past else (),
                 "supervisor": read_supervisor(layout, stream),
-                "status": _status(layout, stream),
+                "problems": (*problems, *map(_NOT_AS_DESCRIBED.format, seen.status_errors)),
             }
         )
-    except (DocumentError, OSError) as error:
+    except (InvalidDocumentError, OSError) as error:
         return Documents(**{**vars(documents), "problems": (*problems, str(error))})
-
-
-def _status(layout: Layout, stream: str) -> dict[str, object] | None:
-    try:
-        return read_json(layout.status_uri(stream))
-    except CorruptDocumentError:
-        return None
 
 
 def _history(layout: Layout, stream: str) -> tuple[Sample, ...]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from stateward.contract.stream_control import Supervisor
 from stateward.control.reconcile.decide import Action, Healthy, Observed
-from stateward.control.reconcile.status import Supervisor
 from stateward.rendering.human_units import format_duration
 
 Level = Literal["warn", "critical"]

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from stateward.control.health.failure import Failure, failure_of
-from stateward.control.reconcile.documents import DocumentError, delivered_of, parse_time
+from stateward.contract.reading import InvalidDocumentError, parse_time
+from stateward.contract.stream_control import Failure, failure_of
+from stateward.contract.stream_status import Status
 from stateward.rendering.charts import Series
 
 _SHORTEST = timedelta(seconds=10)
@@ -50,9 +51,10 @@ def samples_of(text: str) -> tuple[Sample, ...]:
     return tuple(sorted((sample for sample in found if sample), key=lambda sample: sample.at))
 
 
-def sample_of_status(document: Mapping[str, Any]) -> Sample | None:
-    """Read the current sample from a status document, whose fields have the same names."""
-    return _sample({**document, "at": document.get("updated_at"), "launched": ""})
+def sample_of_status(status: Status) -> Sample:
+    """Read the current sample from a status, whose fields have the same names."""
+    known = {name: getattr(status, name) for name in (*_WHOLE, "run_id", "state", "message", "watermark")}
+    return Sample(at=status.updated_at, delivered=status.delivered, **known)
 
 
 def lag(samples: Iterable[Sample]) -> Series:
@@ -123,10 +125,10 @@ def _sample(document: Mapping[str, Any]) -> Sample | None:
             failure=failure_of(document, launched),
             message=str(document.get("message") or ""),
             watermark=None if watermark is None else parse_time(watermark),
-            delivered=_whole(delivered_of(document)),
+            delivered=_whole(document.get("delivered", document.get("consumed"))),
             **{name: _whole(document.get(name)) for name in _WHOLE},
         )
-    except (KeyError, TypeError, AttributeError, DocumentError):
+    except (KeyError, TypeError, AttributeError, InvalidDocumentError):
         return None
 
 

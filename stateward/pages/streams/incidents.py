@@ -8,8 +8,7 @@ from datetime import datetime
 from itertools import groupby, pairwise
 from typing import Literal
 
-from stateward.control.health.failure import Failure
-from stateward.control.reconcile.status import Control
+from stateward.contract.stream_control import Control, Failure
 from stateward.pages.streams.history import Sample
 
 Kind = Literal["failed", "refused", "crashed", "waited", "restarted"]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
+from stateward.contract.stream_control import Supervisor
+from stateward.contract.stream_status import OUTCOMES, Status
 from stateward.control.health.thresholds import Thresholds
 from stateward.control.reconcile.decide import Action, Observed, decide
-from stateward.control.reconcile.documents import delivered_of
-from stateward.control.reconcile.status import Status, Supervisor
 from stateward.pages.link import Link
 from stateward.pages.streams import history
 from stateward.pages.streams.condition import NEVER_STARTED, Condition, condition
@@ -29,7 +28,7 @@ from stateward.rendering.human_units import (
 )
 
 _ORDER = {"bad": 0, "warn": 1, "good": 2, "calm": 2}
-_COUNTERS = ("accepted", "dead", "late", "duplicates", "rows_out")
+_COUNTERS = (*OUTCOMES, "rows_out")
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,6 @@ class Documents:
         limits: Its thresholds; None if its YAML is invalid.
         seen: Its documents and its process; None if they cannot be read.
         supervisor: The heartbeat of its supervisor.
-        status: The whole status document, which has more than `seen`.
         samples: The history, the oldest first.
         links: Links to other pages.
         upgrade: Parts deployed since it was started: `code`, `YAML`.
@@ -54,7 +52,6 @@ class Documents:
     limits: Thresholds | None = None
     seen: Observed | None = None
     supervisor: Supervisor | None = None
-    status: Mapping[str, Any] | None = None
     samples: tuple[Sample, ...] = ()
     links: tuple[Link, ...] = ()
     upgrade: tuple[str, ...] = ()
@@ -96,7 +93,8 @@ def stream_view(read: Documents, begin: datetime, now: datetime, stale_after_s: 
         stale_after_s: Age from which the supervisor's heartbeat is stale, seconds.
     """
     control = read.seen.control if read.seen else None
-    known = _known(read, history.sample_of_status(read.status or {}))
+    status = read.seen.status if read.seen else None
+    known = _known(read, history.sample_of_status(status) if status else None)
     action = None
     if read.limits and read.seen:
         seen = replace(read.seen, stalled_since=history.stalled_since(known))
@@ -169,19 +167,15 @@ def _facts(read: Documents, now: datetime) -> tuple[tuple[str, str], ...]:
     status: Status | None = read.seen.status if read.seen else None
     if status is None:
         return ()
-    document = read.status or {}
-    duration = document.get("batch_duration_ms")
+    took_ms = status.batch_duration_ms
     facts = [
         ("batch", "–" if status.batch_id is None else str(status.batch_id)),
         ("committed", format_ago(status.last_batch_at, now)),
-        (
-            "took",
-            format_duration(duration / 1000) if isinstance(duration, int) else NOTHING,
-        ),
+        ("took", NOTHING if took_ms is None else format_duration(took_ms / 1000)),
         ("driver since", format_time(status.started_at, now)),
-        ("delivered", _number(delivered_of(document))),
-        *((name.replace("_", " "), _number(document.get(name))) for name in _COUNTERS),
-        ("state rows", _number(document.get("state_rows"))),
+        ("delivered", _number(status.delivered)),
+        *((name.replace("_", " "), _number(getattr(status, name))) for name in _COUNTERS),
+        ("state rows", _number(status.state_rows)),
         ("release", _release(read)),
     ]
     return tuple((name, value) for name, value in facts if value != NOTHING)
@@ -195,9 +189,8 @@ def _release(read: Documents) -> str:
     return f"{control.release}{deployed}"
 
 
-def _number(value: object) -> str:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return f"{value:,}" if whole else NOTHING
+def _number(value: int | None) -> str:
+    return NOTHING if value is None else f"{value:,}"
 
 
 def _known(read: Documents, latest: Sample | None) -> tuple[Sample, ...]:

@@ -8,29 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
 
 from stateward.contract.conditions import Condition, conditions_in
-
-
-@dataclass(frozen=True)
-class Cause:
-    """A cause, as in the status document.
-
-    Attributes:
-        kind: ``state``, ``operation``, ``configuration``, ``schema``, ``topic``, ``data_loss``,
-            ``disk_full``, ``lease`` or ``other``.
-        lasting: Whether it remains until a person fixes it.
-    """
-
-    kind: str
-    lasting: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """The object in the status document."""
-        return asdict(self)
-
+from stateward.contract.stream_status import Cause
 
 OTHER = Cause("other", lasting=False)
 DISK_FULL = Cause("disk_full", lasting=False)

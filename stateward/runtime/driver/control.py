@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from stateward.contract import storage
+from stateward.contract.stream_control import DriverOrders, Failure, orders_in
 
 _LOG = logging.getLogger(__name__)
 
@@ -22,15 +21,12 @@ def stop_reason(uri: str, run_id: str) -> str | None:
         uri: The control document.
         run_id: This launch.
     """
-    document = _read(uri)
-    if document is None:
-        return None
-    asked = {"stopped": "stop", "suspended": "suspend"}.get(str(document.get("desired")))
+    orders = _read(uri)
+    asked = {"stopped": "stop", "suspended": "suspend"}.get(orders.desired)
     if asked:
-        return f"asked to {asked} by {document.get('requested_by') or 'the control plane'}"
-    wanted = document.get("run_id")
-    if wanted and wanted != run_id:
-        return f"run {wanted} is to take over"
+        return f"asked to {asked} by {orders.requested_by or 'the control plane'}"
+    if orders.run_id and orders.run_id != run_id:
+        return f"run {orders.run_id} is to take over"
     return None
 
 
@@ -40,12 +36,11 @@ class LaunchReason:
 
     Attributes:
         sentence: The reason as text; empty if unknown.
-        failure: Why the previous driver failed, as in the control document; None if this is no restart, or
-            from a control plane of the previous release.
+        failure: Why the previous driver failed; None if this is no restart.
     """
 
     sentence: str = ""
-    failure: Mapping[str, Any] | None = None
+    failure: Failure | None = None
 
 
 def reason_of_launch(uri: str, run_id: str) -> LaunchReason:
@@ -55,17 +50,15 @@ def reason_of_launch(uri: str, run_id: str) -> LaunchReason:
         uri: The control document.
         run_id: This launch.
     """
-    document = _read(uri) or {}
-    if document.get("run_id") != run_id:
+    orders = _read(uri)
+    if orders.run_id != run_id:
         return LaunchReason()
-    launch = document.get("launch")
-    failure = launch.get("failure") if isinstance(launch, dict) else None
-    return LaunchReason(str(document.get("reason") or ""), failure if isinstance(failure, dict) else None)
+    return LaunchReason(orders.reason, orders.launch.failure if orders.launch else None)
 
 
-def _read(uri: str) -> dict[str, Any] | None:
+def _read(uri: str) -> DriverOrders:
     try:
-        return storage.read_json(uri)
+        return orders_in(storage.read_json(uri) or {}, uri)
     except Exception as error:
         _LOG.warning("control document %s cannot be read: %s", uri, error)
-        return None
+        return DriverOrders()

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from stateward.contract.exit_codes import DriverExit
 from stateward.contract.process_identity import driver_process
+from stateward.contract.reading import as_json
 from stateward.runtime.api.config import Config
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint_repair import repair_logs
@@ -253,7 +254,7 @@ class Driver:
         _LOG.warning("stream %s: restarting the query: %s", self._config.stream, explain(failure))
         if cause == DISK_FULL:
             message = f"a disk is full, free some space: {explain(failure)}"
-            self._status.update(state="waiting", message=message, cause=cause.to_json())
+            self._status.update(state="waiting", message=message, cause=as_json(cause))
 
     def _wait_for_kafka(self, cause: str) -> None:
         delay = FIRST_DELAY_S

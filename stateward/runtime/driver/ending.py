@@ -7,7 +7,9 @@ from typing import Any
 
 from stateward.contract.conditions import Condition, ConditionError
 from stateward.contract.exit_codes import DriverExit
-from stateward.runtime.driver.cause import LEASE, Cause, cause_of
+from stateward.contract.reading import as_json
+from stateward.contract.stream_status import Cause
+from stateward.runtime.driver.cause import LEASE, cause_of
 from stateward.runtime.driver.failure import explain
 from stateward.runtime.lease.lease import LeaseLostError
 
@@ -31,7 +33,7 @@ class Ending:
     @property
     def status_fields(self) -> dict[str, Any]:
         """The fields of the final status."""
-        cause = self.cause.to_json() if self.cause else None
+        cause = as_json(self.cause) if self.cause else None
         return {"state": self.state, "message": self.message, "cause": cause}
 
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from stateward.contract import storage
 from stateward.contract.exit_codes import DriverExit
 from stateward.contract.process_identity import ProcessIdentity, driver_process
+from stateward.contract.reading import as_json
+from stateward.contract.stream_status import Cause
 from stateward.runtime.api.config import Config, ConfigError, load_config
 from stateward.runtime.api.landing_job import LandingJob
-from stateward.runtime.driver.cause import LEASE, Cause
+from stateward.runtime.driver.cause import LEASE
 from stateward.runtime.driver.driver import Driver, StateChecks
 from stateward.runtime.lease.lease import Lease, LeaseHeldError, utc_now
 from stateward.runtime.sink.fence import newest_epoch
@@ -110,7 +112,7 @@ def _status(config: Config, process: ProcessIdentity) -> StatusFile:
 def record_refusal(uri: str, status: StatusFile, error: LeaseHeldError, now: datetime) -> None:
     """Write the status ``refused``, unless the file has the current status of the lease's holder."""
     if not _belongs_to(uri, error.record.run_id, now):
-        status.update(state="refused", message=str(error), cause=LEASE.to_json())
+        status.update(state="refused", message=str(error), cause=as_json(LEASE))
 
 
 def record_bad_configuration(uri: str, process: ProcessIdentity, error: ValueError) -> None:
@@ -134,7 +136,7 @@ def record_bad_configuration(uri: str, process: ProcessIdentity, error: ValueErr
         status_uri, stream=stream, run_id=run_id, process=process, python_pid=os.getpid(), clock=utc_now
     )
     cause = Cause("configuration", lasting=True)
-    status.update(state="failed", message=str(error), cause=cause.to_json())
+    status.update(state="failed", message=str(error), cause=as_json(cause))
 
 
 def _belongs_to(uri: str, run_id: str, now: datetime) -> bool:

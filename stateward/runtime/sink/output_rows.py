@@ -15,18 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateward.contract.conditions import Condition, ConditionError
+from stateward.contract.stream_status import BOUNDS, OUTCOMES
 from stateward.runtime.api.tables import Table, arrow_schema
 
 KIND_COUNTS = "counts"
 # The packed rows; for Spark `packed_format.OUTPUT_DDL`.
 OUTPUT_SCHEMA = pa.schema([("kind", pa.string()), ("rows", pa.int64()), ("data", pa.binary())])
-BOUND_NAMES = ("held_full", "folded_early", "below_floor", "ids_full", "ids_forgotten")
-"""Effects of the bounds of keys: see `tables.BATCH_COUNTS`."""
 PIECE_BYTES = 8_000_000
 """Approximate size of a packed row: Spark keeps each one as a whole in the JVM's memory."""
-OUTCOME_NAMES = ("accepted", "dead", "late", "duplicates", "tick_records", "others")
+OUTCOME_NAMES = (*OUTCOMES, "tick_records", "others")
 """The possible outcomes of a record from Kafka; each record has exactly one."""
-COUNT_NAMES = (*OUTCOME_NAMES, "records", *BOUND_NAMES)
+COUNT_NAMES = (*OUTCOME_NAMES, "records", *BOUNDS)
 
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 """The years 1 to 9999, which every reader of Delta supports (ms since 1970 UTC)."""

@@ -12,7 +12,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec import structs
+
 from stateward.contract import storage
+from stateward.contract.reading import as_json
 from stateward.runtime.driver.control import LaunchReason
 
 KEPT = timedelta(hours=24)
@@ -114,7 +117,7 @@ def line_of(status: Mapping[str, Any], now: datetime, reason: LaunchReason | Non
         "run_id": status["run_id"],
         "state": status["state"],
         "launched": sentence[:_LONGEST_MESSAGE],
-        "failure": failure and {**failure, "cause": str(failure.get("cause"))[:_LONGEST_MESSAGE]},
+        "failure": failure and as_json(structs.replace(failure, cause=failure.cause[:_LONGEST_MESSAGE])),
         "message": str(status.get("message") or "")[:_LONGEST_MESSAGE],
         **{name: status.get(name) for name in _MEASURES},
     }

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from stateward.contract.stream_status import BOUNDS, OUTCOMES
 from stateward.runtime.checkpoint.checkpoint import Checkpoint, consumed
 from stateward.runtime.kafka.batch_plan import Plan
 from stateward.runtime.kafka.offsets import Offsets
 from stateward.runtime.sink.ledger import Ledger
-from stateward.runtime.sink.output_rows import BOUND_NAMES
 from stateward.runtime.telemetry.operator_metrics import operator_measures
 from stateward.runtime.telemetry.shares import Shares
 from stateward.runtime.telemetry.status import iso_ms
@@ -114,9 +114,9 @@ class Progress:
             # Without end-of-replay ticks and events of other streams' keys.
             "delivered": totals["records"] - totals["tick_records"] - totals["others"],
             "without_record": read - totals["records"],
-            **{name: totals[name] for name in ("accepted", "dead", "late", "duplicates")},
+            **{name: totals[name] for name in OUTCOMES},
             "rows_out": totals["rows_out"],
-            "bounds": {name: totals[name] for name in BOUND_NAMES},
+            "bounds": {name: totals[name] for name in BOUNDS},
         }
 
 

@@ -11,43 +11,12 @@ from typing import Any
 
 from stateward.contract import storage
 from stateward.contract.process_identity import ProcessIdentity
+from stateward.contract.reading import as_json
+from stateward.contract.stream_status import Status
 
-STATUS_VERSION = 1
 HEARTBEAT_S = 1.0
 
 _LOG = logging.getLogger(__name__)
-_UNKNOWN = (
-    "generation",
-    "checkpoint",
-    "batch_id",
-    "last_batch_at",
-    "batch_duration_ms",
-    "input_rows",
-    "input_rows_per_s",
-    "watermark",
-    "event_time_behind_ms",
-    "dead_share",
-    "late_share",
-    "timestamps",
-    "caught_up",
-    "lag_records",
-    "lag_change_per_s",
-    "behind_since",
-    "state_rows",
-    "state_bytes",
-    "state_file_bytes",
-    "state_commit_ms",
-    "state_update_ms",
-    "state_removal_ms",
-    "memory_bytes",
-    "delivered",
-    "without_record",
-    "accepted",
-    "dead",
-    "late",
-    "duplicates",
-    "bounds",
-)
 
 
 def iso(moment: datetime) -> str:
@@ -87,25 +56,19 @@ class StatusFile:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._document: dict[str, Any] = {
-            "version": STATUS_VERSION,
-            "stream": stream,
-            "run_id": run_id,
-            "state": "starting",
-            "message": "",
-            "cause": None,
-            "phase": None,
-            "phase_at": None,
-            "epoch": None,
-            "host": process.host,
-            "pid": process.pid,
-            "pid_started": process.pid_started,
-            "python_pid": python_pid,
-            "started_at": iso(clock()),
-            "updated_at": None,
-            **dict.fromkeys(_UNKNOWN),
-            "rows_out": None,
-        }
+        started = clock()
+        status = Status(
+            stream,
+            run_id,
+            "starting",
+            started,
+            started,
+            host=process.host,
+            pid=process.pid,
+            pid_started=process.pid_started,
+            python_pid=python_pid,
+        )
+        self._document = as_json(status) | {"started_at": iso(started)}
 
     @property
     def state(self) -> str:
@@ -120,7 +83,12 @@ class StatusFile:
         """Change fields and write the file; after a failure the heartbeat tries again.
 
         A full disk or an unavailable storage must not stop the stream; the age of the file shows it.
+
+        Raises:
+            TypeError: The contract has no such field.
         """
+        if unknown := fields.keys() - self._document.keys():
+            raise TypeError(f"expected fields of a status, found {', '.join(sorted(unknown))}")
         with self._lock:
             self._document.update(fields)
             try:

@@ -17,12 +17,13 @@ from stateward.airflow.operators import deploy_stream, incident_reporting
 from stateward.airflow.operators.deploy_stream import DeployStreamOperator
 from stateward.alerts.incident import Observation
 from stateward.alerts.incident_document import change_incidents
+from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
+from stateward.contract.stream_control import Control, Launch
+from stateward.contract.stream_status import Status
 from stateward.control.reconcile.decide import Action, GiveUp, Healthy, Observed, Presence
-from stateward.control.reconcile.documents import control_document
 from stateward.control.reconcile.leader_heartbeat import renew
 from stateward.control.reconcile.observe import read_supervisor
-from stateward.control.reconcile.status import Control, Launch, Status
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 
@@ -58,7 +59,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     made = Settings(home=tmp_path, notifiers=tmp_path / "notifiers.yaml", resolve_after_s=0)
     listen(made, "stateward.airflow.notifiers.json_lines.JsonLinesNotifier")
     monkeypatch.setattr(deploy_stream, "controller_of", lambda stream, current_spec: Controlled(made))
-    write_json(Layout.of(made).control_uri("s"), control_document(control()))
+    write_json(Layout.of(made).control_uri("s"), as_json(control()))
     return made
 
 

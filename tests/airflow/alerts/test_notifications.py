@@ -19,9 +19,9 @@ from stateward.airflow.notifiers.dispatcher import Dispatcher
 from stateward.alerts.incident import Observation
 from stateward.alerts.incident_document import change_incidents, incidents_uri, read_incidents
 from stateward.alerts.outbox import Delivery
+from stateward.contract.stream_control import Control
 from stateward.control.reconcile.decide import Action, Done, GiveUp, Healthy, Observed, Presence
 from stateward.control.reconcile.leader_heartbeat import claim
-from stateward.control.reconcile.status import Control
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 

@@ -14,6 +14,7 @@ import pytest
 from airflow.sdk.module_loading import import_string
 from airflow.serialization.encoders import encode_trigger
 from airflow.serialization.serialized_objects import BaseSerialization
+from msgspec import structs
 
 from stateward.airflow.triggers.stream_progress import StreamProgressTrigger, Watch
 from stateward.alerts.incident import Incident, IncidentState, Message
@@ -21,12 +22,12 @@ from stateward.alerts.incident_document import CarriedIncidents, carried_from_js
 from stateward.alerts.incident_text import Words
 from stateward.alerts.outbox import Delivery, Outgoing
 from stateward.contract.process_identity import host_identity, started_at
+from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
+from stateward.contract.stream_control import Control, Launch
 from stateward.control.health.thresholds import Thresholds
-from stateward.control.reconcile.documents import control_document
 from stateward.control.reconcile.leader_heartbeat import claim
 from stateward.control.reconcile.observe import read_supervisor, thresholds_of
-from stateward.control.reconcile.status import Control, Launch
 from stateward.project.layout import Layout
 from stateward.project.spec import load_spec
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -68,7 +69,7 @@ def driver(layout: Layout) -> Iterator[psutil.Popen]:
     launched = Launch("r1", now, host_identity(), "/l", process.pid, started_at(process.pid))
     write_json(
         layout.control_uri(STREAM),
-        control_document(Control(STREAM, "running", "r1", now, "me", "why", launched)),
+        as_json(Control(STREAM, "running", "r1", now, "me", "why", launched)),
     )
     report(layout, now)
     yield process
@@ -205,9 +206,7 @@ def test_after_an_error_with_incidents_it_fires_for_the_driver_only(
 
 def test_the_end_of_a_supervision_waits_until_it_is_told(layout: Layout, driver: psutil.Popen) -> None:
     now = datetime.now(UTC)
-    write_json(
-        layout.control_uri(STREAM), control_document(Control(STREAM, "stopped", "r1", now, "me", "why"))
-    )
+    write_json(layout.control_uri(STREAM), as_json(Control(STREAM, "stopped", "r1", now, "me", "why")))
     write_outbox(layout, now + timedelta(minutes=1))
     assert Watch(STREAM, "dag/run", Thresholds.from_json(LIMITS), layout).look() is None
     write_outbox(layout, None)
@@ -247,9 +246,9 @@ def test_it_fires_when_another_dag_run_has_taken_over(layout: Layout, driver: ps
 def test_it_fires_when_a_stopped_stream_has_stopped(layout: Layout, driver: psutil.Popen) -> None:
     now = datetime.now(UTC)
     stopped = Control(STREAM, "stopped", "r1", now, "me", "asked to stop")
-    write_json(layout.control_uri(STREAM), control_document(stopped))
+    write_json(layout.control_uri(STREAM), as_json(stopped))
     assert asyncio.run(first_event(trigger()))["event"] == "done"
-    assert replace(stopped, desired="running").launch_pending
+    assert structs.replace(stopped, desired="running").launch_pending
 
 
 def test_storage_that_fails_once_is_looked_at_again(

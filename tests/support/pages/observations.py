@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from msgspec.structs import replace
+
 from stateward.alerts.incident import IncidentState, Message, Observation, next_incidents
-from stateward.control.health.failure import Failure
+from stateward.contract.stream_control import Control, Failure
+from stateward.contract.stream_status import Status
 from stateward.control.health.health import Finding
 from stateward.control.reconcile.decide import (
     Action,
@@ -23,7 +25,6 @@ from stateward.control.reconcile.decide import (
     Suspended,
     Wait,
 )
-from stateward.control.reconcile.status import Control, Status
 
 T0 = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 RESOLVE_AFTER = timedelta(seconds=300)
@@ -101,7 +102,7 @@ def look(at: datetime, sight: Sight) -> Observation:
 
 
 def launch_of(status: Status):  # type: ignore[no-untyped-def]
-    from stateward.control.reconcile.status import Launch as Launched
+    from stateward.contract.stream_control import Launch as Launched
 
     return Launched(run_id=status.run_id, at=T0, host="h", log="/l", failure=GONE)
 

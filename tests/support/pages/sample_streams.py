@@ -18,11 +18,10 @@ from typing import Any
 
 import yaml
 
+from stateward.contract.reading import as_json, format_time
 from stateward.contract.storage import write_json
-from stateward.control.health.failure import Failure, failure_to_json
-from stateward.control.reconcile.documents import control_document, format_time
+from stateward.contract.stream_control import Control, Failure, Hold, Launch
 from stateward.control.reconcile.observe import supervisor_uri
-from stateward.control.reconcile.status import Control, Hold, Launch
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from stateward.runtime.driver.control import LaunchReason
@@ -96,7 +95,7 @@ class Written:
             restarts,
             hold=hold,
         )
-        write_json(layout.control_uri(stream), control_document(control))
+        write_json(layout.control_uri(stream), as_json(control))
         if supervised:
             heartbeat = {"version": 1, "stream": stream, "dag_run": "d/r", "at": format_time(self.now)}
             write_json(supervisor_uri(layout, stream), heartbeat)
@@ -152,7 +151,7 @@ def write(written: Written, what: str) -> None:
 
 def _reason(sample: Sample) -> LaunchReason:
     failure = sample.failure
-    return LaunchReason(failure.reason_of_launch if failure else sample.launched, failure_to_json(failure))
+    return LaunchReason(failure.reason_of_launch if failure else sample.launched, failure)
 
 
 def _busy(now: datetime, seed: int, minutes: int = 360, run_id: str = "a") -> Iterator[Sample]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from stateward.alerts.incident import IncidentState, Observation, next_incidents
 from stateward.alerts.incident_document import (

@@ -11,10 +11,7 @@ from typing import Any
 import yaml
 
 from stateward.airflow.web.metrics_app import PREFIX
-from stateward.control.health import health
-from stateward.metrics import catalogue
 from stateward.metrics.catalogue import FAMILIES, Family
-from stateward.platform.report import BOUNDS
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGE = (DOCS / "metrics.md").read_text()
@@ -38,11 +35,6 @@ def texts(value: Any) -> Iterator[str]:
             yield from texts(one)
     elif isinstance(value, str):
         yield value
-
-
-def test_every_measure_that_has_a_limit_is_a_metric() -> None:
-    assert list(catalogue.MEASURES) == list(health.MEASURES)
-    assert catalogue.BOUNDS == BOUNDS
 
 
 def test_the_table_of_the_page_is_that_of_the_code() -> None:

@@ -14,12 +14,12 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 
 from stateward.contract.storage import read_json, write_json
+from stateward.contract.stream_control import Hold
+from stateward.contract.stream_status import BOUNDS
 from stateward.control.reconcile.observe import supervisor_uri
-from stateward.control.reconcile.status import Hold
 from stateward.metrics import catalogue
 from stateward.metrics.exposition import exposition, families
 from stateward.pages.streams.documents import read_streams
-from stateward.platform.report import BOUNDS
 from stateward.project.layout import Layout
 from tests.support.pages.sample_streams import MINUTE, Sample, Written, installation
 

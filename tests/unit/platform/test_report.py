@@ -16,14 +16,16 @@ from rich.console import Console
 from rich.table import Table
 
 from stateward.cli.status import bounds_table, in_order, parts_table, records_table, streams_table
+from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
-from stateward.control.reconcile.documents import control_document
-from stateward.control.reconcile.status import Control, Hold, Override
+from stateward.contract.stream_control import Control, Hold, Override
+from stateward.contract.stream_status import Status
 from stateward.platform.report import StreamReport, as_document, part_reports, stream_reports
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+STATUS = as_json(Status("s", "r1", "running", NOW, NOW))
 
 
 @pytest.fixture
@@ -89,7 +91,7 @@ def test_only_streams_that_have_reached_a_bound_are_in_the_table(tmp_path: Path)
         ("fraud_watch", never),
         ("user_activity", None),
     ):
-        write_json(Layout.of(settings).status_uri(stream), {"stream": stream, "bounds": bounds})
+        write_json(Layout.of(settings).status_uri(stream), {**STATUS, "stream": stream, "bounds": bounds})
 
     reports = stream_reports(settings, NOW)
     found = {report.stream: report.bounds for report in reports}
@@ -115,7 +117,7 @@ def test_hold_and_override_are_told_as_everywhere_and_a_broken_document_is_named
     control = Control(
         "user_sessions", "suspended", "r1", NOW, "ann", "suspend", hold=hold, override=override, release="a-b"
     )
-    write_json(layout.control_uri("user_sessions"), control_document(control))
+    write_json(layout.control_uri("user_sessions"), as_json(control))
     write_json(layout.control_uri("fraud_watch"), {"stream": "fraud_watch", "desired": "jogging"})
 
     found = {report.stream: report for report in stream_reports(settings, NOW)}
@@ -140,6 +142,7 @@ def reports(tmp_path: Path) -> list[StreamReport]:
     names = sorted(path.stem for path in settings.streams.glob("*.yaml") if path.stem != "user_sessions")
     for name, state in zip(names, states, strict=False):
         document = {
+            **STATUS,
             "stream": name,
             "state": state,
             "batch_id": 1_234_567,
@@ -157,7 +160,7 @@ def reports(tmp_path: Path) -> list[StreamReport]:
         }
         write_json(Layout.of(settings).status_uri(name), document)
         control = Control(name, "suspended", "r1", NOW, "ann", "suspend", declared="suspended")
-        write_json(Layout.of(settings).control_uri(name), control_document(control))
+        write_json(Layout.of(settings).control_uri(name), as_json(control))
     return stream_reports(settings, NOW)
 
 

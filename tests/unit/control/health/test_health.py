@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from stateward.cli.status import health_table
+from stateward.contract.measures import MEASURES
+from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
-from stateward.control.health.health import MEASURES, Finding, Limit, judge_health
+from stateward.contract.stream_status import Status
+from stateward.control.health.health import Limit, judge_health
 from stateward.control.reconcile.observe import measure_limits
-from stateward.control.reconcile.status import Status
 from stateward.platform.report import as_document, stream_reports
 from stateward.project.layout import Layout
 from stateward.project.settings import CHECKOUT, Settings
@@ -204,18 +206,19 @@ def test_status_shows_what_is_slow_by_the_limits_of_the_yaml(tmp_path: Path) -> 
     assert health_table([one for one in reports if one.stream != "user_sessions"]) is None
 
 
-def test_findings_are_part_of_the_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    finding = Finding("warn", "lag", 2, 1, "2 records behind (limit 1)", "none")
+def test_findings_are_part_of_the_json(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, data=f"file://{tmp_path}/data")
-    monkeypatch.setattr("stateward.platform.report._findings", lambda *_: (finding,))
-    [first, *_] = as_document(settings, NOW)["streams"]
-    assert list(first["findings"]) == [
+    [first, *_] = (report.stream for report in stream_reports(settings, NOW))
+    document = as_json(Status(first, "r", "running", NOW, NOW, late_share=0.05))
+    write_json(Layout.of(settings).status_uri(first), document)
+    [found, *_] = as_document(settings, NOW)["streams"]
+    assert list(found["findings"]) == [
         {
             "level": "warn",
-            "measure": "lag",
-            "value": 2,
-            "limit": 1,
-            "what": "2 records behind (limit 1)",
-            "cause": "none",
+            "measure": "late_share",
+            "value": 0.05,
+            "limit": 0.01,
+            "what": "5.0% of the records of ten minutes are late (limit 1.0%)",
+            "cause": "a producer is later than allowed_lateness, or its clock is behind; see late_events",
         }
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stateward.alerts.incident_text import words_of_driver
-from stateward.control.health.failure import SILENT, Failure, FailureKind
+from stateward.contract.stream_control import SILENT, Failure, FailureKind
 from stateward.control.health.log_diagnosis import last_words
 
 JAVA = """Error occurred during initialization of VM

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stateward.alerts.incident import IncidentState, Observation, next_incidents
-from stateward.control.health.failure import Failure
+from stateward.contract.stream_control import Failure
 from stateward.control.launchers import processes, start_queue
 from stateward.control.reconcile.decide import Action, Healthy, Launch, Observed, Presence, Queued, Wait
 from stateward.control.reconcile.executor import Controller

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from stateward.control.health.cause import Cause
-from stateward.control.health.failure import Failure, FailureKind
+from stateward.contract.stream_control import Control, Failure, FailureKind, Hold
+from stateward.contract.stream_control import Launch as Launched
+from stateward.contract.stream_status import Cause, DriverState, Status
 from stateward.control.health.health import Limit
 from stateward.control.health.thresholds import Thresholds
 from stateward.control.launchers.driver_exit import Exit
@@ -30,8 +32,6 @@ from stateward.control.reconcile.decide import (
     Wait,
     decide,
 )
-from stateward.control.reconcile.status import Control, DriverState, Hold, Status
-from stateward.control.reconcile.status import Launch as Launched
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
@@ -60,12 +60,12 @@ def ago(seconds: float) -> datetime:
 def control(**changes: Any) -> Control:
     launch = Launched(run_id="r1", at=ago(300), host="h", log="/l", pid=7, pid_started=1.0)
     plain = Control("s", "running", "r1", ago(300), "someone", "asked to run", launch=launch)
-    return replace(plain, **changes)
+    return structs.replace(plain, **changes)
 
 
 def status(state: DriverState = "running", **changes: Any) -> Status:
     plain = Status("s", "r1", state, started_at=ago(290), updated_at=ago(1), batch_id=4, message="why")
-    return replace(plain, **changes)
+    return structs.replace(plain, **changes)
 
 
 def starting(seconds_ago: float) -> Status:
@@ -112,14 +112,18 @@ CASES = [
         "stands still, and its clock is ahead",
         Observed(
             control(launch=launched(200)),
-            replace(starting(121 - 600), updated_at=ago(1 - 600)),
+            structs.replace(starting(121 - 600), updated_at=ago(1 - 600)),
             ALIVE,
         ),
         Wait,
     ),
     (
         "stands still for longer, and its clock is ahead",
-        Observed(control(launch=launched(200)), replace(starting(122 - 600), updated_at=ago(1 - 600)), ALIVE),
+        Observed(
+            control(launch=launched(200)),
+            structs.replace(starting(122 - 600), updated_at=ago(1 - 600)),
+            ALIVE,
+        ),
         Kill,
     ),
     ("starts slowly, and gets on", Observed(control(launch=launched(900)), starting(119), ALIVE), Wait),
@@ -315,7 +319,7 @@ def test_a_driver_that_runs_and_reports_is_never_killed_unless_it_stalls_or_is_t
     assert seen.control is not None
     seen = replace(
         seen,
-        control=replace(seen.control, desired="running", run_id="r1", launch=launched(30)),
+        control=structs.replace(seen.control, desired="running", run_id="r1", launch=launched(30)),
         status=status(),
         driver=ALIVE,
         stalled_since=None,
@@ -349,7 +353,7 @@ def test_a_driver_that_ended_by_itself_has_its_own_words() -> None:
 
 def test_a_driver_that_was_ended_here_is_told_by_the_reason() -> None:
     hung = "the driver hangs: its status (running) is 20 s old"
-    ended = replace(launched(300), end_reason=hung)
+    ended = structs.replace(launched(300), end_reason=hung)
     seen = Observed(control(launch=ended), status(), GONE, exit=Exit("SIGKILL"))
     assert decide(LIMITS, seen, NOW) == Launch(f"crash: {hung}", Failure("ended", hung))
 

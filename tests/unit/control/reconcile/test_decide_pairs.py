@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from typing import get_args
 
 import pytest
+from msgspec.structs import replace
 
+from stateward.contract.stream_control import Control, Desired, Hold, Launch
+from stateward.contract.stream_status import DriverState, Status
 from stateward.control.reconcile.decide import Observed, Presence, decide
-from stateward.control.reconcile.status import Control, Desired, DriverState, Hold, Launch, Status
 from stateward.project.settings import CHECKOUT
 from tests.unit.control.reconcile.test_decide import LIMITS, NOW, ago
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from stateward.contract.reading import as_json
+from stateward.contract.stream_control import Control, Desired, Hold, Override, control_from
 from stateward.control.reconcile.desired_state import Wish, WishAction, WishError, declare, first, wanted
-from stateward.control.reconcile.documents import control_document, control_from
-from stateward.control.reconcile.status import Control, Desired, Hold, Override
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 HOLD = Hold("state_operations/manual", "repartition", NOW)
@@ -166,4 +166,4 @@ def test_however_hands_follow_each_other_the_document_says_whose_is_the_last(
             assert now.declared == step
         if now.override:
             assert now.override.desired == now.desired != now.declared
-        assert control_from(json.loads(json.dumps(control_document(now)))) == now
+        assert control_from(json.loads(json.dumps(as_json(now)))) == now

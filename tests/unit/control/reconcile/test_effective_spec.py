@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
+from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
-from stateward.control.reconcile.documents import control_document
+from stateward.contract.stream_control import Control
 from stateward.control.reconcile.effective_spec import spec_in_force
-from stateward.control.reconcile.status import Control
 from stateward.control.releases.release import keep
 from stateward.project.layout import Layout
 from stateward.project.settings import CHECKOUT, Settings
@@ -37,7 +37,7 @@ def edit(settings: Settings, **changes: object) -> None:
 
 
 def note(settings: Settings, control: Control) -> None:
-    write_json(Layout.of(settings).control_uri(STREAM), control_document(control))
+    write_json(Layout.of(settings).control_uri(STREAM), as_json(control))
 
 
 def test_that_of_now_counts_whatever_was_launched(settings: Settings) -> None:

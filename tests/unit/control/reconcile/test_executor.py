@@ -7,16 +7,16 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from stateward.contract.process_identity import started_at
-from stateward.control.health.failure import Failure
+from stateward.contract.stream_control import Failure
 from stateward.control.launchers import driver_process, launch, processes
 from stateward.control.launchers.driver_process import DriverCommand
 from stateward.control.reconcile.decide import Done, GiveUp, Healthy, Kill

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
-from stateward.control.health.failure import Failure
+from stateward.contract.stream_control import Control, Failure
+from stateward.contract.stream_control import Launch as Launched
+from stateward.contract.stream_status import Status
 from stateward.control.launchers.launch import SparkLauncher
 from stateward.control.reconcile.decide import (
     Action,
@@ -25,13 +28,10 @@ from stateward.control.reconcile.decide import (
     Wait,
 )
 from stateward.control.reconcile.desired_state import WishAction
-from stateward.control.reconcile.documents import control_document
 from stateward.control.reconcile.executor import Controller
 from stateward.control.reconcile.maintenance_hold import held_by, hold, release_hold
 from stateward.control.reconcile.observe import read_control
 from stateward.control.reconcile.startup_probe import Watch, comeback
-from stateward.control.reconcile.status import Control, Status
-from stateward.control.reconcile.status import Launch as Launched
 from stateward.platform.report import stream_reports
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
@@ -56,7 +56,7 @@ def layout(settings: Settings) -> Layout:
 def deployed(layout: Layout, desired: str = "running") -> Control:
     launch = Launched("r1", NOW, "h", "/l", 7, 1.0)
     control = Control(STREAM, desired, "r1", NOW, "me", "why", launch, restarts=(NOW,))  # type: ignore[arg-type]
-    write_json(layout.control_uri(STREAM), control_document(control))
+    write_json(layout.control_uri(STREAM), as_json(control))
     return control
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stateward.contract.process_identity import ProcessIdentity
-from stateward.control.health.failure import Failure
+from stateward.contract.stream_control import Failure
 from stateward.pages.streams import history as stream_history
 from stateward.pages.streams.history import Sample, samples_of
 from stateward.project.layout import Layout
@@ -69,7 +69,7 @@ def test_the_next_driver_goes_on_with_the_last_day(tmp_path: Path) -> None:
         first.note(status(batch_id=hours), NOW + timedelta(hours=hours))
     with (tmp_path / "s.history.jsonl").open("a") as file:
         file.write('half a line\n{"at": "yesterday"}\n["no object"]\n')
-    crash = LaunchReason("crash: gone", {"kind": "killed", "cause": "gone", "signal": "SIGKILL"})
+    crash = LaunchReason("crash: gone", Failure("killed", "gone", "SIGKILL"))
     history(tmp_path, crash).note(status(run_id="r2"), NOW + timedelta(hours=30))
 
     lines = written(tmp_path)
@@ -151,8 +151,9 @@ def test_the_heartbeat_gives_the_status_to_whoever_watches(tmp_path: Path) -> No
     [
         ('{"run_id": "r1", "reason": "crash: gone"}', LaunchReason("crash: gone")),
         (
-            '{"run_id": "r1", "reason": "crash: x", "launch": {"failure": {"kind": "gone", "cause": "x"}}}',
-            LaunchReason("crash: x", {"kind": "gone", "cause": "x"}),
+            '{"run_id": "r1", "reason": "why", "launch": {"run_id": "r1", "at": "2026-01-31T12:00:00Z",'
+            ' "host": "h", "log": "l", "failure": {"kind": "gone", "cause": "x"}}}',
+            LaunchReason("why", Failure("gone", "x")),
         ),
         ('{"run_id": "r1", "reason": "why", "launch": {"failure": null}}', LaunchReason("why")),
         ('{"run_id": "r1", "reason": "why", "launch": "now"}', LaunchReason("why")),

@@ -8,9 +8,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from stateward.contract.storage import read_json, write_json
-from stateward.control.health.failure import Failure
+from stateward.contract.stream_control import Control, Failure
+from stateward.contract.stream_control import Launch as Started
+from stateward.contract.stream_status import Status
 from stateward.control.reconcile.decide import (
     Action,
     Done,
@@ -24,8 +27,6 @@ from stateward.control.reconcile.decide import (
     Presence,
     Wait,
 )
-from stateward.control.reconcile.status import Control, Status
-from stateward.control.reconcile.status import Launch as Started
 from stateward.pages.streams.condition import NEVER_STARTED, Condition, condition
 from stateward.pages.streams.documents import read_streams
 from stateward.pages.streams.page import content_policy, render
@@ -244,7 +245,7 @@ def test_every_decision_has_a_word(action: Action, expected: tuple[str, str]) ->
     ],
 )
 def test_a_driver_that_comes_goes_or_waits(state: str, action: Action, word: str) -> None:
-    control = replace(CONTROL, launch=Started("r1", NOW, "h", "log"))
+    control = structs.replace(CONTROL, launch=Started("r1", NOW, "h", "log"))
     status = Status("s", "r1", state, NOW, NOW)  # type: ignore[arg-type]
 
     assert condition(Observed(control, status, Presence.ALIVE), action).state == word

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
-from stateward.control.reconcile.documents import control_document
+from stateward.contract.stream_control import Control, Override
 from stateward.control.reconcile.observe import read_control
-from stateward.control.reconcile.status import Control, Override
 from stateward.pages.streams.documents import read_streams
 from stateward.pages.streams.page import render
 from stateward.pages.streams.view import StreamView, stream_view
@@ -33,7 +33,7 @@ def change(written: Written, **changes: object) -> None:
     control = read_control(Layout.of(written.settings), STREAM)
     assert control is not None
     changed: Control = replace(control, **changes)  # type: ignore[arg-type]
-    write_json(Layout.of(written.settings).control_uri(STREAM), control_document(changed))
+    write_json(Layout.of(written.settings).control_uri(STREAM), as_json(changed))
 
 
 def view(written: Written) -> StreamView:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from stateward.contract.process_identity import host_identity
+from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
-from stateward.control.health.failure import Failure
-from stateward.control.reconcile.documents import control_document
+from stateward.contract.stream_control import Control, Failure
+from stateward.contract.stream_control import Launch as Started
 from stateward.control.reconcile.observe import read_control
-from stateward.control.reconcile.status import Control
-from stateward.control.reconcile.status import Launch as Started
 from stateward.pages.streams.documents import read_streams
 from stateward.pages.streams.history import Sample
 from stateward.pages.streams.incidents import incidents
@@ -67,7 +66,7 @@ def test_one_whose_driver_never_came_to_say_why_says_it_by_the_end_of_its_log(
     launch = Started("c6", NOW - MINUTE, host_identity(), str(log), 2**22 + 1, 1.0)
     write_json(
         layout.control_uri("payment_auth_join"),
-        control_document(replace(control, run_id="c6", launch=launch)),
+        as_json(replace(control, run_id="c6", launch=launch)),
     )
 
     tried = "restarted 5 times within 900 s without lasting success"

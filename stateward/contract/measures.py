@@ -1,0 +1,239 @@
+"""What is measured of a stream, each measure once: its value, limits, wording, metric and likely cause. Pure.
+
+Drivers write the values (`stream_status`); the YAML's `health.limits`, the warnings of the control plane and
+the metrics follow from this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from stateward.contract.stream_status import Status
+
+Unit = Literal["seconds", "bytes", "count", "rate", "share"]
+Read = Callable[[Status, datetime], float | None]
+
+SLOW_STATE = "the state is slow: it no longer fits into memory, or its disk is slow"
+_MANY_KEYS = "more keys than planned, or {}; `stateward state inspect` shows which"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One measure.
+
+    Attributes:
+        name: As in `health.limits` of the YAML.
+        unit: Of its value and its limits; a rate is in records a second, a share from 0 to 1.
+        read: Its value in a status, at a time; None while it is not known.
+        text: What a warning says, with `{}` for the value.
+        metric: The end of its metric's name; the unit is part of it.
+        help: What the metric is.
+        cause: What most likely lies behind a value above its limit; empty if other measures tell.
+        warn: The default of the limit above which it is worth a warning; None: never.
+        critical: Likewise for a critical one.
+    """
+
+    name: str
+    unit: Unit
+    read: Read
+    text: str
+    metric: str
+    help: str
+    cause: str = ""
+    warn: float | None = None
+    critical: float | None = None
+
+
+def _field(name: str, divisor: int = 1) -> Read:
+    def read(status: Status, now: datetime) -> float | None:
+        value: float | None = getattr(status, name)
+        return None if value is None else value / divisor if divisor > 1 else value
+
+    return read
+
+
+def _commit_age(status: Status, now: datetime) -> float | None:
+    if status.behind_since is None or not status.lag_records:
+        return None
+    # On a quiet topic an old commit is right: what counts is how long records have been waiting.
+    since = max(status.behind_since, status.last_batch_at or status.started_at)
+    return (now - since).total_seconds()
+
+
+def _watermark_delay(status: Status, now: datetime) -> float | None:
+    return None if status.watermark is None else (now - status.watermark).total_seconds()
+
+
+def _event_time(sign: int) -> Read:
+    def read(status: Status, now: datetime) -> float | None:
+        behind_ms = status.event_time_behind_ms
+        return None if behind_ms is None else max(0.0, sign * behind_ms / 1000)
+
+    return read
+
+
+def _state_bytes(status: Status, now: datetime) -> float | None:
+    # What RocksDB keeps in memory is bounded; beyond that the state is in its files.
+    sizes = [size for size in (status.state_bytes, status.state_file_bytes) if size is not None]
+    return max(sizes, default=None)
+
+
+_ALL = (
+    Measure(
+        "commit_age",
+        "seconds",
+        _commit_age,
+        "records wait, and nothing was committed for {}",
+        "records_waiting_seconds",
+        "how long records have waited without a commit; missing while none wait",
+        warn=120,
+        critical=300,
+    ),
+    Measure(
+        "lag",
+        "count",
+        _field("lag_records"),
+        "{} records behind",
+        "lag_records",
+        "records in Kafka that wait",
+    ),
+    Measure(
+        "lag_growth",
+        "rate",
+        _field("lag_change_per_s"),
+        "the lag grows by {}",
+        "lag_growth_records_per_second",
+        "by how much the lag has grown, over the last five minutes",
+    ),
+    Measure(
+        "watermark_delay",
+        "seconds",
+        _watermark_delay,
+        "the watermark is {} behind the clock",
+        "watermark_delay_seconds",
+        "how far the watermark is behind the clock",
+    ),
+    Measure(
+        "event_time_behind",
+        "seconds",
+        _event_time(1),
+        "the events' time is {} behind the broker's, in no replay",
+        "event_time_behind_seconds",
+        "how far the events' time is behind the broker's; missing in a replay",
+        "a partition with old events holds the others back: its producer's clock, or a backlog",
+        warn=3600,
+    ),
+    Measure(
+        "event_time_ahead",
+        "seconds",
+        _event_time(-1),
+        "the events' time is {} ahead of the broker's",
+        "event_time_ahead_seconds",
+        "the same ahead of it",
+        "an earlier release let an event that was ahead move the watermark: others are late until that time"
+        " has come, and `backfill` recomputes them",
+        warn=60,
+        critical=600,
+    ),
+    Measure(
+        "dead_share",
+        "share",
+        _field("dead_share"),
+        "{} of the records of ten minutes are dead",
+        "dead_ratio",
+        "share of the records of ten minutes that were dead",
+        "a producer sends what the YAML's schema does not take; `reason` in dead_letters says what",
+        warn=0.01,
+        critical=0.1,
+    ),
+    Measure(
+        "late_share",
+        "share",
+        _field("late_share"),
+        "{} of the records of ten minutes are late",
+        "late_ratio",
+        "share of the records of ten minutes that were late",
+        "a producer is later than allowed_lateness, or its clock is behind; see late_events",
+        warn=0.01,
+        critical=0.1,
+    ),
+    Measure(
+        "batch_duration",
+        "seconds",
+        _field("batch_duration_ms", 1000),
+        "the last batch took {}",
+        "batch_duration_seconds",
+        "how long the last batch took",
+        warn=60,
+        critical=300,
+    ),
+    Measure(
+        "state_rows",
+        "count",
+        _field("state_rows"),
+        "the state has {} rows",
+        "state_rows",
+        "rows in Spark's state store",
+        _MANY_KEYS.format("keys that stay longer"),
+    ),
+    Measure(
+        "state_bytes",
+        "bytes",
+        _state_bytes,
+        "the state takes {}",
+        "state_bytes",
+        "the larger of the state store's memory and its files",
+        _MANY_KEYS.format("more kept for each"),
+        warn=1_000_000_000,
+        critical=5_000_000_000,
+    ),
+    Measure(
+        "state_commit",
+        "seconds",
+        _field("state_commit_ms", 1000),
+        "to commit the state took {}",
+        "state_commit_seconds",
+        "a task's time to commit its part of the state",
+        "the checkpoint's storage is slow, or much state has changed in one batch",
+        warn=10,
+        critical=30,
+    ),
+    Measure(
+        "state_update",
+        "seconds",
+        _field("state_update_ms", 1000),
+        "the state took {} for each record",
+        "state_update_seconds",
+        "time on the state for each record, all tasks together",
+        SLOW_STATE,
+        warn=0.010,
+        critical=0.050,
+    ),
+    Measure(
+        "state_removal",
+        "seconds",
+        _field("state_removal_ms", 1000),
+        "to remove what has expired took {}",
+        "state_removal_seconds",
+        "a task's time to find and remove what has expired",
+        "many timeouts end in one batch; timeout.jitter spreads them",
+        warn=5,
+        critical=15,
+    ),
+    Measure(
+        "memory_bytes",
+        "bytes",
+        _field("memory_bytes"),
+        "the driver's processes take {} of memory",
+        "memory_bytes",
+        "resident memory of the driver's processes",
+        warn=3_500_000_000,
+        critical=6_000_000_000,
+    ),
+)
+
+MEASURES = {measure.name: measure for measure in _ALL}
+"""By name, in the order in which they are shown."""

@@ -1,0 +1,116 @@
+"""The status document, `status/<stream>.json`: a driver writes it, the control plane reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from stateward.contract.reading import Time, read_tolerantly
+
+DriverState = Literal["starting", "running", "waiting", "draining", "stopped", "refused", "failed"]
+
+ENDED: frozenset[DriverState] = frozenset({"stopped", "refused", "failed"})
+"""States after which a driver's process leaves by itself."""
+
+LEAVING: frozenset[DriverState] = ENDED | {"draining"}
+"""States in which a driver no longer takes new batches."""
+
+OUTCOMES: Final = ("accepted", "dead", "late", "duplicates")
+"""What becomes of a record; each has one of them."""
+
+BOUNDS: Final = ("held_full", "folded_early", "below_floor", "ids_full", "ids_forgotten")
+"""What the bounds of keys have cost (docs/state-bounds.md)."""
+
+
+class Cause(Struct, frozen=True):
+    """The cause of what is wrong with a driver, or of its end.
+
+    Attributes:
+        kind: What it is about. A newer driver may have kinds that are not known here.
+        lasting: Whether it stays until a person has done something.
+    """
+
+    kind: str
+    lasting: bool
+
+
+class Status(Struct, frozen=True):
+    """What a driver last reported. A field is None until its value is known.
+
+    Attributes:
+        cause: None while nothing is wrong.
+        phase: The step of the start that was reached, at `phase_at`.
+        pid: The process to signal, which started `pid_started` seconds after the boot of `host`.
+        delivered: Records that Kafka delivered to this checkpoint, which counts over restarts of the driver,
+            as do `without_record`, the four outcomes, `rows_out` and `bounds`.
+    """
+
+    stream: str
+    run_id: str
+    state: DriverState
+    started_at: Time
+    updated_at: Time
+    message: str = ""
+    cause: Cause | None = None
+    phase: str | None = None
+    phase_at: Time | None = None
+    epoch: int | None = None
+    host: str | None = None
+    pid: int | None = None
+    pid_started: float | None = None
+    python_pid: int | None = None
+    generation: int | None = None
+    checkpoint: str | None = None
+    batch_id: int | None = None
+    last_batch_at: Time | None = None
+    batch_duration_ms: int | None = None
+    input_rows: int | None = None
+    input_rows_per_s: float | None = None
+    watermark: Time | None = None
+    event_time_behind_ms: int | None = None
+    dead_share: float | None = None
+    late_share: float | None = None
+    timestamps: str | None = None
+    caught_up: bool | None = None
+    lag_records: int | None = None
+    lag_change_per_s: float | None = None
+    behind_since: Time | None = None
+    state_rows: int | None = None
+    state_bytes: int | None = None
+    state_file_bytes: int | None = None
+    state_commit_ms: float | None = None
+    state_update_ms: float | None = None
+    state_removal_ms: float | None = None
+    memory_bytes: int | None = None
+    delivered: int | None = None
+    without_record: int | None = None
+    accepted: int | None = None
+    dead: int | None = None
+    late: int | None = None
+    duplicates: int | None = None
+    bounds: Mapping[str, int] | None = None
+    rows_out: int | None = None
+    version: int = 1
+
+    @property
+    def lasting_cause(self) -> Cause | None:
+        """The cause of the driver's end, if another driver would end in the same way."""
+        return self.cause if self.cause and self.cause.lasting and self.state in ENDED else None
+
+
+def status_from(document: Mapping[str, Any], origin: str = "status document") -> tuple[Status, list[str]]:
+    """Read a status document of this release, the last one or the next one.
+
+    Args:
+        document: What was read. Drivers of an early release have `consumed` in place of `delivered`.
+        origin: Where, for the errors.
+
+    Returns:
+        The status, and the fields that are not of their type; these count as not known.
+
+    Raises:
+        InvalidDocumentError: A field that every status has is missing or wrong.
+    """
+    return read_tolerantly(Status, {"delivered": document.get("consumed"), **document}, origin)
