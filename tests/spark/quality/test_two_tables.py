@@ -106,5 +106,5 @@ def as_of_an_earlier_release(uri: str) -> None:
     rows = DeltaTable(uri).to_pyarrow_table().drop_columns(["rows_by_table"])
     shutil.rmtree(uri.removeprefix("file://"))
     columns = tuple(one for one in BATCH_COUNTS.columns if one.name != "rows_by_table")
-    replace(BATCH_COUNTS, columns=columns).create(uri)
+    replace(BATCH_COUNTS, columns=columns, nullable=()).create(uri)
     write_deltalake(uri, rows, mode="append")
