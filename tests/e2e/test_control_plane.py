@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from stateward.airflow.spark_submit import build_command
 from stateward.contract.lease import LeaseRecord, read_lease
 from stateward.contract.process_identity import started_at
 from stateward.contract.stream_status import Status
@@ -41,7 +42,7 @@ def controller(
         home=tmp_path / "home", kafka_bootstrap=broker.bootstrap, create_topics_at=broker.bootstrap
     )
     spec = load_spec(STREAM)
-    yield Controller(spec, settings, SparkLauncher(spec, settings))
+    yield Controller(spec, settings, SparkLauncher(spec, settings, build_command))
     assert processes.kill(processes.find_by_env(settings.home, STREAM), timeout_s=20) == []
 
 

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from stateward.airflow.notifiers.dispatcher import Dispatcher
 from stateward.airflow.operators.incident_reporting import report_last
+from stateward.airflow.spark_submit import build_command
 from stateward.contract.reading import InvalidDocumentError
 from stateward.control.launchers.driver_process import LaunchError
 from stateward.control.launchers.launch import SparkLauncher
@@ -41,7 +42,7 @@ def controller_of(stream: str, *, current_spec: bool = False) -> Controller:
     """
     settings = Settings()
     spec = load_spec(stream, settings.streams) if current_spec else spec_in_force(stream, settings)
-    return Controller(spec, settings, SparkLauncher(spec, settings))
+    return Controller(spec, settings, SparkLauncher(spec, settings, build_command))
 
 
 def dag_run_of(context: Context) -> str:

@@ -9,6 +9,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from stateward.airflow.operators.deploy_stream import dag_run_of
+from stateward.airflow.spark_submit import master_of
 from stateward.contract.environment import ENV_MASK_SECRET
 from stateward.contract.storage import read_json, write_json
 from stateward.contract.table_names import LATE_EVENTS, RAW_EVENTS
@@ -22,7 +23,6 @@ from stateward.control.jobs.backfill_request import (
 from stateward.control.jobs.backfill_verdict import verdict_of
 from stateward.control.jobs.backfill_window import window
 from stateward.control.launchers.driver_process import LaunchError
-from stateward.control.launchers.launch import master_of
 from stateward.platform.jars.fetch import JarsMissingError
 from stateward.platform.mask_secret import mask_secret
 from stateward.project.layout import Layout

@@ -11,11 +11,11 @@ from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from stateward.airflow.operators.operation_params import CANNOT, Asked, asked_of, failed
+from stateward.airflow.spark_submit import master_of
 from stateward.contract.job_steps import READY
 from stateward.control.jobs import batch_job
 from stateward.control.jobs.operation_request import Operation
 from stateward.control.jobs.verbs import VERBS, Verb, verb_of
-from stateward.control.launchers.launch import master_of
 from stateward.project.settings import Settings
 
 if TYPE_CHECKING:

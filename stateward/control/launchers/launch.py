@@ -1,15 +1,11 @@
-"""Submit a stream's driver: its release, configuration, command and environment.
-
-The one file of this room that knows Airflow: the master comes from the stream's Airflow connection,
-and the command from the Spark provider's hook.
-"""
+"""Launch a stream's driver: its release, configuration and environment."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -21,14 +17,12 @@ from stateward.contract.driver_config import DriverConfig, LeaseConfig, TickConf
 from stateward.contract.environment import (
     ENV_DRIVER_RUN_ID,
     ENV_DRIVER_STREAM,
-    ENV_KAFKA_CLIENT,
     ENV_MASK_SECRET,
     ENV_METRICS_TOKEN,
 )
 from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
 from stateward.control.launchers.driver_process import DriverCommand, LaunchError, log_file, start
-from stateward.control.launchers.local_files import local_files_conf
 from stateward.control.reconcile.executor import Prepared
 from stateward.control.releases import release as releases
 from stateward.project.durations import to_ms
@@ -136,36 +130,6 @@ def _spark_home() -> str:
     return str(Path(found.origin).parent)
 
 
-def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path) -> DriverCommand:
-    """Build the command that submits a stream's driver.
-
-    Args:
-        spec: The stream.
-        settings: Where everything is.
-        run_id: This launch.
-        code: The folder of the packages `spark_jobs` and `stateward`.
-
-    Raises:
-        LaunchError: The connection does not exist, or there are no JARs or no job.
-    """
-    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-
-    _require_connection(spec)
-    entry = entry_point(spec.stream, code)
-    conf = {**DRIVER_CONF, **_executors(settings), **spec.spark.conf}
-    hook = SparkSubmitHook(
-        conn_id=spec.spark.conn_id,
-        conf={**conf, **local_files_conf(settings.jars, master_of(spec), conf)},
-        jars=",".join(_jars(settings)),
-        driver_memory=spec.spark.driver_memory,
-        name=f"stateward-{spec.stream}",
-        application_args=[Layout.of(settings).config_uri(spec.stream)],
-    )
-    # Private, and the only way to the provider's command without its waiting and killing.
-    command = hook._build_spark_submit_command(str(entry))
-    return DriverCommand(command, driver_environment(os.environ, settings, spec.stream, run_id, code))
-
-
 def entry_point(stream: str, code: Path) -> Path:
     """Return the script that runs a stream's driver in a release.
 
@@ -182,32 +146,17 @@ def entry_point(stream: str, code: Path) -> Path:
     return code / "stateward" / "driver.py"
 
 
-def _executors(settings: Settings) -> dict[str, str]:
-    """What executors on other hosts do not inherit: where the file is that lets them into Kafka."""
-    if settings.kafka_client is None:
-        return {}
-    return {f"spark.executorEnv.{ENV_KAFKA_CLIENT}": str(settings.kafka_client)}
-
-
-def master_of(spec: StreamSpec) -> str:
-    """Return the master that the stream's connection names, as `spark-submit` takes it.
-
-    Raises:
-        LaunchError: The connection does not exist.
-    """
-    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-
-    _require_connection(spec)
-    # Private, as its command: how the provider reads a connection is said nowhere else.
-    return str(SparkSubmitHook(conn_id=spec.spark.conn_id)._connection["master"])
-
-
 @dataclass
 class SparkLauncher:
-    """Launches a stream's driver with `spark-submit`; see `act.Launcher`."""
+    """Launches a stream's driver with `spark-submit`; see `executor.Launcher`.
+
+    Attributes:
+        build_command: Takes the stream, the settings, the run id and the folder of the code.
+    """
 
     spec: StreamSpec
     settings: Settings
+    build_command: Callable[[StreamSpec, Settings, str, Path], DriverCommand]
     _command: DriverCommand | None = None
 
     def prepare(self, run_id: str, now: datetime, release: str | None) -> Prepared:
@@ -216,14 +165,14 @@ class SparkLauncher:
         Args:
             run_id: The launch.
             now: The time, aware.
-            release: What to launch; the code and YAML of now without it.
+            release: What to launch; the current code and YAML without it.
 
         Raises:
             LaunchError: The connection, JARs, job or release are missing; nothing has been changed then.
         """
         stream = self.spec.stream
         kept, spec = self._release(release)
-        self._command = build_command(spec, self.settings, run_id, kept.code)
+        self._command = self.build_command(spec, self.settings, run_id, kept.code)
         layout = Layout.of(self.settings)
         write_json(layout.config_uri(stream), resolved_configuration(spec, self.settings, run_id))
         return Prepared(log_file(layout, stream, run_id, now), kept.id)
@@ -257,26 +206,3 @@ class SparkLauncher:
         if self._command is None:
             raise LaunchError(f"stream {self.spec.stream}: launch {run_id} was not prepared")
         return start(self._command, log_file)
-
-
-def _require_connection(spec: StreamSpec) -> None:
-    from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
-
-    name = spec.spark.conn_id
-    try:
-        BaseHook.get_connection(name)
-    except AirflowNotFoundException as error:
-        # The provider would go on with YARN, and fail with something about HADOOP_CONF_DIR.
-        raise LaunchError(
-            f"stream {spec.stream}: expected the Airflow connection {name!r} (spark.conn_id in its YAML),"
-            f" found none. Create it under Admin > Connections, or set AIRFLOW_CONN_{name.upper()}="
-            '\'{"conn_type": "spark", "host": "local[*,4]"}\'.'
-        ) from error
-
-
-def _jars(settings: Settings) -> list[str]:
-    folder = settings.jars / "spark"
-    jars = sorted(str(jar) for jar in folder.glob("*.jar"))
-    if not jars:
-        raise LaunchError(f"expected Spark's JARs in {folder}, found none. Run `make setup`.")
-    return jars

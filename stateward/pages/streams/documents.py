@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from upath import UPath
 
+from stateward.contract.reading import InvalidDocumentError
 from stateward.control.reconcile.observe import observe, read_supervisor, thresholds_of
 from stateward.control.releases.release import upgrade_available
 from stateward.pages.access import MayRead, any_dag, dags_of_operation, stream_dag

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from stateward.airflow.spark_submit import master_of
 from stateward.contract.process_identity import started_at
 from stateward.contract.storage import read_json
 from stateward.control.launchers import processes
-from stateward.control.launchers.launch import master_of
 from stateward.control.reconcile.observe import read_control, read_supervisor
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from stateward.airflow import spark_submit
 from stateward.contract.environment import ENV_DRIVER_STREAM
 from stateward.contract.exit_codes import DriverExit
 from stateward.control.launchers import detach, driver_process, launch, processes
@@ -61,8 +62,8 @@ def test_a_driver_inherits_nothing_of_airflow(settings: Settings) -> None:
 def test_executors_are_told_where_the_file_is_that_lets_them_into_kafka(tmp_path: Path) -> None:
     named = {"spark.executorEnv.STATEWARD_KAFKA_CLIENT": f"{tmp_path}/kafka.properties"}
     settings = Settings(home=tmp_path, kafka_client=tmp_path / "kafka.properties")
-    assert launch._executors(settings) == named
-    assert launch._executors(Settings(home=tmp_path, kafka_client=None)) == {}
+    assert spark_submit._executors(settings) == named
+    assert spark_submit._executors(Settings(home=tmp_path, kafka_client=None)) == {}
     environment = launch.driver_environment({}, settings, STREAM, "r1")
     assert environment["STATEWARD_KAFKA_CLIENT"] == f"{tmp_path}/kafka.properties"
 

@@ -13,6 +13,7 @@ from stateward.contract.storage import write_json
 from stateward.contract.stream_control import Control, Failure
 from stateward.contract.stream_control import Launch as Launched
 from stateward.contract.stream_status import Status
+from stateward.control.launchers.driver_process import DriverCommand
 from stateward.control.launchers.launch import SparkLauncher
 from stateward.control.reconcile.decide import (
     Action,
@@ -113,7 +114,8 @@ def test_a_person_may_change_their_mind_meanwhile(
     deployed(layout)
     hold(layout, STREAM, US, "savepoint", NOW)
     spec = load_spec(STREAM)
-    Controller(spec, settings, SparkLauncher(spec, settings)).request(wish(action, "someone", "we wait"))
+    launcher = SparkLauncher(spec, settings, lambda *_: DriverCommand([], {}))
+    Controller(spec, settings, launcher).request(wish(action, "someone", "we wait"))
     control = found(layout)
     assert (control.desired, control.hold is not None) == (desired, is_held)
 

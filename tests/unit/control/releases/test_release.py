@@ -153,10 +153,9 @@ def test_an_edit_while_it_is_kept_never_gets_under_the_name_of_the_version_befor
 
 
 def test_a_launch_takes_what_was_kept_and_keeps_again_what_is_deployed_and_missing(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: Settings,
 ) -> None:
-    monkeypatch.setattr(launch, "build_command", lambda *_: None)
-    launcher = launch.SparkLauncher(spec(settings), settings)
+    launcher = launch.SparkLauncher(spec(settings), settings, lambda *_: driver_process.DriverCommand([], {}))
     # It was edited after the task had read it.
     spec(settings, trigger_interval="7s")
     wanted = launcher.prepare("r1", NOW, None).release
@@ -167,7 +166,7 @@ def test_a_launch_takes_what_was_kept_and_keeps_again_what_is_deployed_and_missi
 
     shutil.rmtree(settings.home / "releases")
     assert launcher.prepare("r2", NOW, wanted).release == wanted
-    # What is kept is started again, however broken the YAML of now is.
+    # What is kept is started again, however broken the current YAML is.
     (settings.streams / f"{STREAM}.yaml").write_text("stream: [")
     assert launcher.prepare("r3", NOW, wanted).release == wanted
     with pytest.raises(driver_process.LaunchError, match="its release cannot be started"):

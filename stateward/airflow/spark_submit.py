@@ -1,0 +1,87 @@
+"""The Airflow connection of a stream, and the command that submits its driver there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from stateward.contract.environment import ENV_KAFKA_CLIENT
+from stateward.control.launchers.driver_process import DriverCommand, LaunchError
+from stateward.control.launchers.launch import DRIVER_CONF, driver_environment, entry_point
+from stateward.control.launchers.local_files import local_files_conf
+from stateward.project.layout import Layout
+from stateward.project.settings import Settings
+from stateward.project.spec import StreamSpec
+
+
+def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path) -> DriverCommand:
+    """Build the command that submits a stream's driver.
+
+    Args:
+        spec: The stream.
+        settings: Where everything is.
+        run_id: This launch.
+        code: The folder of the packages `spark_jobs` and `stateward`.
+
+    Raises:
+        LaunchError: The connection does not exist, or there are no JARs or no job.
+    """
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    _require_connection(spec)
+    entry = entry_point(spec.stream, code)
+    conf = {**DRIVER_CONF, **_executors(settings), **spec.spark.conf}
+    hook = SparkSubmitHook(
+        conn_id=spec.spark.conn_id,
+        conf={**conf, **local_files_conf(settings.jars, master_of(spec), conf)},
+        jars=",".join(_jars(settings)),
+        driver_memory=spec.spark.driver_memory,
+        name=f"stateward-{spec.stream}",
+        application_args=[Layout.of(settings).config_uri(spec.stream)],
+    )
+    # Private, and the only way to the provider's command without its waiting and killing.
+    command = hook._build_spark_submit_command(str(entry))
+    return DriverCommand(command, driver_environment(os.environ, settings, spec.stream, run_id, code))
+
+
+def _executors(settings: Settings) -> dict[str, str]:
+    """What executors on other hosts do not inherit: where the file with the settings of Kafka clients is."""
+    if settings.kafka_client is None:
+        return {}
+    return {f"spark.executorEnv.{ENV_KAFKA_CLIENT}": str(settings.kafka_client)}
+
+
+def master_of(spec: StreamSpec) -> str:
+    """Return the master that the stream's connection names, as `spark-submit` takes it.
+
+    Raises:
+        LaunchError: The connection does not exist.
+    """
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    _require_connection(spec)
+    # Private, as its command: the provider has no public way to read a connection.
+    return str(SparkSubmitHook(conn_id=spec.spark.conn_id)._connection["master"])
+
+
+def _require_connection(spec: StreamSpec) -> None:
+    from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
+
+    name = spec.spark.conn_id
+    try:
+        BaseHook.get_connection(name)
+    except AirflowNotFoundException as error:
+        # The provider would fall back to YARN, and fail because of HADOOP_CONF_DIR.
+        raise LaunchError(
+            f"stream {spec.stream}: expected the Airflow connection {name!r} (spark.conn_id in its YAML),"
+            f" found none. Create it under Admin > Connections, or set AIRFLOW_CONN_{name.upper()}="
+            '\'{"conn_type": "spark", "host": "local[*,4]"}\'.'
+        ) from error
+
+
+def _jars(settings: Settings) -> list[str]:
+    folder = settings.jars / "spark"
+    jars = sorted(str(jar) for jar in folder.glob("*.jar"))
+    if not jars:
+        raise LaunchError(f"expected Spark's JARs in {folder}, found none. Run `make setup`.")
+    return jars
