@@ -1,6 +1,6 @@
-"""How a batch job says on its standard output what it is doing: a line a step, and why it could not be done.
+"""How a batch job reports on its standard output: a line for each step, and the reason of a failure.
 
-All else that it writes there belongs into its log.
+Everything else on its standard output belongs in its log.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 Report = Callable[[str, str], None]
-"""Takes a part of the work and what happens to it; `READY` ends a part."""
+"""Takes a part of the work and its progress; `READY` ends a part."""
 
 READY: Final = "ready"
 _STEP, _ERROR = "@step", "@error"
 
 
 class Step(NamedTuple):
-    """A part of the work, and what happens to it."""
+    """A part of the work, and its progress."""
 
     part: str
     what: str
 
     def line(self) -> str:
-        """The line that says it."""
+        """The line of the output."""
         return "\t".join((_STEP, *self))
 
 
@@ -32,12 +32,12 @@ class Failure(NamedTuple):
     reason: str
 
     def line(self) -> str:
-        """The line that says it."""
+        """The line of the output."""
         return "\t".join((_ERROR, " ".join(self.reason.split("\n"))))
 
 
 def step_in(line: str) -> Step | Failure | None:
-    """What a line of the output says; None for one that belongs into the log."""
+    """Parse a line of the output; None for a line that belongs in the log."""
     kind, *parts = line.rstrip("\n").split("\t")
     if kind == _STEP and len(parts) == 2:
         return Step(*parts)

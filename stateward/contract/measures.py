@@ -26,7 +26,7 @@ class Measure:
 
     Attributes:
         name: As in `health.limits` of the YAML.
-        unit: Of its value and its limits; a rate is in records a second, a share from 0 to 1.
+        unit: The unit of the value and the limits; a rate is in records a second, a share from 0 to 1.
         read: Its value in a status, at a time; None while it is not known.
         text: What a warning says, with `{}` for the value.
         metric: The end of its metric's name; the unit is part of it.

@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class StreamsCollector:
-    """Reads the streams anew each time it is asked, as `prometheus_client` wants a collector.
+    """Reads the streams at each scrape, as `prometheus_client` expects of a collector.
 
     Args:
         settings: Where everything is.

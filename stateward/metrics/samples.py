@@ -1,6 +1,6 @@
 """What the documents of one stream say, as samples of the metrics. Pure.
 
-What is not known has no sample: a 0 would be a value.
+An unknown value has no sample: a 0 would be a value.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def samples_of(read: Documents, now: datetime, stale_after: timedelta) -> list[S
 
 
 def unreadable(stream: str) -> list[Sample]:
-    """Return what is left to say of a stream whose documents make no sense."""
+    """Return the one sample of a stream whose documents cannot be used."""
     return [Sample(catalogue.READABLE, (stream,), 0.0)]
 
 

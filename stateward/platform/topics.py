@@ -79,7 +79,7 @@ def partition_count(
         if client is not None:
             client.poll(0)
         refused = (KafkaError._AUTHENTICATION, KafkaError._SSL)
-        # Why the cluster lets nobody in is not said by the call that fails for it.
+        # The call that fails does not report why the cluster refuses the client.
         why = next((one.str() for one in noted if one.code() in refused), error.args[0])
         raise BrokerUnreachableError(
             f"no Kafka broker answers at {bootstrap_servers} within {timeout_s:g} s ({why}); "

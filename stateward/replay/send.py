@@ -155,5 +155,5 @@ class Sender:
             raise DeliveryError(
                 f"topic {self._topic!r} at {self._bootstrap_servers}: {self.outcome.sent} records arrived, "
                 f"{self.outcome.failed + waiting} did not ({reasons}); correct that and replay again: "
-                "records that arrived twice are told apart by their event_id"
+                "the event_id identifies records that arrived twice"
             )

@@ -1,7 +1,7 @@
-"""What is slow or large about a stream that runs, and the likely cause, in words. Pure.
+"""Compares the measures of a running stream with their limits, and names the likely cause. Pure.
 
-Nothing is restarted for it: a stream that is slow would be slower still while it starts. What does lead to a
-restart, silence and a standstill, is in `decide`.
+A breach restarts nothing: a slow stream would be slower still while it starts. `decide` restarts a driver
+that is silent or makes no progress.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Finding:
         measure: Its name, as in `health.limits` of the YAML.
         value: What was found: seconds, bytes, records, rows, records a second, or a share from 0 to 1.
         limit: What it is above.
-        what: Both, in words.
-        cause: What most likely lies behind it, and what to do, in words.
+        what: Both, as a sentence.
+        cause: The most likely cause, and what to do.
     """
 
     level: Level

@@ -1,4 +1,4 @@
-"""What a report of a comparison means for whoever runs it: equal, wrong, or not to be told. Pure."""
+"""What the report of a comparison means: equal, different, or undecided. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Verdict:
     Attributes:
         kind: `equal`: no row differs. `wrong`: some do, and only an error can be the reason. `open`: some do,
             and they may be right, for a reason that the notes give.
-        text: It in words.
+        text: The verdict as a sentence.
         notes: What else has to be known.
     """
 
@@ -75,8 +75,9 @@ def _examples(entry: Mapping[str, Any]) -> str:
 
 def _why(report: Mapping[str, Any]) -> str:
     if report["sure"] is None:
-        return "nothing can be told of this range, see the notes."
-    return f"what can be told is from {report['sure']['from']} to {report['sure']['to']}, and equal there."
+        return "this range cannot be judged; see the notes."
+    sure = report["sure"]
+    return f"the part that can be judged, from {sure['from']} to {sure['to']}, is equal."
 
 
 def _as_notes(notes: tuple[str, ...]) -> list[str]:

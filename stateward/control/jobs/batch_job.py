@@ -88,7 +88,7 @@ def environment(settings: Settings, stream: str, operation: str = "") -> dict[st
 
 
 def end_left_over(settings: Settings, operation: str) -> None:
-    """End the processes of a try whose task was killed: nobody reads what they say.
+    """End the processes of an attempt whose task was killed: their output has no reader any more.
 
     Raises:
         JobError: They cannot be ended.

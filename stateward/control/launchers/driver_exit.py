@@ -57,7 +57,7 @@ def failure_of_end(control: Control, status: Status | None, found: Exit | None, 
 
 
 def _killed(found: Exit | None, control: Control, status: Status | None) -> tuple[str | None, str]:
-    """Return the signal that killed a process of the driver, and in words which one; None if none was."""
+    """Return the signal that killed a process of the driver, and which process; None if none was killed."""
     if found is None:
         return None, ""
     if found.signal is not None:

@@ -60,7 +60,7 @@ def code_folder(environment: Mapping[str, str]) -> Path:
 def wait_until_noted(log: Path, timeout_s: float = 2.0) -> None:
     """Wait until the process that waits for a driver which is gone has noted how it ended.
 
-    It holds a lock on the log until then. Where nobody waits for the driver, this returns at once.
+    It holds a lock on the log until then. Without a process that waits for the driver, this returns at once.
 
     Args:
         log: The driver's log.

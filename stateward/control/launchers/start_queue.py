@@ -51,7 +51,7 @@ def starting(layout: Layout, stream: str, now: datetime, deadline: timedelta) ->
         layout: Where their documents lie.
         stream: The stream that asks.
         now: The time, UTC.
-        deadline: A start that has not got on for so long holds nobody up: whoever supervises it ends it.
+        deadline: A start without progress for this long does not count: its supervisor ends it.
     """
     found = []
     for name, (run_id, since) in processes.drivers(layout.home).items():

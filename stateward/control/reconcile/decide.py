@@ -3,14 +3,14 @@
 Nothing here reads a clock, a file or a process, so that every decision the control plane can take is
 a row in a table of tests. `observe` gathers the input, `act` carries the answer out.
 
-What should be is the control document; a driver is told apart by the `run_id` of its launch:
+The control document is what should be. The `run_id` of its launch identifies a driver:
 
 - no launch under the document's `run_id` yet: the driver of the launch before it drains, then Launch;
 - desired stopped: the driver drains, then Done; desired suspended: it drains, then Suspended;
 - held by a state operation: the driver drains, then Held, and nothing starts;
-- a driver that has ended, or never came, while it should run: Launch, later and later, then GiveUp; GiveUp
-  at once where the next one would end in the same way;
-- a driver that is there but says nothing, or commits nothing: Kill, and the next look finds it gone.
+- a driver that has ended, or never started, while it should run: Launch with growing delays, then GiveUp;
+  GiveUp at once if the next one would end in the same way;
+- a driver that is there but silent, or commits nothing: Kill, and the next observation finds it gone.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class Action:
-    """What to do, and why, in words for a task log."""
+    """What to do, and why, as a sentence for a task log."""
 
     reason: str
 

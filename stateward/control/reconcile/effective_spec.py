@@ -1,4 +1,4 @@
-"""The YAML that a stream is supervised by: that of now, or the last sound one while somebody edits."""
+"""The YAML by which a stream is supervised: the current one, or the last valid one while it is invalid."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Launcher(Protocol):
     """Starts a driver: the one thing that needs Airflow, so that all else is tested without."""
 
     def prepare(self, run_id: str, now: datetime, release: str | None) -> Prepared:
-        """Get everything ready for a launch of a release; None: the code and YAML of now."""
+        """Get everything ready for a launch of a release; None: the current code and YAML."""
 
     def start(self, run_id: str, log_file: Path) -> int:
         """Start the driver detached, and return its process id."""

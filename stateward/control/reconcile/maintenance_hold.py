@@ -78,7 +78,7 @@ def release_hold(layout: Layout, stream: str, by: str, release: str | None = Non
         layout: Where its documents lie.
         stream: The stream.
         by: The DAG run, `<dag id>/<run id>`.
-        release: What to start it with (`stateward.control.releases.release`); None: the code and YAML of now.
+        release: What to start it with (`stateward.control.releases.release`); None: current code and YAML.
 
     Returns:
         Whether there was one.
@@ -95,7 +95,7 @@ def release_hold(layout: Layout, stream: str, by: str, release: str | None = Non
 
 
 def launched_release(layout: Layout, stream: str) -> str | None:
-    """Return the release of the newest launch; None when nobody has noted it.
+    """Return the release of the newest launch; None when it is not known.
 
     Raises:
         InvalidDocumentError: The control document cannot be read.

@@ -28,7 +28,7 @@ class YamlWatch:
         stream: The stream.
         folder: Where its YAML lies.
         known: `digest_of` what was read last, taken before it was read: so no edit is missed, however long
-            it takes until somebody watches. None: what is there at the first look is known.
+            it takes until the watch starts. None: the first read sets it.
     """
 
     stream: str

@@ -30,9 +30,9 @@ class Comeback:
 
     Attributes:
         outcome: `back`: it has made progress. `quiet`: it runs, and there was nothing to read.
-            `left`: somebody has stopped it. `failed`: it does not run, or it runs and commits nothing.
+            `left`: it was stopped on request. `failed`: it does not run, or it runs and commits nothing.
             `open`: it is too early to tell.
-        reason: In words.
+        reason: As a sentence.
     """
 
     outcome: Literal["back", "quiet", "left", "failed", "open"]

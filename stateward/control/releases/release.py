@@ -34,7 +34,7 @@ _LIBRARY = Path(stateward.__file__).parent
 # What a driver imports of the library: an edit of a page, say, makes no other release.
 _OF_A_DRIVER = frozenset({"__init__.py", "driver.py", "contract", "project", "rendering", "runtime", "state"})
 _DIGITS = 12
-# What the control plane reads anew at each look; a driver knows nothing of it.
+# The control plane reads these at each observation; a driver does not use them.
 _NOT_THE_DRIVERS = frozenset(
     {"desired", "description", "owner", "health", "restart", "quality", "savepoints", "reconciliation"}
 )
@@ -60,7 +60,7 @@ class Release:
 
 
 def release_of(spec: StreamSpec, settings: Settings) -> str:
-    """Name the release that the deployed code and the YAML of now are.
+    """Name the release that the deployed code and the current YAML form.
 
     Only what a driver is started with counts: not the limits of its health, say, and no comment.
     """
@@ -85,7 +85,7 @@ def upgrade_available(release: str | None, spec: StreamSpec, settings: Settings)
 
 
 def keep(stream: str, settings: Settings) -> Release:
-    """Keep the release of now, if it is not kept yet, and remove the oldest of the stream's others.
+    """Keep the current release, if it is not kept yet, and remove the oldest of the stream's others.
 
     It is named by what has been kept, so that an edit in the middle makes another release, and never one
     whose name says something else than its content.
@@ -116,7 +116,7 @@ def find(stream: str, release: str, settings: Settings) -> Release:
     if not (found.code / PACKAGE).is_dir() or not (found.streams / f"{stream}.yaml").is_file():
         raise ReleaseError(
             f"stream {stream}: expected its release {release} in {found.streams} and {found.code}, found it"
-            " incomplete. Trigger its DAG with the action restart, which takes the code and YAML of now."
+            " incomplete. Trigger its DAG with the action restart, which takes the current code and YAML."
         )
     # What runs is the newest, however old it is.
     found.streams.touch()
@@ -169,7 +169,7 @@ def _spec_digest(spec: StreamSpec) -> str:
 
 
 def _keep_code(layout: Layout, source: Path) -> str:
-    """Keep the code of now, if it is not kept yet; returns the digest of what is kept."""
+    """Keep the current code, if it is not kept yet; returns the digest of what is kept."""
     folder = layout.releases_dir / "code"
     digest = _code_digest(source, _LIBRARY)
     if (folder / digest / PACKAGE).is_dir():

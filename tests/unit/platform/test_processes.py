@@ -1,4 +1,4 @@
-"""Ending processes: those that leave by themselves, those that do not, and those that nobody buries."""
+"""Ending processes: some leave by themselves, some do not, some become zombies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cause of a death that is only in the log: of Java, of Spark, of Python, or of nobody."""
+"""The cause of a death that only the log has: from Java, Spark or Python, or none at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets the file system that forks no process, and that nobody's own settings are lost by it."""
+"""Which drivers get the file system that forks no process; settings of a user's own are kept."""
 
 from __future__ import annotations
 

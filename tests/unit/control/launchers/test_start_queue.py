@@ -73,7 +73,7 @@ def test_one_starts_after_the_other(make: Make, slow: Path) -> None:
     assert isinstance(third.reconcile(), Queued)
     driver_of(second).kill()
     wait_until(
-        lambda: not isinstance(third.reconcile(), Queued), PATIENCE_S, "a start that died holds nobody up"
+        lambda: not isinstance(third.reconcile(), Queued), PATIENCE_S, "a start that died holds no other up"
     )
 
 

@@ -102,7 +102,7 @@ CASES = [
     ("held: late", Observed(control(run_id="r2", requested_at=ago(50), hold=HOLD), status(), ALIVE), Kill),
     ("held: is gone", Observed(control(run_id="r2", hold=HOLD), status("stopped"), GONE), Held),
     ("held: had failed before", Observed(control(hold=HOLD), status("failed"), GONE), Held),
-    ("held: nobody wants it to run", Observed(control(desired="stopped", hold=HOLD), None, GONE), Done),
+    ("held: it is not desired to run", Observed(control(desired="stopped", hold=HOLD), None, GONE), Done),
     # Starting.
     ("starts", Observed(control(launch=launched(20)), None, ALIVE), Wait),
     ("starts and says so", Observed(control(launch=launched(20)), started(20), ALIVE), Wait),
@@ -143,7 +143,7 @@ CASES = [
     ("failed for good, not yet gone", Observed(control(), status("failed", cause=LASTING), ALIVE), Wait),
     ("refused for a lease", Observed(control(), status("refused", cause=PASSING), GONE), Launch),
     ("killed after a cause had passed", Observed(control(), status(cause=LASTING), GONE), Launch),
-    ("failed for good, asked anew", Observed(control(run_id="r2"), status(cause=LASTING), GONE), Launch),
+    ("failed for good, asked again", Observed(control(run_id="r2"), status(cause=LASTING), GONE), Launch),
     ("failed for good, held", Observed(control(hold=HOLD), status("failed", cause=LASTING), GONE), Held),
     (
         "an earlier run failed",

@@ -1,4 +1,4 @@
-"""Which YAML counts while that of now is not sound."""
+"""Which YAML counts while the current one is invalid."""
 
 from __future__ import annotations
 
