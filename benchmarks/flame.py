@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -78,7 +78,7 @@ def _record(run: Run, warm_up: int, seconds: int, py_spy: Path, folder: Path) ->
     # The samples say only how the time is shared out, so it may be counted to the end of the batch.
     records = _next_commit(run) - begin
     after = _times(roles)
-    found: Counter[tuple[str, ...]] = Counter()
+    found: Stacks = defaultdict(float)
     for pid, role in roles.items():
         used = spent(before.get(pid, {}), after.get(pid, {}))
         samples = flame_stacks.read(_recording(folder, pid, role))

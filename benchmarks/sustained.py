@@ -175,7 +175,9 @@ def _broker(bootstrap: str | None, folder: Path) -> Iterator[tuple[str, int]]:
             yield broker.bootstrap, broker.process.pid
         return
     port = int(bootstrap.rpartition(":")[2])
-    listeners = [c for c in psutil.net_connections("tcp") if c.status == "LISTEN" and c.laddr.port == port]
+    listeners = [
+        c for c in psutil.net_connections("tcp") if c.status == "LISTEN" and c.laddr and c.laddr.port == port
+    ]
     assert listeners, f"nothing listens at {bootstrap}"
     assert listeners[0].pid is not None, f"the process that listens at {bootstrap} is not to be seen"
     yield bootstrap, listeners[0].pid

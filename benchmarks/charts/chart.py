@@ -29,7 +29,8 @@ def draw(lines: Sequence[Line], path: Path, title: str) -> None:
         if line.events_per_s
     ]
     # Room for the label at the end of the longest bar.
-    scale = alt.Scale(domain=[0, 1.15 * max((row["most"] for row in rows), default=1)])
+    longest = max((line.events_per_s.most for line in lines if line.events_per_s), default=1.0)
+    scale = alt.Scale(domain=[0, 1.15 * longest])
     base = alt.Chart(alt.Data(values=rows)).encode(
         y=alt.Y("contestant:N", sort=None, title=None), x=alt.X("events per second:Q", scale=scale)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def boxes(stacks: Stacks, least: float) -> list[Box]:
         children: dict[str, Stacks] = {}
         for stack, width in inside.items():
             if stack:
-                children.setdefault(stack[0], Stacks())[stack[1:]] += width
+                children.setdefault(stack[0], defaultdict(float))[stack[1:]] += width
         # Roles and threads by weight, so that what matters comes first; calls by name, as is usual.
         order = sorted(children, key=lambda frame: -sum(children[frame].values()) if depth < 2 else frame)
         for frame in order:

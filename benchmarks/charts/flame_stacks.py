@@ -6,21 +6,24 @@ import json
 import re
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.threads import ENDED, Thread, ThreadTimes
 
-Stacks = Counter[tuple[str, ...]]
-"""How much of something belongs to a stack, outermost frame first."""
+Samples = Counter[tuple[str, ...]]
+"""Number of samples by stack, outermost frame first."""
+
+Stacks = dict[tuple[str, ...], float]
+"""CPU time by stack, outermost frame first."""
 
 _PYTHON = 0
 _TELLING = ("org/apache/", "org.apache.", "io/delta/", "io.delta.", "org/rocksdb/", "org.rocksdb.")
 _DIGITS = re.compile(r"[-#:/]?\d[\d.]*")
 
 
-def read(recording: Path) -> dict[int, Stacks]:
+def read(recording: Path) -> dict[int, Samples]:
     """Samples by thread id; those of a Python process are all under 0, for its main thread and any other.
 
     Args:
@@ -31,14 +34,14 @@ def read(recording: Path) -> dict[int, Stacks]:
     return _java(recording) if recording.suffix == ".jfr" else {_PYTHON: _python(recording)}
 
 
-def shared(used: ThreadTimes, samples: dict[int, Stacks]) -> Stacks:
+def shared(used: ThreadTimes, samples: Mapping[int, Samples]) -> Stacks:
     """CPU seconds by stack: what a thread has used is shared out among its samples.
 
     A thread without samples is one block with its name, in which numbers do not count.
     """
-    found: Stacks = Counter()
+    found: Stacks = defaultdict(float)
     known = {thread.id for thread in used}
-    ended: Stacks = Counter()
+    ended: Samples = Counter()
     for thread_id, stacks in samples.items():
         if thread_id not in known and thread_id != _PYTHON:
             ended.update(stacks)
@@ -52,7 +55,7 @@ def shared(used: ThreadTimes, samples: dict[int, Stacks]) -> Stacks:
     return found
 
 
-def _of(thread: Thread, samples: dict[int, Stacks]) -> Stacks:
+def _of(thread: Thread, samples: Mapping[int, Samples]) -> Samples:
     if _PYTHON in samples:
         # Threads of Python have the name of the program; those of libraries give themselves one.
         return samples[_PYTHON] if thread.name.startswith("python") else Counter()
@@ -63,8 +66,8 @@ def _name(thread: Thread) -> str:
     return _DIGITS.sub("", thread.name).strip() or thread.name
 
 
-def _python(recording: Path) -> Stacks:
-    found: Stacks = Counter()
+def _python(recording: Path) -> Samples:
+    found: Samples = Counter()
     for line in recording.read_text().splitlines():
         stack, _, count = line.rpartition(" ")
         found[tuple(_python_frame(frame) for frame in stack.split(";"))] += int(count)
@@ -80,10 +83,10 @@ def _python_frame(frame: str) -> str:
     return f"{name} {Path(place.partition(':')[0].rstrip(')')).stem}"
 
 
-def _java(recording: Path) -> dict[int, Stacks]:
-    command = ["jfr", "print", "--json", "--stack-depth", "64", "--events", "jdk.ExecutionSample", recording]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found: dict[int, Stacks] = defaultdict(Counter)
+def _java(recording: Path) -> dict[int, Samples]:
+    command = ["jfr", "print", "--json", "--stack-depth", "64", "--events", "jdk.ExecutionSample"]
+    printed = subprocess.run([*command, str(recording)], capture_output=True, text=True, check=True).stdout
+    found: dict[int, Samples] = defaultdict(Counter)
     for event in json.loads(printed)["recording"]["events"]:
         values = event["values"]
         thread, trace = values["sampledThread"], values["stackTrace"]

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import orjson
 
@@ -122,11 +122,11 @@ def log_tail(task: Task) -> str:
     return path.read_text(errors="replace")[-1500:] if path.exists() else "(no log)"
 
 
-def _result(task: Task) -> dict[str, str | float | None]:
+def _result(task: Task) -> dict[str, Any]:
     path = Path(task.folder) / "result.json"
     if not path.exists():
         raise RunError(f"{path.parent.name}: the program ended without a result: {log_tail(task)}")
-    result: dict[str, str | float | None] = json.loads(path.read_text())
+    result: dict[str, Any] = json.loads(path.read_text())
     return result
 
 
@@ -155,8 +155,10 @@ def _topic_values(task: Task, topic: str) -> Iterator[bytes]:
     at_end: set[int] = set()
     while len(at_end) < len(partitions):
         for message in consumer.consume(10_000, 1.0):
+            partition, value = message.partition(), message.value()
+            assert partition is not None
             if message.error() is not None:
-                at_end.add(message.partition())
-            else:
-                yield message.value()
+                at_end.add(partition)
+            elif value is not None:
+                yield value
     consumer.close()

@@ -31,7 +31,7 @@ def fill_topic(bootstrap: str, workload: Workload, events: Events) -> None:
             return list(broker.end_offsets(topic, workload.partitions).values())
         return None
 
-    held = sum(wait_until(held_now, 30, f"topic {topic} has leaders") or [])
+    held = sum(wait_until(held_now, 30, f"topic {topic} has leaders"))
     if held == 0:
         fill(bootstrap, topic, workload, events)
         return

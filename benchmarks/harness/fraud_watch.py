@@ -18,7 +18,7 @@ from benchmarks.harness.user_sessions import Stateward, all_ms, launch_of
 from benchmarks.harness.workload import Events, payment
 from benchmarks.peers.task import Task
 from spark_jobs.fraud_watch.machine import FraudMachine
-from spark_jobs.fraud_watch.model import FraudAlert, FraudSettings, PaymentEvent
+from spark_jobs.fraud_watch.model import FraudAlert, FraudSettings, FraudSummary, PaymentEvent
 from stateward.runtime.api.key_logic import replay_oracle
 from tests.support.spark.launches import FRAUD_WATCH
 
@@ -78,7 +78,7 @@ def _rows(events: Events) -> Iterator[Row]:
         for row in replay_oracle(machine, account, mine):
             if isinstance(row, FraudAlert):
                 yield account, row.raised_ms, row.raised_ms, 0
-            else:
+            elif isinstance(row, FraudSummary):
                 yield account, row.opened_ms, row.closed_ms, row.transaction_count
 
 

@@ -116,7 +116,8 @@ def _users(workload: Workload, random: np.random.Generator) -> Integers:
         weights = np.cumsum(1.0 / np.arange(1, workload.keys + 1) ** _ZIPF_EXPONENT)
         ranks = np.searchsorted(weights, random.random(workload.events) * weights[-1])
         # Ranks must not follow the numbers: neighbours would share partitions and state blocks.
-        return random.permutation(workload.keys)[ranks]
+        shuffled: Integers = random.permutation(workload.keys)[ranks]
+        return shuffled
     raise ValueError(f"skew: expected uniform or zipf, found {workload.skew!r}")
 
 

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -66,7 +67,7 @@ def oracle(events: list[Event]) -> dict[str, int]:
     by_user: dict[str, list[SessionEvent]] = defaultdict(list)
     for event in events:
         by_user[event["user_id"]].append(SessionEvent(event["event_id"], at_ms(event), event["event_type"]))
-    closed = [
+    closed: list[Any] = [
         row for user, found in by_user.items() for row in replay_oracle(SessionLogic(GAP_MS), user, found)
     ]
     return {row.session_id: row.event_count for row in closed}

@@ -7,14 +7,14 @@ import marshal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from msgspec import structs
 
 from spark_jobs.user_sessions.declaration import JOB
 from spark_jobs.user_sessions.model import SessionEvent
-from stateward.runtime.api.config import Config, parse_config
+from stateward.runtime.api.config import parse_config
 from stateward.runtime.api.record_fields import Bounds
 from stateward.runtime.checkpoint.checkpoint import PlannedBatch
 from stateward.runtime.ingest.packed_format import LANE_TIMES
@@ -57,9 +57,7 @@ class Message:
 
 def packed(batch: PlannedBatch, *event_times: str, on_arrival: bool = True) -> list[dict[str, Any]]:
     """The packed rows of records with these times, in one bucket."""
-    config = cast(
-        Config, structs.replace(parse_config(CONFIG, "test"), logic={"gap_ms": GAP, "max_gap_ms": GAP})
-    )
+    config = structs.replace(parse_config(CONFIG, "test"), logic={"gap_ms": GAP, "max_gap_ms": GAP})
     packer = RecordDecoder(
         owner=JOB.owner,
         fields=JOB.fields(config),

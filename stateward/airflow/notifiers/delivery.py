@@ -74,7 +74,7 @@ def deliver(
         The error; None when the notifier has accepted the message.
     """
     try:
-        with timeout(LONGEST_S, f"expected an answer within {LONGEST_S} s"):  # type: ignore[no-untyped-call]
+        with timeout(LONGEST_S, f"expected an answer within {LONGEST_S} s"):
             # A copy, because a notifier adds its own fields.
             make(entry)({**context, "incident": incident})
     except (Exception, AirflowTaskTimeout) as error:

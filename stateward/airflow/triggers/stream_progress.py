@@ -94,7 +94,7 @@ class StreamProgressTrigger(BaseTrigger):
             # Storage may be slow, and all triggers share one event loop.
             event = await asyncio.to_thread(watch.look)
             if event is not None:
-                yield TriggerEvent(event)  # type: ignore[no-untyped-call]
+                yield TriggerEvent(event)
                 return
             await asyncio.sleep(self.poll_s)
 

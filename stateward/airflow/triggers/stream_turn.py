@@ -42,7 +42,7 @@ class _StreamTrigger(BaseTrigger):
             # Storage may be slow, and all triggers share one event loop.
             reason = await asyncio.to_thread(self._look, layout)
             if reason is not None:
-                yield TriggerEvent({"reason": reason})  # type: ignore[no-untyped-call]
+                yield TriggerEvent({"reason": reason})
                 return
             await asyncio.sleep(self.poll_s)
 

@@ -90,7 +90,7 @@ class TableUpdateTrigger(BaseEventTrigger):
 
     def _event(self, version: int) -> TriggerEvent:
         payload = {"stream": self.stream, "table": self.table, "uri": self.table_uri, "version": version}
-        return TriggerEvent(payload)  # type: ignore[no-untyped-call]
+        return TriggerEvent(payload)
 
     async def _look(self, reader: ChangeReader, fired: Fired | None) -> Fired | None:
         changes = await asyncio.to_thread(reader.read, fired)

@@ -13,7 +13,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from stateward.airflow.notifiers.dispatcher import Dispatcher
-from stateward.airflow.operators import deploy_stream, incident_reporting
+from stateward.airflow.operators import deploy_stream
 from stateward.airflow.operators.deploy_stream import DeployStreamOperator
 from stateward.alerts.incident import Observation
 from stateward.alerts.incident_document import change_incidents
@@ -116,7 +116,7 @@ def test_where_another_run_supervises_that_one_tells(
     def it_lives(seconds: float) -> None:
         renew(layout, "s", "stream_s/other", datetime.now(UTC))
 
-    monkeypatch.setattr(incident_reporting.time, "sleep", it_lives)
+    monkeypatch.setattr("time.sleep", it_lives)
     deploy("manual__1")
     assert told(settings) == []
 
@@ -143,7 +143,7 @@ def test_a_receiver_that_is_away_is_tried_again_and_the_stream_left_to_others_me
             ),
         )
 
-    monkeypatch.setattr(incident_reporting.time, "sleep", time_passes)
+    monkeypatch.setattr("time.sleep", time_passes)
     deploy("manual__1")
     assert free == [True]
     assert [one["event"] for one in told(settings)] == ["opened"]

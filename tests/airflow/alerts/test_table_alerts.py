@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from stateward.airflow.operators import incident_reporting
 from stateward.alerts.incident_document import incidents_uri
 from stateward.project.layout import Layout
 from tests.airflow.alerts.test_notifications import HERE, JSON_LINES
@@ -110,7 +109,7 @@ def test_one_that_refuses_keeps_the_verdict_waiting_and_changes_nothing_of_it(
                 delivery["due"] = "2026-01-01T00:00:00Z"
         document.write_text(json.dumps(kept))
 
-    monkeypatch.setattr(incident_reporting.time, "sleep", no_more_refusing)
+    monkeypatch.setattr("time.sleep", no_more_refusing)
     validations.run(BROKEN)
     assert len(waited) == 1
     assert validations.told() == [("opened", "quality")], "no message is sent twice"

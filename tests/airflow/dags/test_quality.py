@@ -47,11 +47,12 @@ def test_the_dag_runs_after_changes_and_on_a_schedule_one_at_a_time(layout: Layo
     assert dag.max_active_runs == 1
     assert dag.catchup is False
     assert dag.is_paused_upon_creation is False
-    [asset] = dag.timetable.asset_condition.objects
+    timetable: Any = dag.timetable
+    [asset] = timetable.asset_condition.objects
     assert asset.uri == layout.table_uri("sessions")
     [watcher] = asset.watchers
     assert isinstance(watcher.trigger, TableUpdateTrigger)
-    assert dag.timetable.timetable.expression == "0 3 * * *"
+    assert timetable.timetable.expression == "0 3 * * *"
     for name in ("from_version", "to_version"):
         version = dag.params.get_param(name)
         assert version.resolve(None) is None
@@ -64,13 +65,15 @@ def test_the_tables_of_one_stream_are_validated_one_after_the_other(layout: Layo
     dag = bag.dags["quality_fraud_watch"]
     assert [task.task_id for task in dag.tasks] == ["validate_fraud_alerts", "validate_fraud_summaries"]
     assert dag.max_active_tasks == 1
-    assert {asset.uri for asset in dag.timetable.asset_condition.objects} == {
+    timetable: Any = dag.timetable
+    assert {asset.uri for asset in timetable.asset_condition.objects} == {
         layout.table_uri("fraud_alerts"),
         layout.table_uri("fraud_summaries"),
     }
     assert dag.params["table"] is None
     shared = bag.dags["quality_shared"]
-    assert [task.table for task in shared.tasks] == ["dead_letters", "late_events", "batch_counts"]
+    tasks: list[Any] = shared.tasks
+    assert [task.table for task in tasks] == ["dead_letters", "late_events", "batch_counts"]
 
 
 def make_table(layout: Layout) -> None:
@@ -233,7 +236,8 @@ def test_a_run_is_about_the_chosen_table_or_those_that_changed_or_all(
 def test_the_operator_has_the_link_and_the_link_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow.sdk.execution_time.xcom import XCom
 
-    link, overview = make_operator().operator_extra_links
+    links: Any = make_operator().operator_extra_links
+    link, overview = links
     assert (link.name, overview.name) == ("Data Docs", "Quality overview")
     stored: dict[str, str | None] = {"data_docs": "/stateward/data-docs/x.html"}
     monkeypatch.setattr(XCom, "get_value", lambda *, ti_key, key: stored[key])

@@ -47,7 +47,8 @@ def test_each_stream_that_can_be_computed_again_has_a_daily_dag(layout: Layout) 
     dags = load().dags
     streams = [spec.stream for spec in load_specs()[0] if why_not_replayable(spec) is None]
     assert set(dags) == {f"reconcile_{stream}" for stream in streams}
-    times = {dag.timetable.expression for dag in dags.values()}
+    timetables: list[Any] = [dag.timetable for dag in dags.values()]
+    times = {timetable.expression for timetable in timetables}
     assert len(times) == len(dags), "two Spark jobs begin at the same time"
     dag = dags[f"reconcile_{STREAM}"]
     assert [task.task_id for task in dag.topological_sort()] == ["deployed", "reconcile"]

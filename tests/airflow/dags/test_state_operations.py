@@ -110,8 +110,10 @@ def test_savepoints_on_schedule_are_for_streams_that_ask_for_them(
     assert (dag.dag_id, dag.max_active_runs, dag.catchup) == (f"savepoints_{STREAM}", 1, False)
     assert [task.task_id for task in dag.topological_sort()][:2] == ["deployed", "check"]
     assert [task.task_id for task in dag.topological_sort()][-2:] == ["outcome", "prune"]
-    assert dag.get_task("prune").given == {"keep": 5, "days": 2}
-    assert dag.get_task("operate").asks["savepoint_reason"] == "scheduled, 0 4 * * *"
+    prune: Any = dag.get_task("prune")
+    operation: Any = dag.get_task("operate")
+    assert prune.given == {"keep": 5, "days": 2}
+    assert operation.asks["savepoint_reason"] == "scheduled, 0 4 * * *"
 
 
 class Ti:

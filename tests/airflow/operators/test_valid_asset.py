@@ -70,7 +70,7 @@ class Validations:
     def submit(self, operator: SparkSubmitOperator) -> None:
         """What the Spark job would do: write its results, and fail where one does not hold."""
         arguments = dict(
-            zip(operator.application_args[::2], operator.application_args[1::2], strict=True)  # type: ignore[index,arg-type]
+            zip(operator.application_args[::2], operator.application_args[1::2], strict=True)  # type: ignore[index]
         )
         self.environments.append(dict(operator.env_vars or {}))
         same = {

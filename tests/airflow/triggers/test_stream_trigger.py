@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
-from airflow.sdk.module_loading import import_string
+from airflow.sdk.module_loading import import_string  # type: ignore[attr-defined]
 from airflow.serialization.encoders import encode_trigger
 from airflow.serialization.serialized_objects import BaseSerialization
 from msgspec import structs
@@ -257,7 +257,7 @@ def test_storage_that_fails_once_is_looked_at_again(
     from stateward.airflow.triggers import stream_progress
 
     looks: list[int] = []
-    real = stream_progress.observe
+    real = stream_progress.observe  # type: ignore[attr-defined]
 
     def flaky(*arguments: Any) -> Any:
         looks.append(1)

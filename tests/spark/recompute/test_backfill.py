@@ -189,7 +189,7 @@ def test_the_command_says_what_is_different(tmp_path: Path) -> None:
         at_ms = milliseconds(datetime.fromisoformat(found["event_time"]))
         by_user[found["user_id"]].append(SessionEvent(found["event_id"], at_ms, found["event_type"]))
     logic = SessionLogic(30 * MINUTE_MS)
-    rows = [row for user, mine in by_user.items() for row in replay_oracle(logic, user, mine)]
+    rows: list[Any] = [row for user, mine in by_user.items() for row in replay_oracle(logic, user, mine)]
     made_up = rows[3]._replace(session_id="made up", user_id="made up")
     append(launch, SESSIONS, [rows[0]._replace(event_count=99), *rows[2:], rows[2], made_up])
 

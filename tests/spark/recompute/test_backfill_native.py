@@ -31,7 +31,7 @@ def is_explained(row: dict[str, Any]) -> bool:
     """Whether the events are all that are in a window, or both sides of a joined payment."""
     ids = {event["event_id"] for event in row["events"] if event["event_time"] != row.get("window_end")}
     if "window_id" in row:
-        return len(ids) == row["event_count"]
+        return bool(len(ids) == row["event_count"])
     return ids >= {name for name in (row["transaction_id"], row["authentication_id"]) if name}
 
 

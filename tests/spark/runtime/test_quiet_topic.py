@@ -128,7 +128,7 @@ def test_timeouts_fire_within_two_triggers(
     lateness = timedelta(milliseconds=launch.document()["allowed_lateness_ms"])
     clock = SetClock("", file=str(tmp_path / "now"))
     clock.set(START + lateness)
-    settings = {
+    settings: dict[str, Any] = {
         "tick": {"mode": "wall_clock", "interval_ms": 1000},
         "trigger_interval_ms": int(TRIGGER.total_seconds() * 1000),
     }

@@ -48,7 +48,7 @@ def test_an_amount_that_is_none_is_a_dead_letter(amount: object, reason: Reason)
 
 
 def test_the_rows_of_a_case() -> None:
-    kinds = [{}] * 5 + [{"kind": "review_confirmed"}, {"kind": "case_closed"}]
+    kinds: list[dict[str, str]] = [{}] * 5 + [{"kind": "review_confirmed"}, {"kind": "case_closed"}]
     events = [RECORDS.event(number, **changes) for number, changes in enumerate(kinds)]
     rows = replay_oracle(JOB.logic(RECORDS.config), "acc", events)
 

@@ -84,7 +84,8 @@ def stream(
     *batches: tuple[int, list[PaymentEvent]], machine: FraudMachine = MACHINE, limits: Limits = LIMITS
 ) -> tuple[AccountState, list[tuple[Any, ...]]]:
     """Run batches of (watermark, events); returns what is kept, and all rows."""
-    kept, rows = AccountState(), list[tuple[Any, ...]]()
+    kept: AccountState = AccountState()
+    rows = list[tuple[Any, ...]]()
     for watermark, events in batches:
         turn = advance(machine, "acc", kept, events, watermark_ms=watermark, limits=limits)
         kept = turn.kept
@@ -329,7 +330,7 @@ def test_totals_stop_at_what_64_bits_hold() -> None:
 
 
 def test_a_state_of_another_release_is_removed_by_the_safety_timeout() -> None:
-    kept = AccountState(FraudState("appealed", 0, 5, 5, "id"))
+    kept: AccountState = AccountState(FraudState("appealed", 0, 5, 5, "id"))
     turn = advance(MACHINE, "acc", kept, events_of(".........tX"), watermark_ms=9, limits=LIMITS)
     turn = advance(MACHINE, "acc", turn.kept, [], watermark_ms=104, limits=LIMITS)
     assert turn.rows == []

@@ -50,7 +50,8 @@ arrivals_of_an_account = st.lists(
 def test_on_arrival_in_any_order_no_event_is_lost_and_the_state_goes(drawn: list[PaymentEvent]) -> None:
     # The choices are unordered in time, so they arrive as they were drawn.
     limits = Limits(1000, 1000, eager=True)
-    kept, rows = AccountState(), list[tuple[Any, ...]]()
+    kept: AccountState = AccountState()
+    rows = list[tuple[Any, ...]]()
     for one in drawn:
         turn = advance(MACHINE, "acc", kept, [one], watermark_ms=0, limits=limits)
         kept = turn.kept

@@ -84,7 +84,8 @@ def stream(
     *batches: tuple[int, list[SecurityEvent]], logic: IntrusionLogic = SHIPPED, limits: Limits = LIMITS
 ) -> tuple[SourceState, list[tuple[Any, ...]]]:
     """Run batches of (watermark, events); returns what is kept, and all rows."""
-    kept, rows = SourceState(), list[tuple[Any, ...]]()
+    kept: SourceState = SourceState()
+    rows = list[tuple[Any, ...]]()
     for watermark, events in batches:
         turn = advance(logic, SOURCE, kept, events, watermark_ms=watermark, limits=limits)
         kept = turn.kept
@@ -226,7 +227,7 @@ def test_what_another_release_has_found_is_forgotten_without_an_alert() -> None:
     gone = Match("gone", (Step(0, "a"),))
     whole = Match("sfe", tuple(Step(at, str(at)) for at in range(3)))
     scan = Match("sfe", (Step(4, "4"),))
-    kept = SourceState(IntrusionState((gone, whole, scan)))
+    kept: SourceState = SourceState(IntrusionState((gone, whole, scan)))
 
     eager = Limits(LATENESS, 1000, eager=True)
     turn = advance(SHIPPED, SOURCE, kept, [event("F", -1)], watermark_ms=-5, limits=eager)

@@ -92,7 +92,8 @@ def test_on_arrival_in_any_order_every_alert_is_true_and_the_state_goes(
 ) -> None:
     # The choices are unordered in time, so they arrive as they were drawn.
     limits = Limits(1000, 1000, eager=True)
-    kept, rows = SourceState(), list[tuple[Any, ...]]()
+    kept: SourceState = SourceState()
+    rows = list[tuple[Any, ...]]()
     for one in drawn:
         turn = advance(logic, SOURCE, kept, [one], watermark_ms=0, limits=limits)
         kept = turn.kept
@@ -103,15 +104,15 @@ def test_on_arrival_in_any_order_every_alert_is_true_and_the_state_goes(
     assert turn.kept.is_empty
 
     sent = {one.event_id: one for one in drawn}
-    for one in logic.patterns:
-        alerts = [alert for alert in alerts_of(rows) if alert.pattern == one.name]
+    for pattern in logic.patterns:
+        alerts = [alert for alert in alerts_of(rows) if alert.pattern == pattern.name]
         used = [event_id for alert in alerts for event_id in alert.event_ids]
         assert len(set(used)) == len(used), "an event is in two alerts of a pattern"
         for alert in alerts:
             steps = [sent[event_id] for event_id in alert.event_ids]
-            assert tuple(step.kind for step in steps) == one.steps
+            assert tuple(step.kind for step in steps) == pattern.steps
             assert steps == sorted(steps, key=order)
-            assert 0 <= alert.duration_ms < one.horizon_ms
+            assert 0 <= alert.duration_ms < pattern.horizon_ms
 
 
 @settings(max_examples=100, deadline=None)

@@ -39,7 +39,8 @@ def event(name: str, at: int, *, last: bool = False, gap: int | None = None) -> 
 
 def stream(*batches: tuple[int, list[SessionEvent]]) -> tuple[UserState, list[ClosedSession], int]:
     """Run batches of (watermark, events); returns the state, what closed, and how many were accepted."""
-    state, closed, accepted = UserState(), list[ClosedSession](), 0
+    state: UserState = UserState()
+    closed, accepted = list[ClosedSession](), 0
     for watermark, events in batches:
         step = advance(LOGIC, "u", state, events, watermark_ms=watermark, limits=LIMITS)
         state, accepted = step.kept, accepted + step.admission.accepted
@@ -172,7 +173,8 @@ def test_repeated_records_change_nothing(events: list[SessionEvent], repeats: li
 @given(events=events_of_a_user)
 def test_a_full_buffer_neither_loses_an_event_nor_grows(events: list[SessionEvent]) -> None:
     limits = Limits(LATENESS, 3)
-    state, closed = UserState(), list[ClosedSession]()
+    state: UserState = UserState()
+    closed = list[ClosedSession]()
     late = 0
     for arrival in [*events, None]:
         watermark = 0 if arrival else END

@@ -132,7 +132,7 @@ def _broken(name: Name, at: datetime, version: int, now: datetime) -> Iterator[B
             yield Broken("rows_as_usual", said, origins=(BY_HAND,))
         if 100 <= hours < 103:
             rows = tuple(session(number, at, user_id=None) for number in range(4))
-            origins = (origin(version, 900, 88_000),)
+            origins: tuple[dict[str, Any], ...] = (origin(version, 900, 88_000),)
             yield Broken("user_id_is_present", "412 unexpected rows", rows, origins, 412, 1.9)
         if hours < 1.5:
             rows = tuple(session(number, at, duration_ms=-4000 - number) for number in range(10))

@@ -39,7 +39,7 @@ def main(folder: str) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
         add_files(table, files, rows, transactions)
 
-    table_commits.add_files = stopped
+    table_commits.add_files = stopped  # type: ignore[attr-defined]
     sink_of(installed, check)(FULL, 0)  # type: ignore[arg-type]
 
 

@@ -55,11 +55,11 @@ def main(file: str, step: str) -> None:
         make_current(*arguments)
         die()
 
-    job.report_step = say
+    job.report_step = say  # type: ignore[attr-defined]
     if step == PLANNED:
         die_once_planned(request)
     if step == MADE_CURRENT:
-        generations.make_current = then_die
+        generations.make_current = then_die  # type: ignore[assignment]
     job.perform(request)
 
 

@@ -11,8 +11,7 @@ from stateward.runtime.api.key_filter import KeyFilter
 from stateward.runtime.api.key_step import KeyStep
 from stateward.runtime.api.record_fields import Field
 from stateward.runtime.api.state_step import StateStep
-from stateward.state.compatibility.descriptor import Descriptor
-from stateward.state.compatibility.findings import Level
+from stateward.state.compatibility.findings import Descriptor, Level
 from stateward.state.compatibility.source_text import function_text
 
 SAME, EVOLVES, MIGRATE, NEVER = Level

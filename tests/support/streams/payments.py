@@ -80,7 +80,7 @@ def payments(seed: int, accounts: int, *, ordered: int = 0) -> Payments:
     events = [(f"account-{n}", event) for n in range(accounts) for event in _account(rng, f"{n}")]
     steady = [(f"ordered-{n}", event) for n in range(ordered) for event in _account(rng, f"o{n}")]
     copies = rng.sample(events, len(events) // 20)
-    arriving = [
+    arriving: list[tuple[int, float | str, Any]] = [
         (event.event_ms + rng.randrange(LATENESS_MS), rng.random(), _record(account, event))
         for account, event in events + copies
     ]

@@ -54,7 +54,8 @@ def order_of(version: int, event_id: str, event_ms: int, price: str, coupon: boo
     units, cents = price.split(".")
     amount = (int(units), int(cents)) if version == 3 else (price,)
     kind = EVENT_TYPES[version]
-    return kind(*(event_id, event_ms, *amount, coupon)[: len(kind._fields)])
+    order: tuple[Any, ...] = kind(*(event_id, event_ms, *amount, coupon)[: len(kind._fields)])
+    return order
 
 
 def _job(version: int, **changes: Any) -> StreamJob:

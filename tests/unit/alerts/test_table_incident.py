@@ -21,7 +21,8 @@ def judged(hour: int, *failing: FailedExpectation) -> Judged:
 
 def after(*validations: tuple[FailedExpectation, ...]) -> list[tuple[int, str, str]]:
     """The messages: validation, kind and topic of each."""
-    memory, found = IncidentState(), []
+    memory = IncidentState()
+    found: list[tuple[int, str, str]] = []
     for hour, failing in enumerate(validations):
         memory, messages = next_table_incidents(memory, judged(hour, *failing))
         found += [(hour, message.kind, message.incident.topic) for message in messages]

@@ -18,7 +18,10 @@ pytestmark = ci_full
 
 def test_samples_share_what_their_thread_has_used() -> None:
     used = {Thread(1, "main"): 3.0, Thread(2, "rdk:broker1"): 0.5, ENDED: 1.0}
-    samples = {1: Counter({("a", "b"): 2, ("a",): 1}), 9: Counter({("task",): 7})}
+    samples: dict[int, Counter[tuple[str, ...]]] = {
+        1: Counter({("a", "b"): 2, ("a",): 1}),
+        9: Counter({("task",): 7}),
+    }
     found = shared(used, samples)
     assert found == {
         ("a", "b"): pytest.approx(2.0),
@@ -53,7 +56,7 @@ def test_time_is_what_was_added_between_two_looks() -> None:
 
 
 def test_boxes_lie_side_by_side_within_their_caller() -> None:
-    stacks = Counter({("role", "t", "b"): 1.0, ("role", "t", "a"): 3.0, ("other",): 2.0, ("tiny",): 0.01})
+    stacks = {("role", "t", "b"): 1.0, ("role", "t", "a"): 3.0, ("other",): 2.0, ("tiny",): 0.01}
     laid = {box.frame: (box.begin, box.end, box.depth, box.role) for box in boxes(stacks, 0.1)}
     assert laid == {
         "role": (0.0, 4.0, 0, "role"),
@@ -66,6 +69,6 @@ def test_boxes_lie_side_by_side_within_their_caller() -> None:
 
 def test_the_picture_has_the_names_that_fit(tmp_path: Path) -> None:
     path = tmp_path / "flames.svg"
-    draw_flames(Counter({("broker", "network"): 1.0, ("Python workers", "fold"): 9.0}), path, "a title")
+    draw_flames({("broker", "network"): 1.0, ("Python workers", "fold"): 9.0}, path, "a title")
     svg = path.read_text()
     assert all(text in svg for text in ("a title", "fold", "network", "broker"))

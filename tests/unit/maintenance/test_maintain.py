@@ -200,7 +200,7 @@ def test_who_changes_the_same_files_first_wins_and_the_step_is_left_for_later(
     visits: Visits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     visits.add(6)
-    overtaken = steps.most_small_in_a_partition
+    overtaken = steps.most_small_in_a_partition  # type: ignore[attr-defined]
 
     def overtaking(table: DeltaTable, *args: Any) -> int:
         DeltaTable(visits.uri).delete("n = 3")

@@ -105,6 +105,7 @@ def test_the_tick_goes_beyond_the_longest_timeout_of_the_readers() -> None:
 
     folder = Settings().streams
     spec = load_spec("user_sessions", folder)
+    assert spec.source.topic is not None
     assert tick_after(spec.source.topic, folder) == spec.longest_timeout
     assert tick_after("read_by_nobody", folder) == FALLBACK
 

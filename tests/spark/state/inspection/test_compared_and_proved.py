@@ -15,13 +15,13 @@ from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.generations import UNFINISHED
 from stateward.state.files.checkpoint_copy import CopyError, checksums_of
 from stateward.state.files.checkpoint_integrity import UnsoundCheckpointError
-from stateward.state.inspection.comparison import State
+from stateward.state.inspection.comparison import KEYS, State
 from stateward.state.inspection.masker import Masker
 from stateward.state.operation.errors import StateError
 from stateward.state.partitions import repartition as verb
 from stateward.state.partitions.repartition import ProofError, RepartitionFailedError, repartition
 from stateward.state.reader.stores import StateReadError
-from stateward.state.verbs.compare import KEYS, compare
+from stateward.state.verbs.compare import compare
 from stateward.state.verbs.inspect import inspect
 from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -84,7 +85,7 @@ def test_a_click_waits_for_the_task_and_both_are_written(database: Path) -> None
 
 
 def test_a_page_is_shown_while_something_writes() -> None:
-    shown = []
+    shown: list[Any] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "POST":

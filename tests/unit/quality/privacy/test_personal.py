@@ -133,7 +133,7 @@ def test_no_column_of_a_native_stream_that_depends_on_the_key_is_declared_otherw
     def rows(key: str) -> Sequence[tuple[Any, ...]]:
         events = []
         for number in range(6):
-            record = {field.name: None for field in job.fields(config)}
+            record: dict[str, Any] = {field.name: None for field in job.fields(config)}
             record |= {name: choices[number % 2] for name, choices in kinds.items() if name in record}
             record |= {"event_id": f"e{number}", job.key.name: key}
             events.append(job.event(SimpleNamespace(**record), 60_000 * number))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from spark_jobs.user_sessions.declaration import JOB
-from stateward.runtime.api.config import Config, parse_config
+from stateward.runtime.api.config import parse_config
 from stateward.runtime.api.key_filter import KeyFilter, takes
 from stateward.runtime.checkpoint.checkpoint import PlannedBatch
 from stateward.runtime.ingest.packed_format import LANE_EVENT, LANE_OTHER, LANE_TIMES
@@ -86,9 +86,10 @@ def is_even(key: str) -> bool:
 def test_events_of_other_streams_are_counted_and_move_time_on(rest: bool) -> None:
     config = structs.replace(parse_config(CONFIG, "test"), logic={"gap_ms": 1, "max_gap_ms": 1})
     job = replace(JOB, only=(KeyFilter("even users", is_even, rest),))
-    load = DecoderTask(record_decoder(cast(Config, config), job), PlannedBatch(7, {}, 0, 1_800_000_000_000))
+    load = DecoderTask(record_decoder(config, job), PlannedBatch(7, {}, 0, 1_800_000_000_000))
     messages: list[Any] = [Message(number, str(number), number) for number in range(10)]
-    load.take([*messages, Message(10, "10", 0, good=False)])
+    messages.append(Message(10, "10", 0, good=False))
+    load.take(messages)
     rows = [row for batch in load.rows() for row in batch.to_pylist()]
 
     found = {

@@ -23,7 +23,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_a_driver_refuses_a_state_that_is_not_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drivers.signals, "handle_in_python", lambda ask: None)
+    monkeypatch.setattr("stateward.runtime.driver.signals.handle_in_python", lambda ask: None)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     first = config_of("device_lifecycle", tmp_path)
     checkpoint = planned(first, tmp_path)

@@ -111,7 +111,7 @@ def test_a_batch_is_completed_after_a_power_loss_at_any_moment(
         recorded.record(patch)
         commit = TableWrite.commit
 
-        def seen(write: TableWrite, check: Callable[[], object]) -> None:
+        def seen(write: TableWrite, check: Callable[[], int]) -> None:
             commit(write, check)
             recorded.look("commit")
 

@@ -94,7 +94,8 @@ class Sinks:
         )
 
     def rows(self, table: Table) -> list[dict[str, Any]]:
-        return DeltaTable(self.uri(table)).to_pyarrow_table().to_pylist()
+        rows: list[dict[str, Any]] = DeltaTable(self.uri(table)).to_pyarrow_table().to_pylist()
+        return rows
 
     def versions(self) -> dict[str, int]:
         return {table.name: DeltaTable(self.uri(table)).version() for table in (*TABLES, BATCH_COUNTS)}
@@ -218,7 +219,7 @@ def test_an_upsert_that_a_compaction_has_overtaken_is_done_again(
     for batch, user in enumerate("abc"):
         sink(Batch(part(current, (user, *VISIT[1:]))), batch)  # type: ignore[arg-type]
     upserts = []
-    upsert = table_commits.upsert
+    upsert = table_commits.upsert  # type: ignore[attr-defined]
 
     def overtaken(table: DeltaTable, *args: Any) -> None:
         upserts.append(table.version())

@@ -40,7 +40,7 @@ def test_it_is_opened_anew_now_and_then(tmp_path: Path, monkeypatch: pytest.Monk
     uri = str(tmp_path / "table")
     _write(uri, 0)
     kept = TableHandle(uri)
-    seen = []
+    seen: list[DeltaTable] = []
     for batch in range(1, 8):
         table = kept.current()
         if not any(table is one for one in seen):

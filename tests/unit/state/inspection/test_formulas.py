@@ -8,10 +8,9 @@ import pytest
 
 from stateward.runtime.api.key_logic import masked_key
 from stateward.state.inspection.bounds import bounds_from
-from stateward.state.inspection.measures import BINS, LargeKey, Load, Timers, largest, loads, timers
+from stateward.state.inspection.measures import BINS, HOUR_MS, LargeKey, Load, Timers, largest, loads, timers
 from stateward.state.inspection.sizes import (
     CRITICAL,
-    HOUR_MS,
     OK,
     WARN,
     Sample,

@@ -69,7 +69,7 @@ def test_what_must_have_happened(before: dict | None, after: dict | None, said: 
 
 
 def test_an_open_session_ends_at_its_gap_and_leaves_nothing() -> None:
-    kept = KeyState(state=open_session("u", EVENT, GAP))
+    kept: KeyState[Any, Any] = KeyState(state=open_session("u", EVENT, GAP))
     (step,) = RULE.future("u", kept, watermark_ms=600)
     assert (step.at_ms, step.after.is_empty) == (1500, True)
     assert step.cause == "the deadline of its state passes"
@@ -80,7 +80,9 @@ def test_an_open_session_ends_at_its_gap_and_leaves_nothing() -> None:
 
 def test_a_held_event_is_folded_once_the_watermark_has_passed_it() -> None:
     last = SessionEvent("b", 700, "view", is_last=True)
-    kept = KeyState(state=open_session("u", EVENT, GAP), held=(last,), recent=(Seen("a", 500),))
+    kept: KeyState[Any, Any] = KeyState(
+        state=open_session("u", EVENT, GAP), held=(last,), recent=(Seen("a", 500),)
+    )
     ends, forgets = RULE.future("u", kept, watermark_ms=0)
     assert (ends.at_ms, ends.cause) == (701, "the watermark passes a held event")
     assert [row.close_reason for row in ends.rows if isinstance(row, ClosedSession)] == ["ENDED"]
@@ -99,7 +101,7 @@ def test_a_state_is_settled_by_the_events_that_the_watermark_has_passed() -> Non
 
 
 def test_an_overdue_change_keeps_its_time() -> None:
-    kept = KeyState(state=open_session("u", EVENT, GAP))
+    kept: KeyState[Any, Any] = KeyState(state=open_session("u", EVENT, GAP))
     (step,) = RULE.future("u", kept, watermark_ms=99_999)
     assert step.at_ms == 1500
 
@@ -111,7 +113,7 @@ def test_jitter_delays_future_changes() -> None:
 
 
 def test_a_codec_reads_what_the_stream_has_written() -> None:
-    kept = KeyState(state=open_session("u", EVENT, GAP), held=(EVENT,))
+    kept: KeyState[Any, Any] = KeyState(state=open_session("u", EVENT, GAP), held=(EVENT,))
     reader = RULE.reader()
     assert reader.read("u", reader.encode(kept), 1) == kept
 
@@ -123,7 +125,7 @@ def longer(key: str, state: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_state_of_an_older_version_is_upgraded() -> None:
     rule = replace(RULE, version=3, steps=(StateStep(2, "the gap is kept", state=longer),))
-    kept = KeyState(state=open_session("u", EVENT, GAP))
+    kept: KeyState[Any, Any] = KeyState(state=open_session("u", EVENT, GAP))
     stored = json.loads(rule.reader().encode(kept))
     stored["state"]["events"] = stored["state"].pop("event_count")
     del stored["state"]["gap_ms"]

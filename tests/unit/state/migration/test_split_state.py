@@ -18,7 +18,8 @@ from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.generations import Generation, Pending
 from stateward.runtime.lease.lease import Lease, utc_now
-from stateward.state.compatibility.descriptor import Descriptor, describe, write_descriptor
+from stateward.state.compatibility.descriptor import describe, write_descriptor
+from stateward.state.compatibility.findings import Descriptor
 from stateward.state.compatibility.split_findings import split_findings
 from stateward.state.operation import job
 from stateward.state.operation.context import Context
@@ -66,7 +67,7 @@ def test_one_rule_for_both_divides_the_keys(tmp_path: Path) -> None:
     assert list(split_findings(found, stays, goes)) == []
     # And a second split of the rest.
     third = KeyStep(2, "small devices, too")
-    again = {"key_version": 3, "key_steps": (STEP, third)}
+    again: dict[str, Any] = {"key_version": 3, "key_steps": (STEP, third)}
     rest = described(replace(STAYS, only=(*STAYS.only, SMALL.others()), **again), tmp_path)
     small = described(replace(GOES, only=(*STAYS.only, SMALL), **again), tmp_path)
     assert list(split_findings(stays, rest, small)) == []
