@@ -75,7 +75,9 @@ class Bench(BucketBench):
 
     @property
     def version(self) -> int:
-        return int(self.tester.peekValueState(HEAD_NAME, BUCKET)[6])
+        head = self.tester.peekValueState(HEAD_NAME, BUCKET)
+        assert head is not None
+        return int(head[6])
 
     @property
     def chunks(self) -> int:
@@ -142,8 +144,8 @@ def test_rows_are_those_of_a_run_that_had_the_new_version_always(
     change = data.draw(st.integers(0, len(plan) - 1))
     if old == 1:  # which has no coupons
         plan = [
-            ([(*one[:4], one[4] and number >= change) for one in batch], *rest)
-            for number, (batch, *rest) in enumerate(plan)
+            ([(*one[:4], one[4] and number >= change) for one in batch], watermark_ms, is_lost)
+            for number, (batch, watermark_ms, is_lost) in enumerate(plan)
         ]
     upgraded = Bench(tmp_path_factory.mktemp("copy"), job(old))
     always = Bench(tmp_path_factory.mktemp("copy"), job(new, *steps))
@@ -201,8 +203,8 @@ def test_rows_are_those_of_a_run_that_had_the_new_keys_always(
     plan = draw_plan(data.draw(EVENTS), data)
     change = data.draw(st.integers(0, len(plan) - 1))
     plan = [
-        ([(*one[:4], one[4] and (old > 1 or number >= change)) for one in batch], *rest)
-        for number, (batch, *rest) in enumerate(plan)
+        ([(*one[:4], one[4] and (old > 1 or number >= change)) for one in batch], watermark_ms, is_lost)
+        for number, (batch, watermark_ms, is_lost) in enumerate(plan)
     ]
     new = job(3, FIRST, SECOND)
     migrated, always = (Bench(tmp_path_factory.mktemp("copy"), job_) for job_ in (job(old), new))

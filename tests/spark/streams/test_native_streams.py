@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 QUIET = timedelta(days=1)
-SETTINGS = {"allowed_lateness_ms": LATENESS_MS, "max_records_per_batch": 60}
+SETTINGS: dict[str, Any] = {"allowed_lateness_ms": LATENESS_MS, "max_records_per_batch": 60}
 
 
 @pytest.fixture(autouse=True)

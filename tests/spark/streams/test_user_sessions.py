@@ -46,7 +46,7 @@ def as_record(value: Any) -> tuple[bytes | None, bytes | None]:
     return b"k", value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
 
 
-BAD = {
+BAD: dict[str, list[Any]] = {
     "empty_record": [None],
     "record_too_large": [event("big", padding="x" * 5_000_000)],
     "not_utf8": [b'{"event_id": "\xff\xfe"}', b"\x80"],

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 # So few that what is read again takes several batches: a tick from before would make most of them late.
-SETTINGS = {"max_records_per_batch": 300}
+SETTINGS: dict[str, Any] = {"max_records_per_batch": 300}
 NOT_COMPARED = {"topic", "record_timestamp", "generation", "batch_id"}
 
 

@@ -83,7 +83,7 @@ def test_a_process_id_that_is_used_again_is_not_the_driver(
 @pytest.fixture
 def clock_that_jumps(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """A STAND-IN for setting the machine's clock, which no test may do: the time of its boot jumps."""
-    kernel = psutil._pslinux  # type: ignore[attr-defined]
+    kernel = psutil._pslinux
     booted = kernel.boot_time()
 
     def jump(seconds: float) -> None:
