@@ -23,8 +23,8 @@ from stateward.runtime.keyed.admission import Limits
 from stateward.runtime.keyed.state_log import HEAD_NAME, LOG_NAME, encode_chunk
 from stateward.runtime.keyed.state_upgrade import UpgradeError
 from stateward.state.migration.bucket_writer import BucketWriter
-from stateward.state.migration.key_evaluator import KeyRule
-from stateward.state.migration.key_migration import Rekeying
+from stateward.state.migration.key_evaluator import KeyEvaluator
+from stateward.state.migration.key_migration import KeyMigration
 from tests.support.spark.bucket_bench import BUCKET, LATENESS, BucketBench, close_copies
 from tests.support.streams.cases import Arrival, out_of_order
 from tests.support.streams.orders import (
@@ -173,8 +173,8 @@ def migrate(bench: Bench, to: StreamJob) -> None:
     """Migrate a bucket with the functions of a migration."""
     bench.end_task()
     if not bench.is_empty:
-        rule = KeyRule(NamedLogic(3), to.state_type, to.event_type, Limits(LATENESS, max_held=100))
-        steps = Rekeying("orders", rule, (NAMED,), to.state_version, to.state_steps).begin()
+        evaluator = KeyEvaluator(NamedLogic(3), to.state_type, to.event_type, Limits(LATENESS, max_held=100))
+        steps = KeyMigration("orders", evaluator, (NAMED,), to.state_version, to.state_steps).begin()
         states = {}
         for old, state in bench.states.items():
             key = steps.key(old)

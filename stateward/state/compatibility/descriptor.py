@@ -19,7 +19,7 @@ from stateward.runtime.keyed.state_log import HEAD_NAME, LOG_NAME
 from stateward.state.compatibility.findings import Descriptor
 from stateward.state.compatibility.shape import event_shape, merged, state_shape
 from stateward.state.compatibility.source_text import function_text, plan_operators
-from stateward.state.files.spark_files import found_by_spark
+from stateward.state.files.spark_files import describe_spark_files
 
 if TYPE_CHECKING:
     from stateward.runtime.api.any_job import AnyJob
@@ -129,7 +129,7 @@ def descriptor_uri(checkpoint_uri: str) -> str:
     return f"{checkpoint_uri.rstrip('/')}/{FILE}"
 
 
-def found_descriptor(checkpoint_uri: str) -> Descriptor | None:
+def read_descriptor(checkpoint_uri: str) -> Descriptor | None:
     """Read the descriptor of a checkpoint, updated from Spark's own files. Needs no JVM; writes nothing.
 
     Args:
@@ -138,7 +138,7 @@ def found_descriptor(checkpoint_uri: str) -> Descriptor | None:
     Returns:
         None if no batch is committed, so that there is no state.
     """
-    by_spark = found_by_spark(checkpoint_uri)
+    by_spark = describe_spark_files(checkpoint_uri)
     if by_spark is None:
         return None
     written = storage.read_json(descriptor_uri(checkpoint_uri))
@@ -148,7 +148,7 @@ def found_descriptor(checkpoint_uri: str) -> Descriptor | None:
     return {**written, "topics": by_spark["topics"], "spark": spark}
 
 
-def joined(found: Descriptor | None, now: Descriptor) -> Descriptor:
+def combined(found: Descriptor | None, now: Descriptor) -> Descriptor:
     """Describe a checkpoint after the code has run on it: it may hold states of older versions too.
 
     Args:

@@ -36,9 +36,9 @@ def key_findings(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
 
 def _taken(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Finding]:
     """Compare the key filters."""
-    if rules_of(old) == rules_of(new):
+    if filter_rules(old) == filter_rules(new):
         return
-    fewer = rules_of(new)[: len(rules_of(old))] == rules_of(old)
+    fewer = filter_rules(new)[: len(filter_rules(old))] == filter_rules(old)
     consequence = (
         "the states of the other keys would end here, and their events would not be read"
         if fewer
@@ -46,16 +46,21 @@ def _taken(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Finding]:
     )
     ways = (_SPLIT, REVERT) if fewer else (REVERT,)
     yield Finding(
-        Level.NEEDS_MIGRATION, "which keys are the stream's", named(old), named(new), consequence, ways
+        Level.NEEDS_MIGRATION,
+        "which keys are the stream's",
+        keys_text(old),
+        keys_text(new),
+        consequence,
+        ways,
     )
 
 
-def rules_of(key: dict[str, Any]) -> list[tuple[str, bool]]:
+def filter_rules(key: dict[str, Any]) -> list[tuple[str, bool]]:
     """The filter functions, each with whether the stream takes the rest instead of the named keys."""
     return [(one["names"], one["rest"]) for one in key.get("only", ())]
 
 
-def named(key: dict[str, Any]) -> str:
+def keys_text(key: dict[str, Any]) -> str:
     """The key filters as text."""
     return ", ".join(one["says"] for one in key.get("only", ())) or "every key"
 

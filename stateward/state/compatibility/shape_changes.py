@@ -61,7 +61,7 @@ def changes(before: Shape, now: Shape, path: str) -> Iterator[Change]:
         yield from changes(before[family], now[family], f"{path}[]")
     elif len(before[family]) != len(now[family]):
         yield Change(
-            _MIGRATE, f"{path} has another length", text_of(before), text_of(now), _FAILS, fails=True
+            _MIGRATE, f"{path} has another length", shape_text(before), shape_text(now), _FAILS, fails=True
         )
     else:
         for at, (old, new) in enumerate(zip(before[family], now[family], strict=True)):
@@ -102,7 +102,7 @@ def _by_name(before: list[Field], now: list[Field], path: str) -> Iterator[Chang
     for old in gone:
         twin = next((new for new in come if _same(old["type"], new["type"])), None)
         if twin is None:
-            yield Change(_MIGRATE, f"{path}.{old['name']} is gone", text_of(old["type"]), "nothing", _LOST)
+            yield Change(_MIGRATE, f"{path}.{old['name']} is gone", shape_text(old["type"]), "nothing", _LOST)
         else:
             come.remove(twin)
             yield _renamed(old, twin, path)
@@ -118,15 +118,15 @@ def _renamed(old: Field, new: Field, path: str) -> Change:
     return Change(
         _MIGRATE,
         f"{path}.{old['name']} looks renamed to {new['name']}",
-        f"{old['name']}: {text_of(old['type'])}",
-        f"{new['name']}: {text_of(new['type'])}",
+        f"{old['name']}: {shape_text(old['type'])}",
+        f"{new['name']}: {shape_text(new['type'])}",
         f"{_LOST}; {becomes}" if reads else becomes,
         fails=not reads,
     )
 
 
 def _added(new: Field, path: str) -> Change:
-    what, kind = f"{path}.{new['name']} is new", text_of(new["type"])
+    what, kind = f"{path}.{new['name']} is new", shape_text(new["type"])
     if "default" not in new:
         return Change(_MIGRATE, what, "nothing", f"{kind} without a default", _FAILS, fails=True)
     consequence = f"old texts are read with {_default(new)} for it"
@@ -158,24 +158,24 @@ def _by_position(before: list[Field], now: list[Field], path: str) -> Iterator[C
             yield Change(
                 _MIGRATE,
                 f"{place} has another name",
-                f"{old['name']}: {text_of(old['type'])}",
-                f"{new['name']}: {text_of(new['type'])}",
+                f"{old['name']}: {shape_text(old['type'])}",
+                f"{new['name']}: {shape_text(new['type'])}",
                 f"it is stored by position: {old['name']} is silently read as {new['name']}",
             )
         else:
-            before_, after = (f"{one['name']}: {text_of(one['type'])}" for one in (old, new))
+            before_, after = (f"{one['name']}: {shape_text(one['type'])}" for one in (old, new))
             fails = any(change.fails for change in changes(old["type"], new["type"], place))
             consequence = _FAILS if fails else f"{old['name']} is silently read as {new['name']}"
             yield Change(_MIGRATE, f"{place} is another field", before_, after, consequence, fails=fails)
     for gone in before[len(now) :]:
         what = f"{path}.{gone['name']} is gone"
-        yield Change(_MIGRATE, what, text_of(gone["type"]), "nothing", _FAILS, fails=True)
+        yield Change(_MIGRATE, what, shape_text(gone["type"]), "nothing", _FAILS, fails=True)
     for new in now[len(before) :]:
         yield _added(new, path)
 
 
 def _retyped(before: Shape, now: Shape, path: str) -> Iterator[Change]:
-    what, old, new = f"{path} has another type", text_of(before), text_of(now)
+    what, old, new = f"{path} has another type", shape_text(before), shape_text(now)
     unread, inner = [], []
     for member in members(before):
         if any(_reads(member, other) for other in members(now)):
@@ -198,13 +198,13 @@ def _retyped(before: Shape, now: Shape, path: str) -> Iterator[Change]:
 
 
 def _unread(unread: list[Shape], before: Shape, now: Shape, path: str) -> Change:
-    what, old, new = f"{path} has another type", text_of(before), text_of(now)
+    what, old, new = f"{path} has another type", shape_text(before), shape_text(now)
     if all(family_of(one) == "array" for one in unread) and any(
         family_of(one) == "set" for one in members(now)
     ):
         return Change(_MIGRATE, what, old, new, "order and repeated values are silently lost")
     consequence = (
-        _FAILS if len(unread) == len(members(before)) else f"where it is {text_of(unread[0])}, {_FAILS}"
+        _FAILS if len(unread) == len(members(before)) else f"where it is {shape_text(unread[0])}, {_FAILS}"
     )
     return Change(_MIGRATE, what, old, new, consequence, fails=True)
 
@@ -227,17 +227,17 @@ def _default(field: Field) -> str:
     return json.dumps(field["default"], ensure_ascii=False) if "default" in field else "no default"
 
 
-def text_of(shape: Shape) -> str:
+def shape_text(shape: Shape) -> str:
     """A short text for a shape."""
     if isinstance(shape, str):
         return shape
     (name, part), *_ = ((name, part) for name, part in shape.items() if name not in ("record", "by"))
     if name == "any_of":
-        return " or ".join(map(text_of, part))
+        return " or ".join(map(shape_text, part))
     if name == "fields":
         return str(shape["record"])
     if name in ("map", "tuple"):
-        return f"{name} of {', '.join(map(text_of, part))}"
+        return f"{name} of {', '.join(map(shape_text, part))}"
     if name == "one_of":
         return f"one of {', '.join(map(str, part))}"
-    return f"{name} of {text_of(part)}"
+    return f"{name} of {shape_text(part)}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from stateward.state.compatibility.findings import Descriptor
-from stateward.state.compatibility.key_findings import named, rules_of
+from stateward.state.compatibility.key_findings import filter_rules, keys_text
 
 # Must be equal, or the two streams together would not produce the rows of the one.
 _SAME = ("kind", "topics", "clock", "emission", "allowed_lateness_ms", "timeout_jitter_ms", "logic")
@@ -35,17 +35,18 @@ def split_findings(found: Descriptor, stays: Descriptor, goes: Descriptor) -> It
 
 
 def _rules(found: Descriptor, stays: Descriptor, goes: Descriptor) -> Iterator[str]:
-    was, left, right = map(rules_of, (found, stays, goes))
+    was, left, right = map(filter_rules, (found, stays, goes))
     for name, rules in ((stays, left), (goes, right)):
         if rules[:-1] != was or not rules:
             yield (
-                f"{named(name)!r} where the stream had {named(found)!r}: add one rule to the previous `only`"
+                f"{keys_text(name)!r} where the stream had {keys_text(found)!r}: add one rule to the "
+                "previous `only`"
             )
             return
     if left[-1][0] != right[-1][0]:
-        yield f"different rules: {named(stays)!r} and {named(goes)!r}"
+        yield f"different rules: {keys_text(stays)!r} and {keys_text(goes)!r}"
     elif left[-1][1] == right[-1][1]:
-        yield f"{named(stays)!r} as the keys of both: declare KeyFilter.others() for one of them"
+        yield f"{keys_text(stays)!r} as the keys of both: declare KeyFilter.others() for one of them"
 
 
 def _differences(stays: Descriptor, goes: Descriptor) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stateward.contract.conditions import Condition, ConditionError
-from stateward.state.compatibility.descriptor import describe, found_descriptor, joined, write_descriptor
+from stateward.state.compatibility.descriptor import combined, describe, read_descriptor, write_descriptor
 from stateward.state.compatibility.findings import Verdict
 from stateward.state.compatibility.verdict import judge
 
@@ -40,7 +40,7 @@ def judge_start(job: AnyJob, config: Config, checkpoint_uri: str | None = None) 
         config: Configuration of the launch.
         checkpoint_uri: The checkpoint's folder; by default the launch's.
     """
-    return judge(found_descriptor(checkpoint_uri or config.checkpoint_uri), describe(job, config))
+    return judge(read_descriptor(checkpoint_uri or config.checkpoint_uri), describe(job, config))
 
 
 def require_start(job: AnyJob, config: Config) -> Verdict:
@@ -58,4 +58,4 @@ def require_start(job: AnyJob, config: Config) -> Verdict:
 def note_start(job: AnyJob, config: Config) -> None:
     """Write the descriptor of the checkpoint, before the first batch of a start runs."""
     uri = config.checkpoint_uri
-    write_descriptor(uri, joined(found_descriptor(uri), describe(job, config)))
+    write_descriptor(uri, combined(read_descriptor(uri), describe(job, config)))

@@ -63,12 +63,12 @@ def paths_in(uri: str) -> list[str]:
     return sorted(path for path in found if not is_beside(path.partition("/")[0]))
 
 
-def names_itself(path: str) -> bool:
+def has_own_path(path: str) -> bool:
     """Whether a file contains the path of its checkpoint, so that a copy of it differs."""
     return _NAMES_ITSELF.fullmatch(path) is not None
 
 
-def crc_of(path: str) -> str:
+def crc_path(path: str) -> str:
     """Path of Hadoop's checksum of a file; remove it when the file is changed."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/.{name}.crc" if folder else f".{name}.crc"
@@ -94,7 +94,7 @@ def copy_checkpoint(
             space.
     """
     paths = paths_in(source_uri)
-    changed = {crc_of(path) for path in paths if names_itself(path)}
+    changed = {crc_path(path) for path in paths if has_own_path(path)}
     wanted = [path for path in paths if path not in changed]
     copied = itertools.count(1)
 
@@ -130,7 +130,7 @@ def _copied(path: str, source_uri: str, target_uri: str) -> CopiedFile:
     content: bytes | None = None
     source, source_root = fsspec.core.url_to_fs(source_uri)
     checksum = _checksum_of(source, f"{source_root}/{path}")
-    if names_itself(path):
+    if has_own_path(path):
         original = source.cat_file(f"{source_root}/{path}")
         _check(checksum, [original], f"{source_uri}/{path}")
         content = _relocated(original, target_uri)
@@ -153,7 +153,7 @@ def _copied(path: str, source_uri: str, target_uri: str) -> CopiedFile:
 
 def _checksum_of(source: Any, path: str) -> HadoopChecksum | None:
     try:
-        return HadoopChecksum(source.cat_file(crc_of(path)))
+        return HadoopChecksum(source.cat_file(crc_path(path)))
     except (FileNotFoundError, ValueError):
         # Hadoop does the same: without a readable checksum a file is not checked.
         return None
@@ -166,7 +166,7 @@ def _check(checksum: HadoopChecksum | None, rest: Sequence[bytes], uri: str) -> 
         checksum.update(chunk)
     if not checksum.holds():
         raise DamagedFileError(
-            f"{uri}: expected the content that {crc_of(uri).rpartition('/')[2]} describes, found another: "
+            f"{uri}: expected the content that {crc_path(uri).rpartition('/')[2]} describes, found another: "
             "the file was damaged after it was written. Restore an intact savepoint "
             "(`stateward state restore`)."
         )

@@ -20,7 +20,7 @@ class UnsoundCheckpointError(StateError):
 
 
 @dataclass(frozen=True)
-class Sound:
+class DrainedCheckpoint:
     """A checkpoint whose last planned batch is committed.
 
     Attributes:
@@ -40,7 +40,7 @@ class Sound:
     watermark_ms: int
 
 
-def examine(checkpoint_uri: str) -> Sound:
+def examine(checkpoint_uri: str) -> DrainedCheckpoint:
     """Read the logs of a drained checkpoint.
 
     Raises:
@@ -68,7 +68,7 @@ def examine(checkpoint_uri: str) -> Sound:
             f"{checkpoint_uri}/offsets/{checkpoint.last_committed()}: expected {_PARTITIONS}, found "
             f"{partitions or 'nothing'}; the Spark version that wrote the checkpoint is too old"
         )
-    return Sound(
+    return DrainedCheckpoint(
         query_id,
         checkpoint.last_committed(),
         int(partitions),

@@ -22,7 +22,7 @@ _STRUCT = re.compile(rb'\{"type":"struct"')
 _json = json.JSONDecoder()
 
 
-def found_by_spark(checkpoint_uri: str) -> dict[str, Any] | None:
+def describe_spark_files(checkpoint_uri: str) -> dict[str, Any] | None:
     """Describe a checkpoint from its offsets and its state's metadata.
 
     Returns:

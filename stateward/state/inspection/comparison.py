@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from stateward.contract.job_steps import Report
 from stateward.state.files.checksums import StateDigests, digest_state
 from stateward.state.inspection.masker import Masker
-from stateward.state.reader.stores import StateReadError, in_words, readable
+from stateward.state.reader.stores import StateReadError, readable, spark_errors_as
 from stateward.state.reader.variables import entries, variables
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _of_suspects(
             # Read each once, while the session has its format: the two may differ in it.
             with readable(spark, state.checkpoint_uri):
                 side.count()
-        with in_words(StateReadError, "the two states cannot be compared"):
+        with spark_errors_as(StateReadError, "the two states cannot be compared"):
             return _differences(sides[0], sides[1], names, samples)
     finally:
         for side in sides:

@@ -12,7 +12,7 @@ from stateward.runtime.ingest.packed_format import bucket_of
 from stateward.runtime.keyed.state_log import GONE, HEAD_NAME, LOG_NAME, decode_chunk
 from stateward.state.inspection.key_report import Entry, HistorySource, KeyReport, PendingTimer, StateChange
 from stateward.state.inspection.state_changes import changes, reasons
-from stateward.state.migration.key_evaluator import KeyRule, Step, UnreadableError
+from stateward.state.migration.key_evaluator import KeyEvaluator, Step, UnreadableError
 from stateward.state.reader.keyed_variables import KEYS
 from stateward.state.reader.retained_batches import Retained
 from stateward.state.reader.state_reader import load, log_entries, readable
@@ -40,7 +40,7 @@ def explain_keyed(
     key: str,
     past: HistorySource,
     *,
-    rule: KeyRule | None,
+    evaluator: KeyEvaluator | None,
     buckets: int | None,
 ) -> KeyReport:
     """Report the current state of a key, its future changes, and its history.
@@ -51,7 +51,7 @@ def explain_keyed(
         store: The operator's store.
         key: The key.
         past: The batches of the history.
-        rule: The stream's logic; None if unknown.
+        evaluator: The stream's logic; None if unknown.
         buckets: Number of buckets; None to search all of them.
 
     Raises:
@@ -71,7 +71,7 @@ def explain_keyed(
     if newest is not None and newest["state"] != GONE:
         with readable(spark, found):
             timer_ms, schema = _head(spark, found, store, newest["bucket"])
-        settled, coming = _outlook(rule, key, bytes(newest["state"]), schema, found.watermark_ms)
+        settled, coming = _outlook(evaluator, key, bytes(newest["state"]), schema, found.watermark_ms)
         entries = (_entry(store, key, newest, settled, coming),)
     history = _history(key, max(before, key=lambda row: row["seq"], default=None), fed, past)
     return KeyReport(entries, coming, tuple(history), timer_ms)
@@ -140,22 +140,22 @@ def _entry(
 
 
 def _outlook(
-    rule: KeyRule | None, key: str, state: bytes, schema: int, watermark_ms: int
+    evaluator: KeyEvaluator | None, key: str, state: bytes, schema: int, watermark_ms: int
 ) -> tuple[dict[str, Any] | None, tuple[PendingTimer, ...]]:
     """The state after processing the key, if that differs, and its future changes."""
-    if rule is None:
+    if evaluator is None:
         return None, ()
-    reader = rule.reader()
+    reader = evaluator.reader()
     try:
         kept = reader.read(key, state, schema)
     except UnreadableError:
         return None, ()
-    settled = rule.settled(key, kept, watermark_ms)
+    settled = evaluator.settled(key, kept, watermark_ms)
     coming = tuple(
         _step(step, json.loads(reader.encode(step.before)), json.loads(reader.encode(step.after)))
-        for step in rule.future(key, kept, watermark_ms)
+        for step in evaluator.future(key, kept, watermark_ms)
     )
-    is_as_stored = settled == kept and schema == rule.version
+    is_as_stored = settled == kept and schema == evaluator.version
     return None if is_as_stored else json.loads(reader.encode(settled)), coming
 
 

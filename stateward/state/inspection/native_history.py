@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stateward.state.inspection.key_report import Entry, HistorySource, KeyReport, StateChange
-from stateward.state.reader.native_variables import ends, of_key, rows_of
+from stateward.state.reader.native_variables import row_expiry, rows_as_text, rows_with_key
 from stateward.state.reader.retained_batches import Retained
 from stateward.state.reader.state_reader import load, readable
 from stateward.state.reader.stores import Store
@@ -38,7 +38,7 @@ def explain_native(
     with readable(spark, found):
         frame = load(spark, found, store)
         now = _rows(store, frame, key)
-        why = ends(store, frame)[1]
+        why = row_expiry(store, frame)[1]
         base = []
         if past.base is not None:
             base = _rows(store, load(spark, found, store, batch_id=past.base), key)
@@ -65,7 +65,7 @@ def explain_native(
 
 
 def _rows(store: Store, frame: DataFrame, key: str) -> list[dict[str, Any]]:
-    return [row.asDict() for row in rows_of(store, of_key(frame, key)).collect()]
+    return [row.asDict() for row in rows_as_text(store, rows_with_key(frame, key)).collect()]
 
 
 def _history(

@@ -79,7 +79,7 @@ class Total:
     alarms: str
 
 
-def parts(states: DataFrame) -> DataFrame:
+def to_chunks(states: DataFrame) -> DataFrame:
     """The chunks (`STAGED_DDL`) of some states (`STATES_DDL`)."""
 
     def of_bucket(found: pa.Table) -> pa.Table:
@@ -117,7 +117,7 @@ def total_of(states: DataFrame) -> Total:
     return Total(row["keys"], row["distinct"], _checksum(row), alarms)
 
 
-def kept_states(spark: SparkSession, stream: str, checkpoint_uri: str) -> DataFrame:
+def stored_states(spark: SparkSession, stream: str, checkpoint_uri: str) -> DataFrame:
     """The keys and states in a checkpoint: ``key string, state binary``."""
     found = retained(checkpoint_uri, stream)
     return keyed_rows(spark, found, keyed_store(spark, found)).select("key", "state")

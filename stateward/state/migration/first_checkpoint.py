@@ -27,7 +27,7 @@ _PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 @dataclass(frozen=True)
-class FirstStates:
+class FirstCheckpoint:
     """Writes the first checkpoint of a stream.
 
     Attributes:
@@ -67,10 +67,10 @@ class FirstStates:
         """
         with unfinished(target_uri, {"stream": self.stream}):
             self.report("write", f"{self.buckets} buckets of {self.stream}")
-            staged = stage(bucket_states.parts(states), target_uri)
+            staged = stage(bucket_states.to_chunks(states), target_uri)
             self._run(staged, target_uri, begin)
             if after is not None:
-                replace_batch.go_on_from(*after, target_uri, 0)
+                replace_batch.continue_from(*after, target_uri, 0)
             remove(staged)
             self.report("prove", f"every bucket of {self.stream}")
             return bucket_states.prove(
@@ -94,7 +94,7 @@ class FirstStates:
                 state_version=self.state_version,
                 name=f"first states of {self.stream}",
             )
-        replace_batch.put_offsets(target_uri, 0, offsets)
+        replace_batch.write_offsets(target_uri, 0, offsets)
 
     @contextmanager
     def _partitioned(self) -> Iterator[None]:

@@ -14,12 +14,12 @@ from stateward.runtime.api.initial_state import SeedRow, SeedRule
 from stateward.runtime.api.key_filter import KeyFilter, takes
 from stateward.runtime.api.key_logic import KeyState
 from stateward.runtime.ingest.packed_format import bucket_of
-from stateward.state.migration.key_evaluator import KeyRule
+from stateward.state.migration.key_evaluator import KeyEvaluator
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Seeded(NamedTuple):
+class SeededRow(NamedTuple):
     """The result for one row: a state with its timer, or the reason why there is none.
 
     Attributes:
@@ -40,11 +40,11 @@ class Seeded(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Seeding:
+class SeedConverter:
     """Converts rows to states.
 
     Attributes:
-        rule: The stream's logic and types.
+        evaluator: The stream's logic and types.
         columns: The columns of the key.
         separator: Separator between several columns.
         seed: The stream's function; without one the columns have the names of the state's fields.
@@ -52,47 +52,47 @@ class Seeding:
         only: The stream's key filters.
     """
 
-    rule: KeyRule
+    evaluator: KeyEvaluator
     columns: tuple[str, ...]
     separator: str
     seed: SeedRule | None
     buckets: int
     only: tuple[KeyFilter, ...] = ()
 
-    def rows(self, rows: Iterable[Mapping[str, Any]]) -> list[Seeded]:
+    def rows(self, rows: Iterable[Mapping[str, Any]]) -> list[SeededRow]:
         """Convert rows of the table."""
-        codec = self.rule.codec()
+        codec = self.evaluator.codec()
         return [self._row(codec, {name: plain(value) for name, value in row.items()}) for row in rows]
 
-    def _row(self, codec: Any, row: SeedRow) -> Seeded:
+    def _row(self, codec: Any, row: SeedRow) -> SeededRow:
         parts = [row[name] for name in self.columns]
         if any(part is None or part == "" for part in parts):
-            return Seeded(0, "", None, None, f"no key in {', '.join(self.columns)}")
+            return SeededRow(0, "", None, None, f"no key in {', '.join(self.columns)}")
         key = self.separator.join(map(str, parts))
         if not takes(self.only, key):
-            return Seeded(0, key, None, None, "its key belongs to another stream")
+            return SeededRow(0, key, None, None, "its key belongs to another stream")
         try:
             state = self._state(key, row)
             if state is None:
-                return Seeded(0, key, None, None, skipped=True)
+                return SeededRow(0, key, None, None, skipped=True)
             # Encode and decode, so that a wrong type is found now and not in a batch.
-            text = codec.encode(KeyState(self.rule.state_type(*state)))
-            wake_ms = self.rule.wake_ms(key, codec.decode(text))
+            text = codec.encode(KeyState(self.evaluator.state_type(*state)))
+            wake_ms = self.evaluator.wake_ms(key, codec.decode(text))
         except Exception as error:
-            return Seeded(0, key, None, None, _reason(error))
-        return Seeded(bucket_of(key, self.buckets), key, text, wake_ms)
+            return SeededRow(0, key, None, None, _reason(error))
+        return SeededRow(bucket_of(key, self.buckets), key, text, wake_ms)
 
     def _state(self, key: str, row: SeedRow) -> tuple[Any, ...] | None:
         if self.seed is not None:
             return self.seed(key, row)
         values = {}
-        defaults = self.rule.state_type._field_defaults
-        for name, kind in get_type_hints(self.rule.state_type).items():
+        defaults = self.evaluator.state_type._field_defaults
+        for name, kind in get_type_hints(self.evaluator.state_type).items():
             if name not in row or (row[name] is None and name in defaults):
                 values[name] = defaults[name]  # `missing_columns` was empty
             else:
                 values[name] = msgspec.convert(row[name], kind, strict=False)
-        state: tuple[Any, ...] = self.rule.state_type(**values)
+        state: tuple[Any, ...] = self.evaluator.state_type(**values)
         return state
 
 

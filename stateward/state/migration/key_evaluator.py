@@ -54,7 +54,7 @@ class UnreadableError(ValueError):
     """The stream's current code cannot read a stored state."""
 
 
-class KeptReader:
+class StoredStateReader:
     """Reads and writes stored states of one stream; create it once for many states.
 
     Args:
@@ -87,7 +87,7 @@ class KeptReader:
 
 
 @dataclass(frozen=True)
-class KeyRule:
+class KeyEvaluator:
     """A stream's logic and types, to apply to stored states. Serializable, for the workers.
 
     Attributes:
@@ -106,9 +106,9 @@ class KeyRule:
     version: int = 1
     steps: tuple[StateStep, ...] = ()
 
-    def reader(self) -> KeptReader:
+    def reader(self) -> StoredStateReader:
         """A reader of states of any version."""
-        return KeptReader(self.codec(), self.version, self.steps)
+        return StoredStateReader(self.codec(), self.version, self.steps)
 
     def codec(self) -> KeyStateCodec[Any, Any]:
         """The codec of the current version."""
@@ -150,9 +150,9 @@ class KeyRule:
         return tuple(steps)
 
 
-def rule_of(job: StreamJob, config: Config) -> KeyRule:
+def evaluator_of(job: StreamJob, config: Config) -> KeyEvaluator:
     """The evaluator of a stream under a configuration."""
-    return KeyRule(
+    return KeyEvaluator(
         job.logic(config),
         job.state_type,
         job.event_type,

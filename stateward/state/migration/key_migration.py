@@ -18,23 +18,23 @@ from stateward.runtime.api.state_step import PlainState, StateStep
 from stateward.runtime.keyed.admission import Seen, order
 from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.runtime.keyed.state_upgrade import Upgrade
-from stateward.state.migration.key_evaluator import KeyRule
+from stateward.state.migration.key_evaluator import KeyEvaluator
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-class RekeyError(RuntimeError):
+class KeyMigrationError(RuntimeError):
     """A step returns an invalid key or state."""
 
 
 @dataclass(frozen=True)
-class Rekeying:
+class KeyMigration:
     """The steps from the version in a checkpoint to that of the code.
 
     Attributes:
         stream: Name of the stream, for errors.
-        rule: The stream's logic and types.
+        evaluator: The stream's logic and types.
         key_steps: Steps from the checkpoint's keys to the code's, in order.
         state_version: The code's version of the state.
         state_steps: All declared steps of states.
@@ -42,39 +42,39 @@ class Rekeying:
     """
 
     stream: str
-    rule: KeyRule
+    evaluator: KeyEvaluator
     key_steps: tuple[KeyStep, ...]
     state_version: int
     state_steps: tuple[StateStep, ...]
     only: tuple[KeyFilter, ...] = ()
 
-    def begin(self) -> Rekeyed:
+    def begin(self) -> KeyMigrator:
         """Create the migrator of one task; decoders and encoders are created once for many states."""
-        return Rekeyed(self)
+        return KeyMigrator(self)
 
 
-class Rekeyed:
+class KeyMigrator:
     """Applies the steps to keys and states.
 
     Args:
-        how: The steps.
+        conversion: The steps.
     """
 
-    def __init__(self, how: Rekeying) -> None:
-        self._how = how
-        self._codec: KeyStateCodec[Any, Any] = how.rule.codec()
-        self._upgrade = Upgrade(self._codec, how.state_version, how.state_steps)
-        merges = [step.merge for step in how.key_steps if step.merge is not None]
+    def __init__(self, conversion: KeyMigration) -> None:
+        self._conversion = conversion
+        self._codec: KeyStateCodec[Any, Any] = conversion.evaluator.codec()
+        self._upgrade = Upgrade(self._codec, conversion.state_version, conversion.state_steps)
+        merges = [step.merge for step in conversion.key_steps if step.merge is not None]
         self._merge = merges[-1] if merges else None
 
     def key(self, old: str) -> str:
         """Convert a key.
 
         Raises:
-            RekeyError: A step fails, or returns an invalid key.
+            KeyMigrationError: A step fails, or returns an invalid key.
         """
         key: Any = old
-        for step in self._how.key_steps:
+        for step in self._conversion.key_steps:
             if step.key is None:
                 continue
             try:
@@ -87,7 +87,7 @@ class Rekeyed:
 
     def takes(self, key: str) -> bool:
         """Whether the stream has a converted key."""
-        return takes(self._how.only, key)
+        return takes(self._conversion.only, key)
 
     def state(self, of: int, key: str, text: bytes) -> bytes:
         """Upgrade a state to the current version.
@@ -109,7 +109,7 @@ class Rekeyed:
         The states have the current version. Held events and remembered ids are united.
 
         Raises:
-            RekeyError: No step merges, or the merge returns an invalid state.
+            KeyMigrationError: No step merges, or the merge returns an invalid state.
         """
         first, *others = texts
         for other in others:
@@ -118,12 +118,12 @@ class Rekeyed:
 
     def wake_ms(self, key: str, text: bytes) -> int | None:
         """Time of the key's next timer (ms since 1970 UTC); None without one."""
-        return self._how.rule.wake_ms(key, self._codec.decode(text))
+        return self._conversion.evaluator.wake_ms(key, self._codec.decode(text))
 
     def _merged(self, key: str, one: bytes, other: bytes) -> bytes:
         if self._merge is None:
-            raise RekeyError(
-                f"stream {self._how.stream}: key {masked_key(key)} has several old keys, and no step "
+            raise KeyMigrationError(
+                f"stream {self._conversion.stream}: key {masked_key(key)} has several old keys, and no step "
                 "merges them"
             )
         plain, further = _decode(one).get("state"), _decode(other).get("state")
@@ -132,9 +132,9 @@ class Rekeyed:
             state = self._merge(key, *states) if len(states) == 2 else next(iter(states), None)
             return self._codec.encode(self._kept(one, other, state))
         except Exception as error:
-            raise RekeyError(
-                f"stream {self._how.stream}: key {masked_key(key)} has several old keys: expected the merge "
-                f"of their states to be a state of version {self._how.state_version}, found "
+            raise KeyMigrationError(
+                f"stream {self._conversion.stream}: key {masked_key(key)} has several old keys: expected the "
+                f"merge of their states to be a state of version {self._conversion.state_version}, found "
                 f"{without_key(error, key)}; correct it in the stream's KeyStep. Nothing was changed."
             ) from error
 
@@ -152,9 +152,9 @@ class Rekeyed:
             max(floors, default=None),
         )
 
-    def _error(self, old: str, step: KeyStep, found: str) -> RekeyError:
-        return RekeyError(
-            f"stream {self._how.stream}: key {masked_key(old)}: expected KeyStep({step.of}, ...) to "
+    def _error(self, old: str, step: KeyStep, found: str) -> KeyMigrationError:
+        return KeyMigrationError(
+            f"stream {self._conversion.stream}: key {masked_key(old)}: expected KeyStep({step.of}, ...) to "
             f"return a non-empty text, found {found}; correct it. Nothing was changed."
         )
 

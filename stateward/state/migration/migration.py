@@ -22,13 +22,13 @@ from stateward.state.files.checkpoint_integrity import examine
 from stateward.state.migration import bucket_states, replace_batch
 from stateward.state.migration.bucket_states import STATES_DDL, STATES_SCHEMA, Sums
 from stateward.state.migration.bucket_writer import STAGED_DDL, stage, write_buckets
-from stateward.state.migration.key_migration import Rekeying
+from stateward.state.migration.key_migration import KeyMigration
 from stateward.state.migration.migration_survey import Survey, survey_of
 from stateward.state.operation.checkpoint_build import Step, Steps, unfinished
 from stateward.state.operation.errors import StateError
 from stateward.state.reader.retained_batches import Retained, retained
 from stateward.state.reader.state_reader import keyed_rows, log_entries, per_bucket, versions
-from stateward.state.reader.stores import Store, format_of, in_words
+from stateward.state.reader.stores import Store, checkpoint_format, spark_errors_as
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +44,7 @@ class MigrationFailedError(StateError):
 
 
 @dataclass(frozen=True)
-class Migrated:
+class MigrationResult:
     """The result of a migration.
 
     Attributes:
@@ -70,7 +70,7 @@ class Migration:
         spark: A session; no query may run on the source.
         stream: The stream's name.
         source_uri: A drained checkpoint; it is only read.
-        how: The steps.
+        conversion: The steps of keys and states.
         buckets: Number of buckets after it.
         report: Called with ``check``, ``transform``, ``copy``, ``write`` and ``prove``.
     """
@@ -78,7 +78,7 @@ class Migration:
     spark: SparkSession
     stream: str
     source_uri: str
-    how: Rekeying
+    conversion: KeyMigration
     buckets: int
     report: Report
 
@@ -93,10 +93,10 @@ class Migration:
         with self.readable():
             found, store = self._found()
             before = keyed_rows(self.spark, found, store).selectExpr("key AS old", "state AS was")
-            merges = any(step.merge is not None for step in self.how.key_steps)
+            merges = any(step.merge is not None for step in self.conversion.key_steps)
             return survey_of(self.stream, self._moved(), before, merges=merges)
 
-    def run(self, target_uri: str) -> Migrated:
+    def run(self, target_uri: str) -> MigrationResult:
         """Build the migrated checkpoint; files in the target's folder are removed.
 
         Raises:
@@ -106,20 +106,20 @@ class Migration:
             UnsoundCheckpointError: The source is not drained, or incomplete.
         """
         steps = Steps(target_uri)
-        sound = examine(self.source_uri)
+        drained = examine(self.source_uri)
         with self.readable():
             with steps.timed("survey"):
                 survey = self.survey()
             with unfinished(target_uri, {"source": self.source_uri}):
-                sums = self._build(target_uri, sound.batch_id, survey, steps)
+                sums = self._build(target_uri, drained.batch_id, survey, steps)
         keys = sum(one.keys for one in sums.values())
-        return Migrated(survey, keys, sums, sound.batch_id + 1, steps.done)
+        return MigrationResult(survey, keys, sums, drained.batch_id + 1, steps.done)
 
     def _build(self, target_uri: str, batch_id: int, survey: Survey, steps: Steps) -> Sums:
         self.report("transform", f"{survey.keys} keys")
         with steps.timed("transform"):
             settled = self.states()
-            staged = stage(self._all_buckets(bucket_states.parts(settled)), target_uri)
+            staged = stage(self._all_buckets(bucket_states.to_chunks(settled)), target_uri)
         with steps.timed("copy"):
             copy_checkpoint(self.source_uri, target_uri, self.report)
         self.report("write", f"{self.buckets} buckets")
@@ -135,7 +135,7 @@ class Migration:
                 target_uri,
                 settled,
                 buckets=self.buckets,
-                state_version=self.how.state_version,
+                state_version=self.conversion.state_version,
             )
 
     def keys(self) -> int:
@@ -157,7 +157,7 @@ class Migration:
         failed = (
             f"stream {self.stream}: the state in {self.source_uri} could not be migrated, and is unchanged"
         )
-        with in_words(MigrationFailedError, failed), format_of(self.spark, self.source_uri):
+        with spark_errors_as(MigrationFailedError, failed), checkpoint_format(self.spark, self.source_uri):
             yield
 
     def _found(self) -> tuple[Retained, Store]:
@@ -168,15 +168,15 @@ class Migration:
         """The converted keys with their upgraded states: `_MOVED_DDL`."""
         found, store = self._found()
         by_bucket = versions(self.spark, found, store)
-        how, buckets = self.how, self.buckets
+        conversion, buckets = self.conversion, self.buckets
 
         def rows(partition: int, bucket: int, states: dict[str, tuple[int, bytes]]) -> list[dict[str, Any]]:
-            steps, made = how.begin(), []
+            migrator, made = conversion.begin(), []
             for old, (_, text) in states.items():
-                key = steps.key(old)
-                if not steps.takes(key):
+                key = migrator.key(old)
+                if not migrator.takes(key):
                     continue
-                state = steps.state(by_bucket[bucket], key, text)
+                state = migrator.state(by_bucket[bucket], key, text)
                 made.append({"bucket": bucket_of(key, buckets), "old": old, "key": key, "state": state})
             return made
 
@@ -184,10 +184,10 @@ class Migration:
 
     def _settled(self, moved: DataFrame) -> DataFrame:
         """The new keys, each with one state: `STATES_DDL`."""
-        how = self.how
+        conversion = self.conversion
 
         def of_bucket(found: pa.Table) -> pa.Table:
-            steps = how.begin()
+            migrator = conversion.begin()
             ordered = found.sort_by([("key", "ascending"), ("old", "ascending")])
             texts: dict[str, list[bytes]] = {}
             for key, text in zip(
@@ -196,8 +196,8 @@ class Migration:
                 texts.setdefault(key, []).append(text)
             bucket, rows = ordered.column("bucket")[0].as_py(), []
             for key, several in texts.items():
-                state = several[0] if len(several) == 1 else steps.merged(key, several)
-                wake_ms = steps.wake_ms(key, state)
+                state = several[0] if len(several) == 1 else migrator.merged(key, several)
+                wake_ms = migrator.wake_ms(key, state)
                 if wake_ms is not None:  # else the key is removed
                     rows.append({"bucket": bucket, "key": key, "state": state, "wake_ms": wake_ms})
             return pa.Table.from_pylist(rows, schema=STATES_SCHEMA)
@@ -219,10 +219,10 @@ class Migration:
             staged,
             target_uri,
             begin=offset_json(planned.offsets),
-            state_version=self.how.state_version,
+            state_version=self.conversion.state_version,
             name=f"migrate {self.stream}",
         )
-        replace_batch.stand_in(self.source_uri, target_uri, batch_id)
+        replace_batch.replace_last_batch(self.source_uri, target_uri, batch_id)
 
     def _prove_logs(self, target_uri: str, batch_id: int) -> None:
         """Verify that the new last batch ends where the old one did."""

@@ -24,7 +24,7 @@ def forget_watermark(checkpoint_uri: str, batch_id: int) -> None:
     _change(checkpoint_uri, commit, {_NEXT_WATERMARK: 0})
 
 
-def stand_in(source_uri: str, checkpoint_uri: str, batch_id: int) -> None:
+def replace_last_batch(source_uri: str, checkpoint_uri: str, batch_id: int) -> None:
     """Let the batch after ``batch_id`` of a copy replace that batch, whose files are restored.
 
     Args:
@@ -42,7 +42,7 @@ def stand_in(source_uri: str, checkpoint_uri: str, batch_id: int) -> None:
     _change(checkpoint_uri, f"commits/{batch_id + 1}", {_NEXT_WATERMARK: committed[_NEXT_WATERMARK]})
 
 
-def go_on_from(source_uri: str, batch_id: int, checkpoint_uri: str, own_batch: int) -> None:
+def continue_from(source_uri: str, batch_id: int, checkpoint_uri: str, own_batch: int) -> None:
     """Give a batch the watermark and the time of another checkpoint's batch.
 
     Args:
@@ -58,7 +58,7 @@ def go_on_from(source_uri: str, batch_id: int, checkpoint_uri: str, own_batch: i
     _change(checkpoint_uri, f"commits/{own_batch}", following)
 
 
-def put_offsets(checkpoint_uri: str, batch_id: int, offsets: dict[str, Any]) -> None:
+def write_offsets(checkpoint_uri: str, batch_id: int, offsets: dict[str, Any]) -> None:
     """Set the end offsets of a batch."""
     _change(checkpoint_uri, f"offsets/{batch_id}", {}, [json.dumps(offsets)])
 
@@ -74,7 +74,7 @@ def _change(
 
 def _put(checkpoint_uri: str, path: str, text: str) -> None:
     storage.write_text(f"{checkpoint_uri}/{path}", text)
-    checkpoint_copy.remove(f"{checkpoint_uri}/{checkpoint_copy.crc_of(path)}")
+    checkpoint_copy.remove(f"{checkpoint_uri}/{checkpoint_copy.crc_path(path)}")
 
 
 def _text(checkpoint_uri: str, path: str) -> str:

@@ -15,9 +15,9 @@ from stateward.runtime.driver.session import start_coordinator
 from stateward.runtime.kafka.offsets import Offsets
 from stateward.state.inspection.masker import Masker
 from stateward.state.migration.bucket_states import STATES_SCHEMA, Sums
-from stateward.state.migration.first_checkpoint import FirstStates
-from stateward.state.migration.initial_state import Seeded, Seeding, missing_columns
-from stateward.state.migration.seed_table import without_values
+from stateward.state.migration.first_checkpoint import FirstCheckpoint
+from stateward.state.migration.initial_state import SeedConverter, SeededRow, missing_columns
+from stateward.state.migration.seed_table import redact_spark_errors
 from stateward.state.operation.errors import StateError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class SeedSurvey:
 
 
 @dataclass(frozen=True)
-class Sown:
+class SeedResult:
     """The result of a seed: the contents of the table, and the checksums by bucket."""
 
     survey: SeedSurvey
@@ -69,7 +69,7 @@ class Seed:
         spark: A session.
         stream: The stream's name.
         table: The rows.
-        how: Converts the rows.
+        converter: Converts the rows.
         partitions: Number of state partitions to create.
         state_version: Version of the states.
         report: Called with ``check``, ``write`` and ``prove``.
@@ -79,7 +79,7 @@ class Seed:
     spark: SparkSession
     stream: str
     table: DataFrame
-    how: Seeding
+    converter: SeedConverter
     partitions: int
     state_version: int
     report: Report
@@ -93,10 +93,10 @@ class Seed:
         """
         self.report("check", "every row of the table")
         self._require_columns()
-        with self._in_words():
+        with self._spark_errors():
             return self._survey(self._seeded())
 
-    def run(self, target_uri: str, begin: Offsets) -> Sown:
+    def run(self, target_uri: str, begin: Offsets) -> SeedResult:
         """Build the checkpoint; files in the target's folder are removed.
 
         Args:
@@ -109,23 +109,23 @@ class Seed:
             BucketProofError: The written states differ from the computed ones.
         """
         survey = self.survey()
-        with self._in_words():
+        with self._spark_errors():
             states = self._seeded().where("state IS NOT NULL").select("bucket", "key", "state", "wake_ms")
-            first = FirstStates(
+            first = FirstCheckpoint(
                 self.spark,
                 self.stream,
                 self.partitions,
-                self.how.buckets,
+                self.converter.buckets,
                 self.state_version,
                 self.report,
             )
-            return Sown(survey, first.write(states, target_uri, begin))
+            return SeedResult(survey, first.write(states, target_uri, begin))
 
     def _require_columns(self) -> None:
         columns = self.table.columns
-        gone = [name for name in self.how.columns if name not in columns]
-        if self.how.seed is None:
-            gone += missing_columns(self.how.rule.state_type, columns)
+        gone = [name for name in self.converter.columns if name not in columns]
+        if self.converter.seed is None:
+            gone += missing_columns(self.converter.evaluator.state_type, columns)
         if gone:
             raise SeedRefusedError(
                 f"stream {self.stream}: expected columns {', '.join(gone)} in the table, found none of these "
@@ -134,12 +134,12 @@ class Seed:
             )
 
     def _seeded(self) -> DataFrame:
-        how = self.how
+        converter = self.converter
 
         def batches(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in found:
-                rows = how.rows(batch.to_pylist())
-                columns = zip(*rows, strict=True) if rows else [[] for _ in Seeded._fields]
+                rows = converter.rows(batch.to_pylist())
+                columns = zip(*rows, strict=True) if rows else [[] for _ in SeededRow._fields]
                 arrays = [
                     pa.array(column, field.type)
                     for column, field in zip(columns, _SEEDED_SCHEMA, strict=True)
@@ -155,8 +155,8 @@ class Seed:
                 raise self._refused(found)
             several = seeded.where("state IS NOT NULL").groupBy("key").count().where("count > 1")
             if first := several.orderBy("key").limit(_SHOWN).collect():
-                told = ", ".join(f"{self.masker.key(row['key'])} ({row['count']} rows)" for row in first)
-                raise self._refused(f"{several.count():,} keys have several rows: {told}")
+                named = ", ".join(f"{self.masker.key(row['key'])} ({row['count']} rows)" for row in first)
+                raise self._refused(f"{several.count():,} keys have several rows: {named}")
             row = seeded.agg(
                 F.count("*").alias("rows"),
                 F.count_if(F.col("state").isNotNull()).alias("keys"),
@@ -180,10 +180,10 @@ class Seed:
         )
 
     @contextmanager
-    def _in_words(self) -> Iterator[None]:
+    def _spark_errors(self) -> Iterator[None]:
         failed = f"stream {self.stream}: the table could not be converted to its state; the stream has none"
         start_coordinator(self.spark)
-        with without_values(SeedFailedError, failed):
+        with redact_spark_errors(SeedFailedError, failed):
             yield
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from stateward.state.operation.errors import StateError
-from stateward.state.reader.stores import is_of_spark
+from stateward.state.reader.stores import is_spark_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +49,7 @@ def read_table(
             f"stream {stream}: expected the URI of a table below {' or '.join(roots) or 'no folder'}, found "
             f"{table}. Copy the table there, or have its folder added to STATEWARD_SEED_ROOTS."
         )
-    with without_values(StateError, f"stream {stream}: the table {table} cannot be read as {kind}"):
+    with redact_spark_errors(StateError, f"stream {stream}: the table {table} cannot be read as {kind}"):
         session = spark()
         reader = session.read.option("header", True) if kind == "csv" else session.read
         rows = reader.format(kind).load(uri)
@@ -89,18 +89,18 @@ def is_below(uri: str, roots: Sequence[str]) -> bool:
 
 
 @contextmanager
-def without_values(kind: Callable[[str], Exception], what: str) -> Iterator[None]:
+def redact_spark_errors(kind: Callable[[str], Exception], what: str) -> Iterator[None]:
     """Raise an error of Spark's as ``kind``, with its condition only: its text may contain values."""
     try:
         yield
     except Exception as error:
-        if not is_of_spark(error):
+        if not is_spark_error(error):
             raise
         log.warning("%s", what, exc_info=error)
-        raise kind(f"{what} ({condition(error)}). The operation's log has more.") from None
+        raise kind(f"{what} ({error_condition(error)}). The operation's log has more.") from None
 
 
-def condition(error: Exception) -> str:
+def error_condition(error: Exception) -> str:
     """Spark's error condition, such as ``PATH_NOT_FOUND``, or the name of the error's class."""
     known = getattr(error, "getCondition", lambda: None)()
     return str(known or type(error).__name__)

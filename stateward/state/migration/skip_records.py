@@ -122,7 +122,7 @@ class Skip:
             jumps = [Jump(gap.topic, gap.partition, gap.expected, gap.goes_on_at) for gap in gaps]
             target.write_jumps([*source.jumps(), *jumps])
             self.report("prove", f"{len(copied)} files")
-            changed = {*left_out, place, checkpoint_copy.crc_of(place), SKIPPED}
+            changed = {*left_out, place, checkpoint_copy.crc_path(place), SKIPPED}
             return self._prove(target_uri, [one for one in copied if one.path not in changed], gaps)
 
     def _next(self) -> Offsets:
@@ -136,7 +136,7 @@ class Skip:
         if batch is None:
             return set()
         paths = {f"offsets/{batch}", *files_after(target_uri, self._checkpoint.last_committed())}
-        return paths | {checkpoint_copy.crc_of(path) for path in paths}
+        return paths | {checkpoint_copy.crc_path(path) for path in paths}
 
     def _prove(
         self, target_uri: str, unchanged: Sequence[checkpoint_copy.CopiedFile], gaps: Sequence[Gap]
@@ -193,7 +193,7 @@ def _skip_gaps(checkpoint_uri: str, path: str, topics: Collection[str], gaps: Se
         return
     lines = [_skipped(line, topics, gaps) for line in text.split("\n")]
     storage.write_text(f"{checkpoint_uri}/{path}", "\n".join(lines))
-    checkpoint_copy.remove(f"{checkpoint_uri}/{checkpoint_copy.crc_of(path)}")
+    checkpoint_copy.remove(f"{checkpoint_uri}/{checkpoint_copy.crc_path(path)}")
 
 
 def _skipped(line: str, topics: Collection[str], gaps: Sequence[Gap]) -> str:

@@ -14,8 +14,8 @@ from stateward.runtime.kafka.offsets import Offsets
 from stateward.state.files.checkpoint_integrity import examine
 from stateward.state.migration import bucket_states
 from stateward.state.migration.bucket_states import Sums, Total
-from stateward.state.migration.first_checkpoint import FirstStates
-from stateward.state.migration.migration import Migrated, Migration
+from stateward.state.migration.first_checkpoint import FirstCheckpoint
+from stateward.state.migration.migration import Migration, MigrationResult
 from stateward.state.operation.errors import StateError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class SplitProofError(StateError):
 
 
 @dataclass(frozen=True)
-class Divided:
+class SplitResult:
     """The result of a split.
 
     Attributes:
@@ -40,7 +40,7 @@ class Divided:
         whole: The checksum of all keys before, and of both states together after.
     """
 
-    stays: Migrated
+    stays: MigrationResult
     goes: Sums
     whole: Total
 
@@ -78,7 +78,7 @@ class Split:
                 )
         return keys
 
-    def run(self, stays_uri: str, goes_uri: str, begin: Offsets) -> Divided:
+    def run(self, stays_uri: str, goes_uri: str, begin: Offsets) -> SplitResult:
         """Build both checkpoints; files in their folders are removed.
 
         Args:
@@ -92,19 +92,19 @@ class Split:
         self.survey()
         stays = self.stays.run(stays_uri)
         source, goes = self.stays.source_uri, self.goes
-        first = FirstStates(
-            goes.spark, goes.stream, self.partitions, goes.buckets, goes.how.state_version, self.report
+        first = FirstCheckpoint(
+            goes.spark, goes.stream, self.partitions, goes.buckets, goes.conversion.state_version, self.report
         )
         with goes.readable():
             last = (source, examine(source).batch_id)
             sums = first.write(goes.states(), goes_uri, begin, after=last)
-            return Divided(stays, sums, self._prove(stays_uri, goes_uri))
+            return SplitResult(stays, sums, self._prove(stays_uri, goes_uri))
 
     def _prove(self, stays_uri: str, goes_uri: str) -> Total:
         """Verify that each key, with its state and its timer, is in exactly one of the two."""
         self.report("prove", "both states together")
         one, other = self.stays, self.goes
-        everything = replace(one, how=replace(one.how, only=()))
+        everything = replace(one, conversion=replace(one.conversion, only=()))
         before = bucket_states.total_of(everything.states())
         after = bucket_states.total_of(one.states().unionByName(other.states()))
         kept = bucket_states.total_of(self._kept(one, stays_uri).unionByName(self._kept(other, goes_uri)))
@@ -119,4 +119,4 @@ class Split:
         return before
 
     def _kept(self, of: Migration, checkpoint_uri: str) -> DataFrame:
-        return bucket_states.kept_states(of.spark, of.stream, checkpoint_uri)
+        return bucket_states.stored_states(of.spark, of.stream, checkpoint_uri)

@@ -18,7 +18,7 @@ from deltalake.exceptions import DeltaError
 from stateward.runtime.checkpoint.attempts import Attempts, note, noted
 from stateward.runtime.checkpoint.checkpoint import Checkpoint, consumed
 from stateward.runtime.sink.commit_retry import tables_with
-from stateward.state.files.checkpoint_copy import crc_of, remove
+from stateward.state.files.checkpoint_copy import crc_path, remove
 from stateward.state.files.state_file_completeness import files_after
 
 _LOG = logging.getLogger(__name__)
@@ -82,5 +82,5 @@ def _take_back(checkpoint_uri: str, batch: int) -> None:
     # Spark plans a first batch only where there is no state at all.
     states = files_after(checkpoint_uri, batch - 1) if batch else ["state"]
     for path in (*states, plan):
-        for file in (path, crc_of(path)):
+        for file in (path, crc_path(path)):
             remove(f"{checkpoint_uri}/{file}")

@@ -10,13 +10,13 @@ from stateward.contract import storage
 from stateward.contract.job_steps import Report
 from stateward.runtime.checkpoint.generations import UNFINISHED
 from stateward.state.files.checkpoint_copy import copy_checkpoint, paths_in
-from stateward.state.files.checkpoint_integrity import ROCKSDB, Sound, examine
+from stateward.state.files.checkpoint_integrity import ROCKSDB, DrainedCheckpoint, examine
 from stateward.state.files.checksums import Placement, StateDigests, survey
 from stateward.state.inspection.comparison import Difference, Samples, State, compare_entries
 from stateward.state.inspection.masker import Masker
 from stateward.state.operation.checkpoint_build import Step, Steps, unfinished
 from stateward.state.operation.errors import StateError
-from stateward.state.reader.stores import format_of, in_words
+from stateward.state.reader.stores import checkpoint_format, spark_errors_as
 from stateward.state.reader.variables import is_movable, variables
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ProofError(StateError):
 
 
 @dataclass(frozen=True)
-class Repartitioned:
+class RepartitionResult:
     """The result of a repartition.
 
     Attributes:
@@ -63,7 +63,7 @@ class Repartitioned:
 
 def repartition(
     spark: SparkSession, source_uri: str, target_uri: str, partitions: int, report: Report
-) -> Repartitioned:
+) -> RepartitionResult:
     """Copy a checkpoint and change the number of state partitions of the copy.
 
     The source is only read. The target of an interrupted attempt is removed first. Until the proof succeeds,
@@ -86,28 +86,28 @@ def repartition(
     """
     source_uri, target_uri = source_uri.rstrip("/"), target_uri.rstrip("/")
     report("check", source_uri)
-    sound = _check(source_uri, target_uri, partitions)
-    if sound.partitions == partitions:
-        return Repartitioned(False, partitions, partitions, sound.batch_id, sound.batch_id)
+    drained = _check(source_uri, target_uri, partitions)
+    if drained.partitions == partitions:
+        return RepartitionResult(False, partitions, partitions, drained.batch_id, drained.batch_id)
     steps = Steps(target_uri)
     report("digest", "the current state")
     with steps.timed("digest"):
-        before = _digest(spark, source_uri, sound)
+        before = _digest(spark, source_uri, drained)
     with unfinished(target_uri, {"source": source_uri, "partitions": partitions}):
         with steps.timed("copy"):
             copy_checkpoint(source_uri, target_uri, report)
-        report("repartition", f"{sound.partitions} to {partitions} partitions")
+        report("repartition", f"{drained.partitions} to {partitions} partitions")
         with steps.timed("repartition"):
             _run(spark, target_uri, partitions)
         report("prove", f"{sum(digest.entries for digest in before.values())} entries")
         with steps.timed("prove"):
             per_partition = _prove(spark, source_uri, target_uri, partitions, before)
-    return Repartitioned(
+    return RepartitionResult(
         True,
-        sound.partitions,
+        drained.partitions,
         partitions,
-        sound.batch_id,
-        sound.batch_id + 1,
+        drained.batch_id,
+        drained.batch_id + 1,
         before,
         per_partition,
         steps.done,
@@ -119,16 +119,16 @@ def spark_repartition(spark: SparkSession, checkpoint_uri: str, partitions: int)
     spark._streamingCheckpointManager.repartition(checkpoint_uri, partitions, enforce_exactly_once_sink=True)
 
 
-def _check(source_uri: str, target_uri: str, partitions: int) -> Sound:
+def _check(source_uri: str, target_uri: str, partitions: int) -> DrainedCheckpoint:
     if partitions < 1:
         raise RepartitionRefusedError(f"{source_uri}: expected 1 partition or more, found {partitions}")
-    sound = examine(source_uri)
-    if sound.partitions == partitions:
-        return sound
+    drained = examine(source_uri)
+    if drained.partitions == partitions:
+        return drained
     # Spark checks this only after it has written the plan of a batch, with which the stream cannot start.
-    if sound.provider != ROCKSDB:
+    if drained.provider != ROCKSDB:
         raise RepartitionRefusedError(
-            f"{source_uri}: expected state kept by {ROCKSDB}, found {sound.provider or 'nothing'}: Spark "
+            f"{source_uri}: expected state kept by {ROCKSDB}, found {drained.provider or 'nothing'}: Spark "
             "repartitions no other; migrate the state to RocksDB first"
         )
     if f"{target_uri}/".startswith(f"{source_uri}/") or f"{source_uri}/".startswith(f"{target_uri}/"):
@@ -140,15 +140,15 @@ def _check(source_uri: str, target_uri: str, partitions: int) -> Sound:
             f"{target_uri}: expected an empty target, or {UNFINISHED} of an interrupted attempt in it, "
             "found other files; choose another target"
         )
-    return sound
+    return drained
 
 
-def _digest(spark: SparkSession, source_uri: str, sound: Sound) -> StateDigests:
+def _digest(spark: SparkSession, source_uri: str, drained: DrainedCheckpoint) -> StateDigests:
     # Spark cannot even read the entries of some operators, and its error does not say why.
     _require_movable(
         source_uri, [str(one) for one in variables(spark, source_uri) if not is_movable(one.store)]
     )
-    digests, placement = survey(spark, source_uri, sound.partitions)
+    digests, placement = survey(spark, source_uri, drained.partitions)
     _require_movable(source_uri, placement.unknown)
     if not digests:
         raise RepartitionRefusedError(
@@ -173,7 +173,7 @@ def _require_movable(source_uri: str, unknown: Sequence[str]) -> None:
 
 def _run(spark: SparkSession, target_uri: str, partitions: int) -> None:
     failed = f"{target_uri}: the copy could not be repartitioned to {partitions} partitions"
-    with in_words(RepartitionFailedError, failed), format_of(spark, target_uri):
+    with spark_errors_as(RepartitionFailedError, failed), checkpoint_format(spark, target_uri):
         spark_repartition(spark, target_uri, partitions)
 
 

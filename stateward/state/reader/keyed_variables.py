@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stateward.runtime.keyed.state_log import HEAD_NAME, LOG_NAME
 from stateward.state.inspection.measures import LargeKey, Load, Timers, Variable, largest, loads, timers
-from stateward.state.migration.key_evaluator import KeyRule, UnreadableError
+from stateward.state.migration.key_evaluator import KeyEvaluator, UnreadableError
 from stateward.state.reader.retained_batches import Retained
 from stateward.state.reader.state_reader import (
     load,
@@ -54,7 +54,7 @@ def keyed_variables(
     found: Retained,
     store: Store,
     *,
-    rule: KeyRule | None,
+    evaluator: KeyEvaluator | None,
     buckets: int | None,
     most: int,
 ) -> KeyedState:
@@ -64,7 +64,7 @@ def keyed_variables(
         spark: A session.
         found: The checkpoint and the batch.
         store: The operator's store.
-        rule: The stream's logic, which determines the timers; None if unknown.
+        evaluator: The stream's logic, which determines the timers; None if unknown.
         buckets: Number of buckets; None if unknown.
         most: Number of the largest keys to report.
 
@@ -72,8 +72,8 @@ def keyed_variables(
         StateError: Spark cannot read the state.
     """
     with readable(spark, found):
-        schemas = versions(spark, found, store) if rule is not None else {}
-        summarise = _summariser(rule, schemas, found.watermark_ms, most)
+        schemas = versions(spark, found, store) if evaluator is not None else {}
+        summarise = _summariser(evaluator, schemas, found.watermark_ms, most)
         summaries = _summaries(log_entries(spark, found, store), summarise)
         stored = stored_bytes(spark, found, store).collect()
         spark_timers = _spark_timers(spark, found, store)
@@ -101,9 +101,11 @@ def _summaries(entries: DataFrame, summarise: _Summarise) -> list[dict[str, Any]
     return [json.loads(row["summary"]) for row in frame.collect()]
 
 
-def _summariser(rule: KeyRule | None, schemas: Mapping[int, int], watermark_ms: int, most: int) -> _Summarise:
+def _summariser(
+    evaluator: KeyEvaluator | None, schemas: Mapping[int, int], watermark_ms: int, most: int
+) -> _Summarise:
     def summarise(partition: int, bucket: int, states: dict[str, tuple[int, bytes]]) -> list[dict[str, Any]]:
-        wakes = {} if rule is None else _wakes(rule, schemas[bucket], states)
+        wakes = {} if evaluator is None else _wakes(evaluator, schemas[bucket], states)
         known = [wake_ms for wake_ms in wakes.values() if wake_ms is not None]
         large = (
             LargeKey(key, partition, bucket, 1, len(key.encode()) + len(state), wakes.get(key))
@@ -115,8 +117,8 @@ def _summariser(rule: KeyRule | None, schemas: Mapping[int, int], watermark_ms: 
             "keys": len(states),
             "key_bytes": sum(len(key.encode()) for key in states),
             "value_bytes": sum(len(state) for _, state in states.values()),
-            "timers": None if rule is None else asdict(timers(known, watermark_ms)),
-            "unreadable": 0 if rule is None else len(states) - len(wakes),
+            "timers": None if evaluator is None else asdict(timers(known, watermark_ms)),
+            "unreadable": 0 if evaluator is None else len(states) - len(wakes),
             "largest": [asdict(key) for key in largest(large, most)],
         }
         return [{"summary": json.dumps(summary)}]
@@ -124,13 +126,15 @@ def _summariser(rule: KeyRule | None, schemas: Mapping[int, int], watermark_ms: 
     return summarise
 
 
-def _wakes(rule: KeyRule, schema: int, states: dict[str, tuple[int, bytes]]) -> dict[str, int | None]:
+def _wakes(
+    evaluator: KeyEvaluator, schema: int, states: dict[str, tuple[int, bytes]]
+) -> dict[str, int | None]:
     """Time of the next timer by key; a state that the logic cannot read is left out."""
-    reader = rule.reader()
+    reader = evaluator.reader()
     wakes = {}
     for key, (_, state) in states.items():
         try:
-            wakes[key] = rule.wake_ms(key, reader.read(key, state, schema))
+            wakes[key] = evaluator.wake_ms(key, reader.read(key, state, schema))
         except UnreadableError:
             continue
     return wakes

@@ -42,7 +42,7 @@ BY_JOIN = "the watermark passes the last time at which a match is possible (the 
 UNKNOWN = "Spark's operator decides by the watermark"
 
 
-def ends(store: Store, frame: DataFrame) -> tuple[Column, str]:
+def row_expiry(store: Store, frame: DataFrame) -> tuple[Column, str]:
     """When a row of a store expires (ms since 1970 UTC; null if its columns do not show it), and why.
 
     A time between two milliseconds is rounded up.
@@ -60,7 +60,7 @@ def ends(store: Store, frame: DataFrame) -> tuple[Column, str]:
     return nothing, BY_JOIN if store.operator == JOIN else UNKNOWN
 
 
-def rows_of(store: Store, frame: DataFrame) -> DataFrame:
+def rows_as_text(store: Store, frame: DataFrame) -> DataFrame:
     """The rows of a store or of its change feed, as text.
 
     Returns:
@@ -76,11 +76,11 @@ def rows_of(store: Store, frame: DataFrame) -> DataFrame:
         F.col("key")[key.names[0]].cast("string").alias("owner"),
         F.to_json("key", _TEXT).alias("key"),
         F.to_json("value", _TEXT).alias("value"),
-        ends(store, frame)[0].alias("ends_ms"),
+        row_expiry(store, frame)[0].alias("ends_ms"),
     )
 
 
-def of_key(frame: DataFrame, wanted: str) -> DataFrame:
+def rows_with_key(frame: DataFrame, wanted: str) -> DataFrame:
     """The rows of a store whose key has a text field equal to ``wanted``."""
     key = frame.schema["key"].dataType
     assert isinstance(key, StructType)
@@ -98,7 +98,7 @@ def native_variable(spark: SparkSession, found: Retained, store: Store, most: in
         StateError: Spark cannot read it.
     """
     with readable(spark, found):
-        rows = rows_of(store, load(spark, found, store))
+        rows = rows_as_text(store, load(spark, found, store))
         due = _due(rows, found.watermark_ms)
         stored = stored_bytes(spark, found, store).collect()
         large = _largest(rows, most)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from stateward.runtime.keyed.state_log import GONE, HEAD_NAME, LOG_NAME, Chunk, decode_chunk
 from stateward.state.reader import stores as in_stores
 from stateward.state.reader.retained_batches import Retained
-from stateward.state.reader.stores import Store, format_of, in_words
+from stateward.state.reader.stores import Store, checkpoint_format, spark_errors_as
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +31,7 @@ def readable(spark: SparkSession, found: Retained) -> Iterator[None]:
         StateError: Spark failed; with the stream, the batch, the retained batches, and Spark's message.
     """
     expected = "expected a state that Spark can read, found"
-    with in_words(found.error, expected), format_of(spark, found.uri):
+    with spark_errors_as(found.error, expected), checkpoint_format(spark, found.uri):
         yield
 
 

@@ -38,7 +38,7 @@ class StateReadError(StateError):
 
 
 @dataclass(frozen=True, order=True)
-class Declared:
+class StateVariable:
     """A state variable as declared by its processor.
 
     Attributes:
@@ -66,7 +66,7 @@ class Store:
     operator: str
     name: str
     partitions: int
-    declared: tuple[Declared, ...] = ()
+    declared: tuple[StateVariable, ...] = ()
 
     @property
     def has_variables(self) -> bool:
@@ -149,12 +149,12 @@ def load(
 def readable(spark: SparkSession, checkpoint_uri: str) -> Iterator[None]:
     """Let the session read a checkpoint of any format; raises Spark's errors as `StateReadError`."""
     unreadable = f"the state in {checkpoint_uri} cannot be read"
-    with in_words(StateReadError, unreadable), format_of(spark, checkpoint_uri):
+    with spark_errors_as(StateReadError, unreadable), checkpoint_format(spark, checkpoint_uri):
         yield
 
 
 @contextmanager
-def format_of(spark: SparkSession, checkpoint_uri: str) -> Iterator[None]:
+def checkpoint_format(spark: SparkSession, checkpoint_uri: str) -> Iterator[None]:
     """Set the session's checkpoint format, which Spark does not read from the checkpoint."""
     start_coordinator(spark)
     before = spark.conf.get(_FORMAT_CONF, None)
@@ -169,17 +169,17 @@ def format_of(spark: SparkSession, checkpoint_uri: str) -> Iterator[None]:
 
 
 @contextmanager
-def in_words(kind: Callable[[str], Exception], what: str) -> Iterator[None]:
+def spark_errors_as(kind: Callable[[str], Exception], what: str) -> Iterator[None]:
     """Raise an error of Spark's as ``kind``, with its cause in one line."""
     try:
         yield
     except Exception as error:
-        if not is_of_spark(error):
+        if not is_spark_error(error):
             raise
         raise kind(f"{what}: {explain(error)}") from error
 
 
-def is_of_spark(error: Exception) -> bool:
+def is_spark_error(error: Exception) -> bool:
     """Whether Spark raised the error; some are Py4JJavaError, which is not PySpark's."""
     return type(error).__module__.startswith(("py4j", "pyspark"))
 
@@ -190,6 +190,6 @@ def format_version(checkpoint_uri: str) -> int:
     return 2 if commit is not None and commit.startswith("v2") else 1
 
 
-def _declared(properties: str | None) -> tuple[Declared, ...]:
+def _declared(properties: str | None) -> tuple[StateVariable, ...]:
     found = json.loads(properties).get("stateVariables", []) if properties else []
-    return tuple(Declared(str(one["stateName"]), str(one["stateVariableType"])) for one in found)
+    return tuple(StateVariable(str(one["stateName"]), str(one["stateVariableType"])) for one in found)

@@ -12,7 +12,7 @@ from stateward.state.inspection.documents import explanation_document
 from stateward.state.inspection.key_report import Entry, HistorySource, KeyReport, PendingTimer, StateChange
 from stateward.state.inspection.keyed_history import explain_keyed
 from stateward.state.inspection.native_history import explain_native
-from stateward.state.migration.key_evaluator import MOST_STEPS, rule_of
+from stateward.state.migration.key_evaluator import MOST_STEPS, evaluator_of
 from stateward.state.operation.answer import Answer, Listing
 from stateward.state.operation.errors import StateError
 from stateward.state.operation.verb import ReadOnly
@@ -152,7 +152,7 @@ def _explained(
     report: Report,
 ) -> Explanation:
     report("operators", "reading")
-    rule = rule_of(job, config) if isinstance(job, StreamJob) and config is not None else None
+    evaluator = evaluator_of(job, config) if isinstance(job, StreamJob) and config is not None else None
     buckets = None if config is None else config.state_buckets
     past = HistorySource(base_batch(found), tuple(feeds(found, repartitions(found))), plans(found))
     all_stores = stores(spark, found.uri)
@@ -160,10 +160,10 @@ def _explained(
     for store in all_stores:
         report(f"operator {store.operator_id} {store.name}", "reading")
         if store.is_keyed:
-            parts.append(explain_keyed(spark, found, store, key, past, rule=rule, buckets=buckets))
+            parts.append(explain_keyed(spark, found, store, key, past, evaluator=evaluator, buckets=buckets))
         else:
             parts.append(explain_native(spark, found, store, key, past))
-    is_known = rule is not None or not any(store.is_keyed for store in all_stores)
+    is_known = evaluator is not None or not any(store.is_keyed for store in all_stores)
     return _explanation(found, key, parts, is_known)
 
 

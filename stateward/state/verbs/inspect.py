@@ -14,7 +14,7 @@ from stateward.state.inspection.bounds import Bound, bounds_of
 from stateward.state.inspection.documents import inspection_document
 from stateward.state.inspection.measures import Load, Variable
 from stateward.state.inspection.sizes import Growth, Sample, Size, SizeLimits, growth, skew, spread
-from stateward.state.migration.key_evaluator import rule_of
+from stateward.state.migration.key_evaluator import evaluator_of
 from stateward.state.operation.answer import Answer, Listing
 from stateward.state.operation.errors import StateError
 from stateward.state.operation.verb import ReadOnly
@@ -206,14 +206,14 @@ def _measured(
     report: Report,
 ) -> tuple[list[Variable], int]:
     """All variables, and how many states of a keyed stream could not be read."""
-    rule = rule_of(job, config) if isinstance(job, StreamJob) and config is not None else None
+    evaluator = evaluator_of(job, config) if isinstance(job, StreamJob) and config is not None else None
     buckets = None if config is None else config.state_buckets
     variables: list[Variable] = []
     unreadable = 0
     for store in all_stores:
         report(f"operator {store.operator_id} {store.name}", "measuring")
         if store.is_keyed:
-            keyed = keyed_variables(spark, found, store, rule=rule, buckets=buckets, most=largest)
+            keyed = keyed_variables(spark, found, store, evaluator=evaluator, buckets=buckets, most=largest)
             variables += keyed.variables
             unreadable += keyed.unreadable
         else:

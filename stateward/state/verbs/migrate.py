@@ -10,10 +10,10 @@ from stateward.runtime.api.config import Config
 from stateward.runtime.api.key_step import key_chain, moves_keys
 from stateward.runtime.api.state_step import MissingStepError
 from stateward.runtime.api.stream_job import StreamJob
-from stateward.state.compatibility.descriptor import describe, found_descriptor, joined, write_descriptor
+from stateward.state.compatibility.descriptor import combined, describe, read_descriptor, write_descriptor
 from stateward.state.compatibility.verdict import judge
-from stateward.state.migration.key_evaluator import rule_of
-from stateward.state.migration.key_migration import Rekeying
+from stateward.state.migration.key_evaluator import evaluator_of
+from stateward.state.migration.key_migration import KeyMigration
 from stateward.state.migration.migration import Migration
 from stateward.state.migration.migration_survey import Survey
 from stateward.state.operation.answer import Answer, Listing
@@ -61,7 +61,7 @@ class MigrateVerb(NextGeneration[Plan]):
         context = self.context
         require_drained(context.stream, context.generation.uri, runs=context.runs)
         job, config = context.job, context.request.config
-        found, now = found_descriptor(context.generation.uri), describe(job, config)
+        found, now = read_descriptor(context.generation.uri), describe(job, config)
         if found is None:
             raise StateError(
                 f"stream {context.stream}: expected a checkpoint with a committed batch, found none. There "
@@ -173,7 +173,7 @@ def require_enough(stream: str, found: Descriptor, now: Descriptor, *, is_split:
 
 def migrated_descriptor(found: Descriptor, now: Descriptor) -> Descriptor:
     """What a checkpoint holds once each key and state of it is as declared."""
-    return joined({name: part for name, part in found.items() if name not in _PARTS}, now)
+    return combined({name: part for name, part in found.items() if name not in _PARTS}, now)
 
 
 def migration_of(context: Context, job: StreamJob, config: Config, found: Descriptor) -> Migration:
@@ -193,12 +193,14 @@ def migration_of(context: Context, job: StreamJob, config: Config, found: Descri
         steps = key_chain(job.key_steps, found.get("key", {}).get("version", 1), job.key_version)
     except MissingStepError as error:
         raise StateError(f"stream {stream}: {error}. Nothing was changed.") from error
-    how = Rekeying(stream, rule_of(job, config), steps, job.state_version, job.state_steps, job.only)
+    conversion = KeyMigration(
+        stream, evaluator_of(job, config), steps, job.state_version, job.state_steps, job.only
+    )
     return Migration(
         spark=context.spark(),
         stream=stream,
         source_uri=context.generation.uri,
-        how=how,
+        conversion=conversion,
         buckets=config.state_buckets,
         report=context.report,
     )

@@ -109,14 +109,14 @@ class RestoreVerb(NextGeneration[Plan]):
         copied = {file.path: file.sha256 for file in checkpoint_copy.copy_checkpoint(source, target_uri)}
         for file in manifest.files:
             same = copied.get(file.path, file.sha256) == file.sha256
-            if not same and not checkpoint_copy.names_itself(file.path):
+            if not same and not checkpoint_copy.has_own_path(file.path):
                 raise StateError(
                     f"stream {manifest.stream}: {file.path} of savepoint {manifest.savepoint} changed while "
                     "it was copied. Nothing was changed; verify the savepoint."
                 )
         query = json.dumps({"id": plan.query_id}, separators=(",", ":"))
         storage.write_text(f"{target_uri}/metadata", query)
-        checkpoint_copy.remove(f"{target_uri}/{checkpoint_copy.crc_of('metadata')}")
+        checkpoint_copy.remove(f"{target_uri}/{checkpoint_copy.crc_path('metadata')}")
         checkpoint = Checkpoint(target_uri)
         checkpoint.write_earlier({**checkpoint.earlier(), manifest.query_id: manifest.last_batch})
         self.context.report("checkpoint", READY)

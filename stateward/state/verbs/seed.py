@@ -11,8 +11,8 @@ from stateward.runtime.checkpoint.generations import Generation
 from stateward.runtime.kafka.broker import Broker, TopicMissingError
 from stateward.runtime.kafka.offsets import Offsets
 from stateward.state.compatibility.descriptor import describe, write_descriptor
-from stateward.state.migration.initial_state import Seeding
-from stateward.state.migration.key_evaluator import rule_of
+from stateward.state.migration.initial_state import SeedConverter
+from stateward.state.migration.key_evaluator import evaluator_of
 from stateward.state.migration.seed_state import Seed, SeedSurvey
 from stateward.state.migration.seed_table import read_table
 from stateward.state.operation.answer import Answer, Listing
@@ -43,10 +43,12 @@ class SeedVerb(NextGeneration[Seed]):
         roots, kind = context.request.seed_roots, arguments["format"]
         rows = read_table(context.spark, context.stream, arguments["table"], kind, roots)
         columns = tuple(name.strip() for name in arguments["key"].split(","))
-        rule, buckets = rule_of(job, config), config.state_buckets
-        how = Seeding(rule, columns, arguments["separator"], job.seed, buckets, job.only)
+        evaluator, buckets = evaluator_of(job, config), config.state_buckets
+        converter = SeedConverter(evaluator, columns, arguments["separator"], job.seed, buckets, job.only)
         session, partitions, version = context.spark(), config.state_partitions, job.state_version
-        return Seed(session, context.stream, rows, how, partitions, version, context.report, context.masker)
+        return Seed(
+            session, context.stream, rows, converter, partitions, version, context.report, context.masker
+        )
 
     def preview(self, plan: Seed) -> Answer:
         """Report how many keys the stream would begin with."""

@@ -13,7 +13,7 @@ from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.generations import Generation
-from stateward.state.compatibility.descriptor import describe, found_descriptor, write_descriptor
+from stateward.state.compatibility.descriptor import describe, read_descriptor, write_descriptor
 from stateward.state.compatibility.split_findings import split_findings
 from stateward.state.migration.split_state import Split
 from stateward.state.operation.answer import Answer, Listing
@@ -84,7 +84,7 @@ class SplitVerb(NextGeneration[Plan]):
         context, other = self.context, self.other
         stream, into = context.stream, other.config.stream
         require_drained(stream, context.generation.uri, runs=context.runs)
-        found = found_descriptor(context.generation.uri)
+        found = read_descriptor(context.generation.uri)
         if found is None:
             raise StateError(
                 f"stream {stream}: expected a checkpoint with a committed batch, found none. There is no "

@@ -15,7 +15,7 @@ from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.generations import UNFINISHED, Generation
 from stateward.state.compatibility.start import require_start
 from stateward.state.files.checkpoint_copy import checksums_of
-from stateward.state.migration.bucket_states import kept_states
+from stateward.state.migration.bucket_states import stored_states
 from stateward.state.operation.job import perform
 from tests.support.full import ci_full, only_full
 from tests.support.kafka.broker import RunningBroker
@@ -79,7 +79,7 @@ def test_killed_at_each_step_the_state_is_the_old_or_the_new(
 
 def kept(spark: SparkSession, launch: Launch) -> dict[str, bytes]:
     """The states of the current generation by key."""
-    rows = kept_states(spark, launch.stream.name, launch.checkpoint).collect()
+    rows = stored_states(spark, launch.stream.name, launch.checkpoint).collect()
     return {row["key"]: bytes(row["state"]) for row in rows}
 
 

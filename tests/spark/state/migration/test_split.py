@@ -13,8 +13,8 @@ from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.generations import PendingOperationError
 from stateward.state.compatibility.start import require_start
-from stateward.state.migration.bucket_states import kept_states
-from stateward.state.migration.first_checkpoint import FirstStates
+from stateward.state.migration.bucket_states import stored_states
+from stateward.state.migration.first_checkpoint import FirstCheckpoint
 from stateward.state.migration.split_state import SplitProofError
 from stateward.state.operation.context import Context
 from stateward.state.operation.errors import StateError
@@ -113,7 +113,7 @@ def test_two_streams_continue_where_one_was(
 
 def states(spark: SparkSession, checkpoint_uri: str) -> dict[str, str]:
     """The states of a checkpoint by key, read independently of the split."""
-    rows = kept_states(spark, "orders", checkpoint_uri).collect()
+    rows = stored_states(spark, "orders", checkpoint_uri).collect()
     assert len({row["key"] for row in rows}) == len(rows)
     return {row["key"]: bytes(row["state"]).decode() for row in rows}
 
@@ -133,13 +133,13 @@ def split_that_loses_a_key(
     whole: Launch, odd: Launch, old: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The proof of both states together detects what the proof of each one misses."""
-    write, lost = FirstStates.write, min(key for key in old if int(key) % 2)
+    write, lost = FirstCheckpoint.write, min(key for key in old if int(key) % 2)
 
-    def loses(first: FirstStates, states: Any, *arguments: Any, **options: Any) -> Any:
+    def loses(first: FirstCheckpoint, states: Any, *arguments: Any, **options: Any) -> Any:
         return write(first, states.where(states["key"] != lost), *arguments, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(FirstStates, "write", loses)
+        patched.setattr(FirstCheckpoint, "write", loses)
         with pytest.raises(SplitProofError, match=f"each of {len(old)} keys .* found {len(old) - 1}, "):
             operate(whole, "split", into=ODD_ORDERS, other=odd)
     for launch in (whole, odd):

@@ -11,7 +11,7 @@ from stateward.runtime.checkpoint.generations import UNFINISHED
 from stateward.state.files.checkpoint_copy import checksums_of
 from stateward.state.files.state_file_completeness import missing_files
 from stateward.state.inspection.comparison import State
-from stateward.state.partitions.repartition import Repartitioned, repartition
+from stateward.state.partitions.repartition import RepartitionResult, repartition
 from stateward.state.verbs.compare import compare
 from tests.support.full import ci_full, only_full
 from tests.support.kafka.broker import RunningBroker
@@ -89,7 +89,7 @@ def moved(spark: SparkSession, source: str, target: str, before: int, after: int
     assert found.left == {name: digest.entries for name, digest in done.digests.items()}
 
 
-def check_spread(done: Repartitioned) -> None:
+def check_spread(done: RepartitionResult) -> None:
     """No key is counted twice, and the entries are spread over partitions."""
     for name, places in done.per_partition.items():
         assert sum(places.values()) == done.digests[name].entries

@@ -20,7 +20,7 @@ from stateward.project.settings import Settings
 from stateward.project.spec import load_specs
 from stateward.runtime.api.config import Config, parse_config
 from stateward.runtime.api.state_step import StateStep
-from stateward.state.compatibility.descriptor import describe, found_descriptor, joined, write_descriptor
+from stateward.state.compatibility.descriptor import combined, describe, read_descriptor, write_descriptor
 from stateward.state.compatibility.findings import Level
 from stateward.state.compatibility.start import StateRefusedError, judge_start, note_start, require_start
 
@@ -123,25 +123,25 @@ def test_a_native_stream_is_described_with_its_operators(tmp_path: Path) -> None
 def test_a_driver_that_died_in_the_first_batch_has_left_no_state(tmp_path: Path) -> None:
     config = config_of("device_lifecycle", tmp_path)
     checkpoint = planned(config, tmp_path)
-    assert found_descriptor(config.checkpoint_uri) is not None
+    assert read_descriptor(config.checkpoint_uri) is not None
     (checkpoint / "commits" / "4").unlink()
-    assert found_descriptor(config.checkpoint_uri) is None
+    assert read_descriptor(config.checkpoint_uri) is None
     shutil.rmtree(checkpoint / "state")
-    assert found_descriptor(config.checkpoint_uri) is None
+    assert read_descriptor(config.checkpoint_uri) is None
 
 
 def test_without_a_planned_batch_there_is_no_state(tmp_path: Path) -> None:
     config = config_of("device_lifecycle", tmp_path)
-    assert found_descriptor(config.checkpoint_uri) is None
+    assert read_descriptor(config.checkpoint_uri) is None
     note_start(DEVICES, config)
-    assert found_descriptor(config.checkpoint_uri) is None
+    assert read_descriptor(config.checkpoint_uri) is None
     assert judge_start(DEVICES, config).level == Level.COMPATIBLE
 
 
 def test_an_older_checkpoint_is_judged_by_sparks_files(tmp_path: Path) -> None:
     config = config_of("device_lifecycle", tmp_path)
     planned(config, tmp_path)
-    found = found_descriptor(config.checkpoint_uri)
+    found = read_descriptor(config.checkpoint_uri)
     assert found is not None
     assert (found["format"], found["kind"], found["topics"]) == (0, "keyed", ["device_readings"])
     (operator,) = found["spark"]["operators"]
@@ -217,7 +217,7 @@ def test_a_checkpoint_remembers_the_versions_it_may_hold(tmp_path: Path) -> None
         assert judge_start(job, config).allows_start
         note_start(job, config)
 
-    found = found_descriptor(config.checkpoint_uri)
+    found = read_descriptor(config.checkpoint_uri)
     assert found is not None
     assert set(found["state"]["schemas"]) == {"1", "2"}
     verdict = judge_start(third, config)
@@ -233,10 +233,10 @@ def test_a_checkpoint_remembers_the_versions_it_may_hold(tmp_path: Path) -> None
 def test_a_field_added_within_a_version_is_marked_absent(tmp_path: Path) -> None:
     config = config_of("device_lifecycle", tmp_path)
     before, now = describe(DEVICES, config), describe(replace(DEVICES, event_type=Longer), config)
-    both = joined(before, now)
+    both = combined(before, now)
     fields = {one["name"]: one for one in both["state"]["schemas"]["1"]["event"]["fields"]}
     assert (fields["room"].get("absent"), fields["status"].get("absent")) == (True, None)
-    assert joined(both, now) == both
+    assert combined(both, now) == both
     assert DeviceReading._fields == tuple(Longer._fields[:-1])
 
 

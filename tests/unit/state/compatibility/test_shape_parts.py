@@ -12,7 +12,7 @@ from stateward.runtime.api.key_logic import KeyState
 from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.state.compatibility.findings import Level
 from stateward.state.compatibility.shape import event_shape, merged, state_shape
-from stateward.state.compatibility.shape_changes import changes, text_of
+from stateward.state.compatibility.shape_changes import changes, shape_text
 from tests.support.state.shapes import EVOLVES, FAILS, MIGRATE, Case, Event, check, judged, read, state
 
 
@@ -202,7 +202,7 @@ def test_absent_fields_are_marked_within_parts() -> None:
 def test_a_type_that_is_part_of_itself_has_a_shape() -> None:
     shape: Any = state_shape(state(n=Tree))
     assert shape["fields"][0]["type"]["fields"][1]["type"] == {"array": {"again": "Tree"}}
-    assert text_of(shape["fields"][0]["type"]) == "Tree"
+    assert shape_text(shape["fields"][0]["type"]) == "Tree"
 
 
 class Tree(NamedTuple):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stateward.state.files.checkpoint_integrity import Sound, UnsoundCheckpointError, examine
+from stateward.state.files.checkpoint_integrity import DrainedCheckpoint, UnsoundCheckpointError, examine
 from stateward.state.partitions.repartition import RepartitionRefusedError, repartition
 
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -36,7 +36,7 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 def test_a_drained_checkpoint_passes(checkpoint: Path) -> None:
-    assert examine(f"file://{checkpoint}") == Sound(
+    assert examine(f"file://{checkpoint}") == DrainedCheckpoint(
         "q", 5, 2, "RocksDBStateStoreProvider", ('{"t": {"0": 1}}',), 0
     )
 

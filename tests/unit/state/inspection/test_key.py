@@ -15,14 +15,14 @@ from stateward.runtime.api.key_logic import KeyState, offset_ms
 from stateward.runtime.api.state_step import StateStep
 from stateward.runtime.keyed.admission import Limits, Seen
 from stateward.state.inspection.state_changes import Change, changes, flat, reasons
-from stateward.state.migration.key_evaluator import KeyRule, UnreadableError
+from stateward.state.migration.key_evaluator import KeyEvaluator, UnreadableError
 from stateward.state.reader.retained_batches import Retained
 from stateward.state.reader.state_reader import newest
 from stateward.state.verbs.explain import base_batch, feeds
 
 GAP = 1000
 LIMITS = Limits(lateness_ms=100, max_held=10)
-RULE = KeyRule(SessionLogic(GAP), OpenSession, SessionEvent, LIMITS, version=1)
+RULE = KeyEvaluator(SessionLogic(GAP), OpenSession, SessionEvent, LIMITS, version=1)
 EVENT = SessionEvent("a", 500, "view")
 
 
@@ -107,8 +107,8 @@ def test_an_overdue_change_keeps_its_time() -> None:
 
 
 def test_jitter_delays_future_changes() -> None:
-    rule = KeyRule(RULE.logic, OpenSession, SessionEvent, Limits(100, 10, jitter_ms=500), version=1)
-    (step,) = rule.future("u", KeyState(state=open_session("u", EVENT, GAP)), watermark_ms=0)
+    evaluator = KeyEvaluator(RULE.logic, OpenSession, SessionEvent, Limits(100, 10, jitter_ms=500), version=1)
+    (step,) = evaluator.future("u", KeyState(state=open_session("u", EVENT, GAP)), watermark_ms=0)
     assert step.at_ms == 1500 + offset_ms("u", 500)
 
 
@@ -124,20 +124,20 @@ def longer(key: str, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_state_of_an_older_version_is_upgraded() -> None:
-    rule = replace(RULE, version=3, steps=(StateStep(2, "the gap is kept", state=longer),))
+    evaluator = replace(RULE, version=3, steps=(StateStep(2, "the gap is kept", state=longer),))
     kept: KeyState[Any, Any] = KeyState(state=open_session("u", EVENT, GAP))
-    stored = json.loads(rule.reader().encode(kept))
+    stored = json.loads(evaluator.reader().encode(kept))
     stored["state"]["events"] = stored["state"].pop("event_count")
     del stored["state"]["gap_ms"]
     old = json.dumps(stored).encode()
 
-    read = rule.reader().read("u", old, 2)
+    read = evaluator.reader().read("u", old, 2)
 
     assert read == KeyState(state=open_session("u", EVENT, 2 * GAP))
-    assert rule.wake_ms("u", read) == 500 + 2 * GAP
+    assert evaluator.wake_ms("u", read) == 500 + 2 * GAP
     for version in (1, 3, 4):
         with pytest.raises(UnreadableError):
-            rule.reader().read("u", old, version)
+            evaluator.reader().read("u", old, version)
     assert ACTIVITY.state_type is not OpenSession
 
 

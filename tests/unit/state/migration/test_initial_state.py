@@ -13,8 +13,8 @@ import pytest
 from stateward.runtime.api.key_filter import KeyFilter
 from stateward.runtime.ingest.packed_format import bucket_of
 from stateward.runtime.keyed.admission import Limits
-from stateward.state.migration.initial_state import Seeded, Seeding, missing_columns, plain
-from stateward.state.migration.key_evaluator import KeyRule
+from stateward.state.migration.initial_state import SeedConverter, SeededRow, missing_columns, plain
+from stateward.state.migration.key_evaluator import KeyEvaluator
 from tests.support.streams.orders import IDLE_MS, OrderLogic, OrderV3, StateV2, StateV3
 
 AT = datetime(2024, 3, 1, 12, tzinfo=UTC)
@@ -22,10 +22,10 @@ AT_MS = 1_709_294_400_000
 ROW = {"customer": 19, "first_ms": AT, "last_ms": AT, "orders": "2", "units": 7, "cents": 5, "coupons": 0}
 
 
-def seeded(row: Mapping[str, Any], **how: Any) -> Seeded:
-    rule = KeyRule(OrderLogic(3), StateV3, OrderV3, Limits(100, max_held=100))
+def seeded(row: Mapping[str, Any], **how: Any) -> SeededRow:
+    evaluator = KeyEvaluator(OrderLogic(3), StateV3, OrderV3, Limits(100, max_held=100))
     settings = {"columns": ("customer",), "separator": ":", "seed": None, "buckets": 16}
-    (made,) = Seeding(rule, **{**settings, **how}).rows([row])
+    (made,) = SeedConverter(evaluator, **{**settings, **how}).rows([row])
     return made
 
 

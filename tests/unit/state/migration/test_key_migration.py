@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from stateward.runtime.api.key_step import KeyStep, key_chain
 from stateward.runtime.api.state_step import MissingStepError, PlainState
 from stateward.runtime.keyed.admission import Limits
-from stateward.state.migration.key_evaluator import KeyRule
-from stateward.state.migration.key_migration import Rekeyed, RekeyError, Rekeying
+from stateward.state.migration.key_evaluator import KeyEvaluator
+from stateward.state.migration.key_migration import KeyMigration, KeyMigrationError, KeyMigrator
 from tests.support.streams.orders import FIRST, SECOND, OrderLogic, OrderV3, StateV3
 
 LIMITS = Limits(100, max_held=100)
@@ -31,9 +31,9 @@ def added(key: str, one: PlainState, other: PlainState) -> PlainState:
     return {**times, **total}
 
 
-def rekeyed(*steps: KeyStep) -> Rekeyed:
-    rule = KeyRule(OrderLogic(3), StateV3, OrderV3, LIMITS)
-    return Rekeying("orders", rule, steps, 3, (FIRST, SECOND)).begin()
+def migrator(*steps: KeyStep) -> KeyMigrator:
+    evaluator = KeyEvaluator(OrderLogic(3), StateV3, OrderV3, LIMITS)
+    return KeyMigration("orders", evaluator, steps, 3, (FIRST, SECOND)).begin()
 
 
 def kept(state: dict[str, Any] | None = None, **parts: Any) -> bytes:
@@ -45,17 +45,17 @@ def total(cents: int, at: int = 0) -> dict[str, Any]:
 
 
 def test_a_key_goes_through_its_steps_in_order() -> None:
-    assert rekeyed(PREFIXED, LAST).key("19") == "9"
-    assert rekeyed(PREFIXED, KeyStep(2, "as they are")).key("19") == "customer-19"
-    assert rekeyed().key("19") == "19"
+    assert migrator(PREFIXED, LAST).key("19") == "9"
+    assert migrator(PREFIXED, KeyStep(2, "as they are")).key("19") == "customer-19"
+    assert migrator().key("19") == "19"
 
 
 @pytest.mark.parametrize("key", [lambda key: 7, lambda key: "", lambda key: {}[key], lambda key: None])
 def test_an_invalid_key_is_reported(key: Callable[[str], Any]) -> None:
     with pytest.raises(
-        RekeyError, match=r"key \*\*\*\(2\): expected KeyStep\(1, \.\.\.\) to return a non-empty text"
+        KeyMigrationError, match=r"key \*\*\*\(2\): expected KeyStep\(1, \.\.\.\) to return a non-empty text"
     ):
-        rekeyed(KeyStep(1, "broken", key=key)).key("19")
+        migrator(KeyStep(1, "broken", key=key)).key("19")
 
 
 def test_a_state_is_upgraded_with_its_held_events() -> None:
@@ -64,7 +64,7 @@ def test_a_state_is_upgraded_with_its_held_events() -> None:
         held=[["e", 9, "1.50"]],
         recent=[["a", 2]],
     )
-    assert json.loads(rekeyed(PREFIXED).state(1, "customer-19", old)) == {
+    assert json.loads(migrator(PREFIXED).state(1, "customer-19", old)) == {
         "state": {"first_ms": 1, "last_ms": 2, "orders": 3, "units": 4, "cents": 5, "coupons": 0},
         "held": [["e", 9, 1, 50, False]],
         "recent": [["a", 2]],
@@ -76,7 +76,7 @@ def test_keys_that_meet_keep_held_events_and_ids_once() -> None:
     held = [["b", 20, 1, 0, False], ["c", 10, 1, 0, False]]
     one = kept(total(5, 3), held=held[:1], recent=[["x", 3]], floor_ms=4)
     other = kept(total(7, 9), held=[held[1], ["x", 30, 1, 0, False]], recent=[["y", 1]])
-    merged = json.loads(rekeyed(meeting).merged("all", [one, other]))
+    merged = json.loads(migrator(meeting).merged("all", [one, other]))
     assert merged["state"] == {**total(12, 3), "last_ms": 9, "orders": 2}
     assert merged["held"] == [held[1], held[0]], "in order, and without events that the other has folded"
     assert merged["recent"] == [["y", 1], ["x", 3]]
@@ -91,7 +91,7 @@ def test_nothing_is_lost_when_several_meet(cents: list[int | None]) -> None:
         kept(None if one is None else total(one), recent=[[f"e{number}", number]])
         for number, one in enumerate(cents)
     ]
-    merged = json.loads(rekeyed(meeting).merged("all", texts))
+    merged = json.loads(migrator(meeting).merged("all", texts))
     known = [one for one in cents if one is not None]
     assert (merged.get("state") or {"cents": 0, "orders": 0})["cents"] == sum(known)
     assert len(merged["recent"]) == len(cents)
@@ -109,8 +109,8 @@ def test_nothing_is_lost_when_several_meet(cents: list[int | None]) -> None:
     ],
 )
 def test_a_merge_that_returns_no_state_is_reported(merge: Any, message: str) -> None:
-    meeting = rekeyed(KeyStep(1, "one for all", key=lambda key: "all", merge=merge))
-    with pytest.raises(RekeyError, match=message):
+    meeting = migrator(KeyStep(1, "one for all", key=lambda key: "all", merge=merge))
+    with pytest.raises(KeyMigrationError, match=message):
         meeting.merged("all", [kept(total(1)), kept(total(2))])
 
 
