@@ -207,10 +207,8 @@ def migration_of(context: Context, job: StreamJob, config: Config, found: Descri
 
 
 def _counted(survey: Survey, changed: str, merged: str) -> str:
-    line = (
-        f"Of {survey.keys:,} keys {survey.changed_keys:,} {changed}, and {survey.changed_states:,} states "
-        f"{changed}"
-    )
+    keys = f"{survey.changed_keys:,} of {survey.keys:,} keys"
+    line = f"{keys} {changed}, and {survey.changed_states:,} states {changed}"
     return f"{line}; {survey.merged:,} {merged} into another." if survey.merged else f"{line}."
 
 
