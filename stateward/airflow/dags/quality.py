@@ -12,7 +12,8 @@ from stateward.airflow.triggers.table_update import TableUpdateTrigger
 from stateward.contract.table_names import QUALITY_VALIDATIONS, SHARED_TABLES
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
-from stateward.project.spec import SHARED, Quality, StreamSpec, load_specs
+from stateward.project.spec import SHARED, StreamSpec, load_specs
+from stateward.project.spec_quality import Quality
 
 
 def _params(tables: list[str]) -> dict[str, Param]:

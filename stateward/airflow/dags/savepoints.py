@@ -9,7 +9,8 @@ from stateward.airflow.dags.operation_tasks import operation_tasks
 from stateward.airflow.operators.deployment_guard import was_deployed
 from stateward.airflow.operators.state_operation import StateOperationOperator
 from stateward.project.settings import Settings
-from stateward.project.spec import Savepoints, StreamSpec, load_specs
+from stateward.project.spec import StreamSpec, load_specs
+from stateward.project.spec_state import Savepoints
 
 _DOC = """### Savepoints of {stream}
 
