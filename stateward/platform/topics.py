@@ -159,7 +159,7 @@ def _create(bootstrap_servers: str, topic: str, partitions: int, timeout_s: floa
     except KafkaException as error:
         if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             raise TopicForbiddenError(forbidden(bootstrap_servers, topic, "Create")) from error
-        # Somebody else was faster: as good as ours.
+        # Another process has created it: its topic is as good as ours.
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise TopicMissingError(
                 f"topic {topic!r} could not be created at {bootstrap_servers}: {error.args[0].str()}"

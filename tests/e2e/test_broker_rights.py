@@ -75,6 +75,6 @@ def test_a_reader_takes_no_group_and_names_the_right_that_it_lacks(
     with pytest.raises(ReadError, match="topic read: the user of the Kafka clients may not Read it"):
         list(read(bootstrap, whole))
     definition.grant("READ", "read")
-    # The client has no right on any group, and is told so in the middle of the records.
+    # The client has no right on any group, and gets the refusal in the middle of the records.
     found = [message.value() for messages in read(bootstrap, whole) for message in messages]
     assert found == [RECORD]

@@ -23,7 +23,7 @@ SAYS = "Multiple garbage collectors selected"
 
 @pytest.fixture
 def stream(platform: Installation) -> Iterator[LiveStream]:
-    """A stream that nobody else starts, whose driver no JVM would run; its YAML is mended afterwards."""
+    """A stream that no other test starts; no JVM would run its driver. Its YAML is repaired afterwards."""
     stream = LiveStream("event_windows", platform)
     file = platform.settings.streams / f"{stream.name}.yaml"
     sound = file.read_text()

@@ -21,7 +21,7 @@ _REFUSED = re.compile(
 def last_words(log: str) -> str:
     """Return the last error of a log, in one line, or an empty text.
 
-    Of an error of Java the cause at the bottom counts, of one of Python the line below the frames.
+    The cause at the bottom of a Java error counts, and the line below the frames of a Python error.
 
     Args:
         log: The end of what the processes of the driver have printed.

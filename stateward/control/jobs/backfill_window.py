@@ -15,7 +15,7 @@ def window(
         end: As it was asked for, aware; None: the last midnight (UTC) before the run, so that all of its
             events had time to come.
         run_at: The run's logical date, or when it was to run, aware.
-        days: Days without a begin.
+        days: Days without a start.
     """
     if end is None:
         end = run_at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

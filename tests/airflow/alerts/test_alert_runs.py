@@ -120,7 +120,7 @@ def test_giving_up_is_told_once_more_and_a_stop_ends_the_incident(listening: Hou
     opened, escalated = told(listening)
     assert opened["id"] == escalated["id"]
     assert "restarted 2 times" in escalated["cause"]
-    # Nobody supervises any more: the run that stops the stream tells that the incident is over.
+    # No supervisor is left: the run that stops the stream reports that the incident is over.
     assert listening.run_here("stop") == {"deploy": "success", "supervise": "skipped"}
     assert events(listening) == ["opened", "escalated", "resolved"]
     assert read_supervisor(Layout.of(Settings(home=listening.home)), STREAM) is None

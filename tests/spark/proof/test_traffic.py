@@ -89,7 +89,7 @@ def test_every_record_is_landed_once_as_it_was_sent(tmp_path: Path, broker: Runn
     assert proof.rows == {"raw_events": proof.records}
     assert proof.records > plan.total
     DeltaTable(launch.uri("tables", "raw_events")).delete("partition = 1 AND offset = 7")
-    # Of each topic one.
+    # One of each topic.
     assert len(course.wrong()["raw_events"]["missing"]) == 3
 
 

@@ -59,7 +59,7 @@ def test_counts_follow_arrival_and_end_by_the_wall_clock_on_a_quiet_topic(launch
             action("b", "ben", "view", "2024-01-01T00:00:00Z"),
             action("y", "anna", "search", "2020-01-01T00:00:05Z"),
             action("x", "anna", "buy", "2020-01-01T00:00:01Z"),
-            action("n", "nobody", "view", "no time"),
+            action("n", "ghost", "view", "no time"),
         ],
         partition=0,
     )

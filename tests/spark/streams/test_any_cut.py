@@ -64,7 +64,7 @@ class Course:
 
     Attributes:
         runs: The query's, one after the other.
-        topic_partitions: Of the data topic.
+        topic_partitions: Partitions of the data topic.
         batches: In about how many batches a part is read.
         changes: To the launch's configuration.
     """

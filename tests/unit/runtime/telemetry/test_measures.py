@@ -40,7 +40,7 @@ def trend_of(lags: list[int], every_s: float = 5) -> LagTrend:
         # Old samples do not count.
         ([0] * 200 + [10 * number for number in range(61)], 2.0),
     ],
-    ids=["grows", "shrinks", "stands", "first minute", "grows since five minutes"],
+    ids=["grows", "shrinks", "stands", "first minute", "grows for five minutes"],
 )
 def test_the_trend_of_the_lag(lags: list[int], change: float | None) -> None:
     assert trend_of(lags).change_per_s == change
