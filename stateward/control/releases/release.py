@@ -99,7 +99,7 @@ def keep(stream: str, settings: Settings) -> Release:
     content = file.read_bytes()
     digest = _spec_digest(spec_of(content, file))
     found = _release(layout, stream, f"{_keep_code(layout, settings.jobs)}-{digest}")
-        # Written again even if it exists: a file that a full disk cut is complete again.
+    # Written again even if it exists: a file that a full disk cut is complete again.
     replace_file(found.streams / file.name, content)
     found.streams.touch()
     _sweep(layout, stream)
