@@ -183,7 +183,9 @@ def test_the_wait_has_a_deadline_and_says_who_is_behind(
     status = tmp_path / "data" / "status" / "fraud_watch.json"
     status.parent.mkdir(parents=True)
     # A driver that is being started again is waited for all the same.
-    status.write_text(json.dumps({"state": "failed", "watermark": "2025-01-06T00:30:00.000Z"}))
+    now_at = "2025-01-06T02:00:00.000Z"
+    named = {"stream": "fraud_watch", "run_id": "r1", "started_at": now_at, "updated_at": now_at}
+    status.write_text(json.dumps({**named, "state": "failed", "watermark": "2025-01-06T00:30:00.000Z"}))
     now = [0.0]
 
     def sleep(seconds: float) -> None:

@@ -27,14 +27,14 @@ def write(file: Path, text: str, at: int) -> None:
 def test_each_change_is_noticed_once(file: Path) -> None:
     watch, text = YamlWatch(STREAM, file.parent), file.read_text()
     assert [watch.changed(), watch.changed()] == [False, False]
-    write(file, text.replace("desired: running", "desired: suspended"), 1_900_000_000)
+    write(file, f"{text}desired: suspended\n", 1_900_000_000)
     assert [watch.changed(), watch.changed()] == [True, False]
 
 
 def test_an_edit_before_anybody_watches_is_noticed(file: Path) -> None:
     gone_by, text = digest_of(STREAM, file.parent), file.read_text()
     assert not YamlWatch(STREAM, file.parent, gone_by).changed()
-    write(file, text.replace("desired: running", "desired: suspended"), 1_900_000_000)
+    write(file, f"{text}desired: suspended\n", 1_900_000_000)
     watch = YamlWatch(STREAM, file.parent, gone_by)
     assert [watch.changed(), watch.changed()] == [True, False]
 
@@ -42,7 +42,7 @@ def test_an_edit_before_anybody_watches_is_noticed(file: Path) -> None:
 def test_what_cannot_be_used_is_said_once_and_left(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     watch, text = YamlWatch(STREAM, file.parent), file.read_text()
     watch.changed()
-    write(file, text.replace("desired: running", "desired: dancing"), 1_900_000_000)
+    write(file, f"{text}desired: dancing\n", 1_900_000_000)
     assert [watch.changed(), watch.changed()] == [False, False]
     assert caplog.text.count("is not used") == 1
     file.unlink()
