@@ -114,12 +114,12 @@ def test_the_commands_of_the_readme(project: Project) -> None:
 def test_a_changed_yaml_is_noticed(project: Project) -> None:
     yaml = project.folder / STREAM_YAML
     text = yaml.read_text()
-    assert "desired: running" in text
+    assert "desired:" not in text
 
     def edit(desired: str) -> None:
         # As most editors do: the file is another one afterwards.
         new = yaml.with_suffix(".new")
-        new.write_text(text.replace("desired: running", f"desired: {desired}"))
+        new.write_text(f"{text}desired: {desired}\n")
         new.replace(yaml)
 
     edit("suspended")
