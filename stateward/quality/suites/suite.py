@@ -97,7 +97,7 @@ class Suite:
         return hashlib.sha256(repr(self.expectations).encode()).hexdigest()[:12]
 
 
-def load_suite(path: Path, declared: Table | None = None) -> Suite:
+def load_suite(path: Path, declared: Table | None = None, *, table: str | None = None) -> Suite:
     """Read and check a suite file, and add what follows from the table's declaration.
 
     An expectation in the file takes the place of a default one with its name, or with its type and column.
@@ -105,9 +105,11 @@ def load_suite(path: Path, declared: Table | None = None) -> Suite:
     Args:
         path: The file. A declared table needs none.
         declared: The table's declaration, if it has one.
+        table: The table that is validated; None if it is the suite's.
 
     Raises:
-        SuiteError: The file is not YAML, an entry is incomplete, or there is neither file nor declaration.
+        SuiteError: The file is not YAML, is for another table, an entry is incomplete, or there is neither
+            file nor declaration.
     """
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -121,6 +123,10 @@ def load_suite(path: Path, declared: Table | None = None) -> Suite:
     except yaml.YAMLError as error:
         raise SuiteError(f"{path}: not valid YAML: {error}") from error
     _check_head(path, document)
+    if table not in (None, document["table"]):
+        raise SuiteError(
+            f"{path}: suite {document['suite']} is for table {document['table']}, not {table}. Correct `table`."
+        )
     if not document["expectations"] and declared is None:
         raise SuiteError(f"{path}: a table without a declaration needs at least one expectation.")
     return _suite(path, document, declared)

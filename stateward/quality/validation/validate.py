@@ -129,12 +129,8 @@ def validate(
         SuiteError: the suite cannot be used.
         ValidationError: the table or its version does not exist.
     """
-    suite = load_suite(request.suite_file, declared_table(request.stream, request.table))
-    if suite.table != request.table:
-        raise ValidationError(
-            f"{request.stream}: suite {suite.name} is for table {suite.table}, not {request.table}."
-            f" Correct `table` in {request.suite_file}."
-        )
+    declared = declared_table(request.stream, request.table)
+    suite = load_suite(request.suite_file, declared, table=request.table)
     return list(_validate(session, request, suite, now or datetime.now(UTC)).outcomes)
 
 

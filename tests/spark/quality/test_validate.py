@@ -18,6 +18,7 @@ from markupsafe import escape
 
 from spark_jobs.user_sessions.declaration import SESSIONS
 from stateward.quality.privacy.masking import mask
+from stateward.quality.suites.suite import SuiteError
 from stateward.quality.validation.validate import Request, main, validate
 from stateward.quality.validation.version_range import ValidationError
 from stateward.runtime.api.tables import arrow_schema
@@ -171,7 +172,7 @@ def test_what_does_not_exist_is_refused_before_spark_starts(request_: Request, t
         validate(never, replace(request_, to_version=99))
     with pytest.raises(ValidationError, match=r"expected a Delta table .* found none"):
         validate(never, replace(request_, table_uri=f"file://{tmp_path}/none"))
-    with pytest.raises(ValidationError, match="suite sessions is for table sessions, not others"):
+    with pytest.raises(SuiteError, match="suite sessions is for table sessions, not others"):
         validate(never, replace(request_, table="others"))
 
 
