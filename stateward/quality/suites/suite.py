@@ -125,7 +125,8 @@ def load_suite(path: Path, declared: Table | None = None, *, table: str | None =
     _check_head(path, document)
     if table not in (None, document["table"]):
         raise SuiteError(
-            f"{path}: suite {document['suite']} is for table {document['table']}, not {table}. Correct `table`."
+            f"{path}: suite {document['suite']} is for table {document['table']}, not {table}."
+            " Correct `table`."
         )
     if not document["expectations"] and declared is None:
         raise SuiteError(f"{path}: a table without a declaration needs at least one expectation.")
