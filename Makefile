@@ -22,13 +22,13 @@ setup: $(STAMPS)/installed jars/.verified ## Build .venv from the pinned require
 	@:
 
 # What is left to `make full` has the marker `full`, with ci=True if CI takes it too (tests/support/full.py). A worker
-# has one Spark, one broker and one Airflow; what takes longest comes first, and what shares a platform stays
-# on one worker. QUICK is a profile of Hypothesis with fewer examples.
+# has one Spark, one broker and one Airflow, and a file of tests stays on one worker (the groups of pytest-xdist 3.8
+# have no effect with pytest 9.2). QUICK is a profile of Hypothesis with fewer examples.
 PYTEST := $(BIN)/python -m pytest
 QUICK := --hypothesis-profile quick
 SPARK := -n 2 --dist loadfile --no-loadscope-reorder
 AIRFLOW := -n 2 --dist loadfile --no-loadscope-reorder
-E2E := -n 2 --dist loadgroup
+E2E := -n 2 --dist loadfile
 IN_TEST := -m "not full"
 # COVERAGE=1 prints the branch coverage of the fast tests, and fails below the floor.
 COVER := $(if $(COVERAGE),--cov --cov-report term:skip-covered)

@@ -14,7 +14,7 @@ if __name__ == "__main__":
 
 from stateward.project.project import Project
 from stateward.runtime.driver import entry
-from stateward.runtime.driver.driver import StateChecks
+from stateward.runtime.driver.state_checks import StateChecks
 from stateward.state.compatibility.start import note_start, require_start
 from stateward.state.operation.replan import take_back_plan
 

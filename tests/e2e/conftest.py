@@ -24,13 +24,3 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]
         yield installation
     finally:
         installation.must_run("down")
-
-
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook.
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give one worker all tests of the platform, so that one is started; others are for the other worker."""
-    for item in items:
-        if "platform" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("platform"))
-        elif "e2e" in item.keywords:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))

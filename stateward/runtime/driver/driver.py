@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from stateward.runtime.driver.ending import Ending
 from stateward.runtime.driver.failure import explain, is_transient
 from stateward.runtime.driver.jvm_watchdog import ParentJvm
 from stateward.runtime.driver.retries import FIRST_DELAY_S, LONGEST_DELAY_S, Retries
+from stateward.runtime.driver.state_checks import StateChecks
 from stateward.runtime.kafka.broker import Broker, BrokerAwayError
 from stateward.runtime.lease.lease import Lease, utc_now
 from stateward.runtime.lease.lease_keeper import LeaseKeeper
@@ -45,22 +45,6 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("stateward.driver")
 _POLL_S = 0.5
 _CONTROL_S = 1.0
-
-
-@dataclass(frozen=True)
-class StateChecks:
-    """What a driver does with the state in its checkpoint beyond running the query (`stateward.driver`).
-
-    Attributes:
-        require_start: Raises an error of the condition ``STATE_REFUSED`` if the code cannot run on the state.
-        note_start: Records what the checkpoint may contain from the first batch of a start on.
-        take_back_plan: Takes back the plan of a batch that no driver could run, from the checkpoint's URI,
-            the URIs of tables by name, the topics and the most records of a batch.
-    """
-
-    require_start: Callable[[AnyJob, Config], object]
-    note_start: Callable[[AnyJob, Config], None]
-    take_back_plan: Callable[[str, Mapping[str, str], Collection[str], int], None]
 
 
 class Driver:

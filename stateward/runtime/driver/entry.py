@@ -16,7 +16,8 @@ from stateward.contract.stream_status import Cause
 from stateward.runtime.api.config import Config, ConfigError, load_config
 from stateward.runtime.api.landing_job import LandingJob
 from stateward.runtime.driver.cause import LEASE
-from stateward.runtime.driver.driver import Driver, StateChecks
+from stateward.runtime.driver.driver import Driver
+from stateward.runtime.driver.state_checks import StateChecks
 from stateward.runtime.lease.lease import Lease, LeaseHeldError, utc_now
 from stateward.runtime.sink.fence import newest_epoch
 from stateward.runtime.telemetry.status import StatusFile
