@@ -15,7 +15,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from proof.traffic.generate import Plan, Traffic
 from proof.traffic.profiles import PROFILES
 from proof.traffic.records import values_of
+from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
+from stateward.contract.stream_status import Status
 from stateward.replay.records import TICK_KEY
 from tests.e2e.test_replay import read_all
 from tests.support.kafka.broker import RunningBroker
@@ -74,7 +76,8 @@ def test_late_events_without_a_stream_are_refused_before_anything_is_sent(
 def test_both_phases_arrive_with_the_ticks_between_them(broker: RunningBroker, tmp_path: Path) -> None:
     # Stands for the driver, whose rows tests/spark/proof/test_traffic.py checks: here the watermark counts.
     status = tmp_path / "data" / "status" / "fraud_watch.json"
-    write_json(str(status), {"state": "running", "watermark": None})
+    running = Status("fraud_watch", "r1", "running", PLAN.start, PLAN.start)
+    write_json(str(status), as_json(running))
 
     run = traffic(broker, tmp_path, "--late", "--out", str(tmp_path / "out"))
     wait_until(
@@ -85,7 +88,7 @@ def test_both_phases_arrive_with_the_ticks_between_them(broker: RunningBroker, t
         ),
     )
     assert run.poll() is None, "it waits for the watermark"
-    write_json(str(status), {"state": "running", "watermark": "2025-01-07T00:00:00.000Z"})
+    write_json(str(status), {**as_json(running), "watermark": "2025-01-07T00:00:00.000Z"})
     output, errors = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 0, errors
     made = Traffic(PLAN)
