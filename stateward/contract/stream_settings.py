@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Self
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 """In milliseconds."""
 
-_UNITS = (("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND), ("ms", 1))
+UNITS = (("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND), ("ms", 1))
+"""The units of a duration in a YAML, largest first, each in milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class StreamSettings:
 def duration_text(duration_ms: int) -> str:
     """Write a duration as a YAML does, largest units first: `1h30m`."""
     text, rest = "", duration_ms
-    for unit, unit_ms in _UNITS:
+    for unit, unit_ms in UNITS:
         count, rest = divmod(rest, unit_ms)
         text += f"{count}{unit}" if count else ""
     return text if duration_ms > 0 else "0s"

@@ -3,7 +3,7 @@
 import re
 from datetime import timedelta
 
-from stateward.contract.stream_settings import duration_text
+from stateward.contract.stream_settings import UNITS, duration_text
 from stateward.project.unexpected_value import UnexpectedValueError
 
 EXAMPLE = "a duration such as 500ms, 15s, 30m, 24h, 7d or 1h30m"
@@ -11,7 +11,7 @@ PATTERN = r"^([0-9]+(ms|d|h|m|s))+$"
 
 _PART = re.compile(r"([0-9]+)(ms|d|h|m|s)")
 _WHOLE = re.compile(PATTERN)
-_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_UNIT_MS = dict(UNITS)
 
 
 def is_duration(value: object) -> bool:
