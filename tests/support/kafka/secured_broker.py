@@ -24,6 +24,7 @@ from cryptography.x509.oid import NameOID
 from stateward.platform.parts.kafka import Broker
 from stateward.platform.parts.ports import free_ports
 from stateward.project.settings import CHECKOUT
+from tests.support.waiting import PATIENCE_S, wait_until
 
 USER, PASSWORD = "stateward", "a password; with = and # in it"
 ADMIN, ADMIN_PASSWORD = "admin", "another password"
@@ -118,12 +119,23 @@ class AuthorizingBroker(Broker):
         admin = self._admin()
         for future in admin.create_acls([_right(operation, topic)]).values():
             future.result()
+        self._wait_for_right(operation, topic, granted=True)
 
     def revoke(self, operation: str, topic: str) -> None:
         """Revoke it."""
         admin = self._admin()
         for future in admin.delete_acls([_right(operation, topic, AclBindingFilter)]).values():
             assert future.result(), f"{operation} on {topic} was not granted"
+        self._wait_for_right(operation, topic, granted=False)
+
+    def _wait_for_right(self, operation: str, topic: str, *, granted: bool) -> None:
+        """Wait until the broker applies a change: its controller has answered before."""
+        admin = self._admin()
+        wait_until(
+            lambda: bool(admin.describe_acls(_right(operation, topic, AclBindingFilter)).result()) == granted,
+            PATIENCE_S,
+            f"{operation} on {topic} is {'granted' if granted else 'revoked'}",
+        )
 
     def _admin(self) -> AdminClient:
         return AdminClient({**self.client(ADMIN), "bootstrap.servers": f"localhost:{self.port}"})
