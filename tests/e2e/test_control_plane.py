@@ -23,6 +23,7 @@ from stateward.control.reconcile.reconcile_loop import REACHED, settle
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
 from tests.support.control.requests import wish
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -71,6 +72,7 @@ def held(controller: Controller) -> LeaseRecord:
     return lease
 
 
+@ci_full
 def test_a_driver_is_launched_killed_launched_again_and_drained(controller: Controller) -> None:
     controller.request(wish("run", "test"))
     reach(controller, Healthy)

@@ -169,6 +169,7 @@ def test_a_part_that_dies_at_start_says_why_and_comes_back_when_it_is_mended(
     platform.wait_ready()
 
 
+@ci_full
 def test_up_repairs_after_the_supervisor_was_killed(
     platform: Installation, driver: tuple[subprocess.Popen[bytes], Path]
 ) -> None:
@@ -198,6 +199,7 @@ def test_other_settings_are_refused_while_it_runs(platform: Installation) -> Non
     assert "stateward down" in run.stderr
 
 
+@ci_full
 def test_down_drains_drivers_leaves_nothing_and_up_goes_on(
     platform: Installation, driver: tuple[subprocess.Popen[bytes], Path], tmp_path: Path
 ) -> None:

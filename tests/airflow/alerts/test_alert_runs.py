@@ -70,6 +70,7 @@ def hears(house: House, *expected: str) -> None:
     )
 
 
+@ci_full
 def test_several_crashes_are_one_incident_with_one_resolution(listening: House) -> None:
     run = listening.trigger("run")
     os.kill(driver(listening, starts=1), signal.SIGKILL)

@@ -70,6 +70,7 @@ def test_fewer_rows_than_were_counted_are_found(written: Written, spark: SparkSe
     assert failed(written, spark) == {COUNTED}
 
 
+@ci_full
 def test_a_batch_that_was_counted_and_has_not_come_is_found(written: Written, spark: SparkSession) -> None:
     written.lost(**by_table(2, 5))
     written.batch([alert(9)], **by_table(1, 0))
@@ -94,6 +95,7 @@ def test_batches_of_an_earlier_release_are_judged_by_what_they_say(
     assert failed(made, spark) == set()
 
 
+@ci_full
 def test_too_many_rows_are_found_of_an_earlier_release_too(tmp_path: Path, spark: SparkSession) -> None:
     made = Written(tmp_path, FRAUD_ALERTS, "fraud_watch")
     made.batch([alert(1), alert(2)], rows_out=1)

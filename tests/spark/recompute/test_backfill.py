@@ -57,6 +57,7 @@ LATE_EVENT = {
 }
 
 
+@ci_full
 def test_sessions_of_real_events(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

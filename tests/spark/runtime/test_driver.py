@@ -91,6 +91,7 @@ def test_killed_and_refused_and_drained_the_answer_is_exact(launch: Launch) -> N
     assert len({row["session_id"] for row in sessions}) == 3052
 
 
+@ci_full
 def test_a_quiet_topic_workers_killed_and_a_lease_taken_away(launch: Launch) -> None:
     """Ticks close sessions on an idle topic; a killed worker is replaced; a lost lease stops the driver."""
     short = {

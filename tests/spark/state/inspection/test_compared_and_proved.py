@@ -61,6 +61,7 @@ def copy(drained: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(drained, tmp_path / "copy"))
 
 
+@ci_full
 def test_a_state_equals_itself_and_differs_from_an_earlier_one(drained: Path, spark: SparkSession) -> None:
     now = State(f"file://{drained}")
     first = State(now.checkpoint_uri, 1)

@@ -21,6 +21,7 @@ from stateward.state.operation.answer import Answer
 from stateward.state.operation.context import Context
 from stateward.state.operation.errors import StateError
 from stateward.state.operation.leased import lease_of
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
 from tests.support.spark.running_query import running
@@ -55,6 +56,7 @@ def release(monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda job: monkeypatch.setattr(Context, "job", property(lambda context: job))
 
 
+@ci_full
 def test_a_stream_lives_through_three_migrations(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession, release: Any
 ) -> None:

@@ -51,6 +51,7 @@ def launch(tmp_path: Path, broker: RunningBroker, monkeypatch: pytest.MonkeyPatc
     return made
 
 
+@ci_full
 def test_a_stream_starts_with_a_table(launch: Launch, spark: SparkSession) -> None:
     (orders,) = sent_orders(seed=5, parts=1, each=120)
     launch.send(order.record for order in orders)

@@ -14,6 +14,7 @@ from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.kafka import reader
 from stateward.runtime.kafka.broker import Broker
 from stateward.runtime.kafka.offsets import Range
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
 from tests.support.spark.running_query import COUNTS, running
@@ -58,6 +59,7 @@ def event_ids(records: list[Record]) -> set[str]:
     return found
 
 
+@ci_full
 def test_a_stream_continues_after_lost_records_with_its_state_and_counts(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:
