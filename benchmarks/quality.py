@@ -22,7 +22,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from spark_jobs.user_sessions.declaration import SESSIONS
-from stateward.contract.exit_codes import JobExit
+from stateward.contract.process_output import JobExit
 from stateward.quality.validation.validate import Request
 from stateward.runtime.api.tables import arrow_schema
 from tests.support.spark.launches import CHECKOUT, JARS

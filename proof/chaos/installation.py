@@ -16,7 +16,7 @@ from proof.chaos.disk import Disk, disk_at
 from proof.chaos.feed import Feed
 from proof.chaos.neighbours import MAX_AHEAD
 from proof.chaos.wrong_clock import clocks_in
-from stateward.contract.environment import ENV_HOME
+from stateward.contract.names import ENV_HOME
 from stateward.contract.storage import CorruptDocumentError, read_json
 from stateward.platform.parts.supervisord import PartState, Supervisor
 from stateward.platform.processes import ManagedProcess, find_owned

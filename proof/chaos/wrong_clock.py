@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from stateward.contract.environment import ENV_DRIVER_STREAM
+from stateward.contract.names import ENV_DRIVER_STREAM
 
 VARIABLE = "SPARK_CONF_DIR"
 _LIBRARIES = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib/faketime/libfaketimeMT.so.1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stateward.contract.table_names import BATCH_COUNTS, QUALITY_RESULTS
+from stateward.contract.names import BATCH_COUNTS, QUALITY_RESULTS
 from stateward.project.layout import Layout
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from proof.demo.airflow_api import AirflowApi
 from proof.demo.results import QualityVerdict, read_quality, table_version
-from stateward.contract.job_steps import READY, Report
+from stateward.contract.process_output import READY, Report
 from stateward.contract.storage import read_json
 from stateward.platform.secrets import ADMIN, Secrets
 from stateward.project.layout import Layout

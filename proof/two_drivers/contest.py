@@ -16,8 +16,8 @@ from typing import Any, Literal
 from deltalake import DeltaTable
 
 from proof.two_drivers.verdict import named_in, wrong_commits
-from stateward.contract.exit_codes import DriverExit
 from stateward.contract.lease import Holding, holdings
+from stateward.contract.process_output import DriverExit
 from tests.support.spark.launches import Launch
 from tests.support.streams.traced import Traced
 from tests.support.waiting import wait_until

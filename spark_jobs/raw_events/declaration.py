@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.raw_events.headers import headers_of
 from spark_jobs.raw_events.model import RawRecord
-from stateward.contract import table_names
+from stateward.contract import names
 from stateward.runtime.api.landing_job import LandingJob
 from stateward.runtime.api.row_table import table_of
 from stateward.runtime.api.stream_job import Output
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _DAY_MS = 86_400_000
 
-RAW_EVENTS = table_of(RawRecord, table_names.RAW_EVENTS, partition_by=("topic", "date"))
+RAW_EVENTS = table_of(RawRecord, names.RAW_EVENTS, partition_by=("topic", "date"))
 
 
 def _row(message: Message) -> RawRecord:

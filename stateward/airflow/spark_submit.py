@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from stateward.contract.environment import ENV_KAFKA_CLIENT
+from stateward.contract.names import ENV_KAFKA_CLIENT
 from stateward.control.launchers.driver_process import DriverCommand, LaunchError
 from stateward.control.launchers.launch import DRIVER_CONF, driver_environment, entry_point
 from stateward.control.launchers.local_files import local_files_conf

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from stateward.cli.steps import Steps
-from stateward.contract.environment import ENV_MASK_SECRET
-from stateward.contract.exit_codes import CommandExit
+from stateward.contract.names import ENV_MASK_SECRET
+from stateward.contract.process_output import CommandExit
 from stateward.contract.storage import read_json, write_json
 from stateward.control.jobs import batch_job
 from stateward.control.jobs.backfill_request import build_request, parse_moment

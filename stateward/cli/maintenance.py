@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from stateward.contract.table_names import TABLE_MAINTENANCE
+from stateward.contract.names import TABLE_MAINTENANCE
 from stateward.platform.running import running_settings
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stateward.contract.exit_codes import CommandExit
+from stateward.contract.process_output import CommandExit
 from stateward.control.jobs.verbs import VERBS, Field, Verb
 
 if TYPE_CHECKING:

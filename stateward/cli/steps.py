@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
 
-from stateward.contract.job_steps import READY
+from stateward.contract.process_output import READY
 
 
 class Steps:

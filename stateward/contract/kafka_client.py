@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stateward.contract.conditions import Condition, ConditionError
-from stateward.contract.environment import ENV_KAFKA_CLIENT
+from stateward.contract.names import ENV_KAFKA_CLIENT
 
 BROKERS_DEFAULT = -1
 """Replication factor of a new topic: the one that the broker has for its default (embedded: 1)."""

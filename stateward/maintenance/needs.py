@@ -11,8 +11,8 @@ from typing import Any
 
 from upath import UPath
 
+from stateward.contract.names import QUALITY_VALIDATIONS
 from stateward.contract.storage import CorruptDocumentError, read_json
-from stateward.contract.table_names import QUALITY_VALIDATIONS
 from stateward.maintenance.retention import Need
 from stateward.project.layout import Layout
 

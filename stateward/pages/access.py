@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from stateward.contract.table_names import SHARED_TABLES
+from stateward.contract.names import SHARED_TABLES
 from stateward.control.jobs.verbs import VERBS
 from stateward.project.spec import SHARED, StreamSpec
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stateward.contract.environment import ENV_DRIVER_STREAM, ENV_HOME, ENV_MANAGED, ENV_PART
+from stateward.contract.names import ENV_DRIVER_STREAM, ENV_HOME, ENV_MANAGED, ENV_PART
 
 if TYPE_CHECKING:
     import psutil

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stateward.contract.environment import ENV_PREFIX
+from stateward.contract.names import ENV_PREFIX
 from stateward.platform.parts.supervisord import Supervisor
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from stateward.contract.environment import ENV_PREFIX
-from stateward.contract.job_steps import READY, Report
+from stateward.contract.names import ENV_PREFIX
+from stateward.contract.process_output import READY, Report
 from stateward.platform.health import airflow_health, answers
 from stateward.platform.jars.fetch import require_jars
 from stateward.platform.jars.java import find_java

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from stateward.contract.environment import ENV_PREFIX
+from stateward.contract.names import ENV_PREFIX
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

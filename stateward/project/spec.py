@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, SerializeAsAny, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticKnownError
 
-from stateward.contract.table_names import PLATFORM_TABLES, SHARED_TABLES
+from stateward.contract.names import PLATFORM_TABLES, SHARED_TABLES
 from stateward.project import durations
 from stateward.project.project import NAME_PATTERN
 from stateward.project.spec_fields import Count, Duration, Instant, Name, Part, Span

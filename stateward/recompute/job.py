@@ -17,8 +17,7 @@ if __name__ == "__main__":
     del sys.path[0]
 
 from stateward.contract import storage
-from stateward.contract.exit_codes import JobExit
-from stateward.contract.job_steps import READY
+from stateward.contract.process_output import READY, JobExit
 from stateward.recompute.record import write_record
 from stateward.recompute.request import BackfillError, job_of, load_request
 from stateward.runtime.api.config import ConfigError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
-from stateward.contract.job_steps import READY, Report
+from stateward.contract.process_output import READY, Report
 from stateward.quality.privacy.masking import secret_of_this_run
 from stateward.recompute import raw as raw_records
 from stateward.recompute.bucket_recompute import Folding, Found, folded

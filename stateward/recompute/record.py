@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from stateward.contract import table_names
+from stateward.contract import names
 from stateward.contract.requests import KeptOutcome
 from stateward.runtime.api.tables import Column, Table, arrow_schema
 
 RECONCILIATIONS = Table(
-    table_names.RECONCILIATIONS,
+    names.RECONCILIATIONS,
     "What one reconciliation has found in one table of a stream",
     (
         Column("stream", "string", "The stream"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stateward.contract.environment import ENV_KAFKA_CLIENT
+from stateward.contract.names import ENV_KAFKA_CLIENT
 from stateward.platform.topics import TopicForbiddenError, TopicMissingError, ensure_topic, partition_count
 from stateward.replay.pacing import Pacer
 from stateward.replay.send import Sender

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from stateward.contract.environment import ENV_DRIVER_STREAM, ENV_HOME, ENV_MANAGED, ENV_PART
+from stateward.contract.names import ENV_DRIVER_STREAM, ENV_HOME, ENV_MANAGED, ENV_PART
 from stateward.platform.parts.supervisord import socket_path
 from stateward.platform.secrets import passwords_file
 from stateward.platform.topics import ensure_topic, partition_count

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from stateward.contract import durable
+from stateward.contract import storage
 
 Survives = Callable[[Path], bool]
 
@@ -60,7 +60,7 @@ class Disk:
 
     def record(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Record from now on."""
-        fsync, sync_disk = os.fsync, durable.sync_disk
+        fsync, sync_disk = os.fsync, storage.sync_disk
 
         def one(handle: int) -> None:
             path = Path(f"/proc/self/fd/{handle}").readlink()
@@ -75,7 +75,7 @@ class Disk:
             sync_disk(path)
 
         monkeypatch.setattr(os, "fsync", one)
-        monkeypatch.setattr(durable, "sync_disk", whole)
+        monkeypatch.setattr(storage, "sync_disk", whole)
 
     def look(self, when: str) -> None:
         """Note what would be left now: all of it in ``last``, and in ``views`` what has not been seen yet."""

@@ -9,7 +9,7 @@ from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, AssetWatcher,
 
 from stateward.airflow.operators.validate_table import ValidateTableOperator
 from stateward.airflow.triggers.table_update import TableUpdateTrigger
-from stateward.contract.table_names import QUALITY_VALIDATIONS, SHARED_TABLES
+from stateward.contract.names import QUALITY_VALIDATIONS, SHARED_TABLES
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from stateward.project.spec import SHARED, StreamSpec, load_specs

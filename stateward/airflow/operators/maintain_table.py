@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from stateward.contract.table_names import TABLE_MAINTENANCE
+from stateward.contract.names import TABLE_MAINTENANCE
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 

@@ -10,9 +10,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from stateward.airflow.operators.deploy_stream import dag_run_of
 from stateward.airflow.spark_submit import master_of
-from stateward.contract.environment import ENV_MASK_SECRET
+from stateward.contract.names import ENV_MASK_SECRET, LATE_EVENTS, RAW_EVENTS
 from stateward.contract.storage import read_json, write_json
-from stateward.contract.table_names import LATE_EVENTS, RAW_EVENTS
 from stateward.control.jobs import batch_job
 from stateward.control.jobs.backfill_request import (
     NotReplayableError,

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from stateward.airflow.operators.operation_params import CANNOT, Asked, asked_of, failed
 from stateward.airflow.spark_submit import master_of
-from stateward.contract.job_steps import READY
+from stateward.contract.process_output import READY
 from stateward.control.jobs import batch_job
 from stateward.control.jobs.operation_request import Operation
 from stateward.control.jobs.verbs import VERBS, Verb, verb_of

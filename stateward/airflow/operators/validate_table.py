@@ -19,8 +19,7 @@ from stateward.airflow.operators.incident_reporting import report_table
 from stateward.airflow.operators.quality_report import QualityReport, read_report
 from stateward.airflow.operators.valid_asset import announce, valid_asset
 from stateward.airflow.web.quality_app import PREFIX
-from stateward.contract.environment import ENV_MASK_SECRET
-from stateward.contract.table_names import QUALITY_RESULTS
+from stateward.contract.names import ENV_MASK_SECRET, QUALITY_RESULTS
 from stateward.platform.mask_secret import mask_secret
 from stateward.project.layout import Layout
 from stateward.project.settings import CHECKOUT, Settings

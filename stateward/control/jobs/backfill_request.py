@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from posixpath import normpath
 from typing import Any
 
+from stateward.contract.names import RAW_EVENTS, RECONCILIATIONS
 from stateward.contract.reading import as_json
 from stateward.contract.requests import KeptOutcome, RecomputeRequest
-from stateward.contract.table_names import RAW_EVENTS, RECONCILIATIONS
 from stateward.control.launchers.launch import driver_config
 from stateward.project.durations import to_ms
 from stateward.project.layout import Layout

@@ -10,9 +10,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from stateward.contract.environment import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM, ENV_OPERATION
-from stateward.contract.exit_codes import JobExit
-from stateward.contract.job_steps import Report, Step, step_in
+from stateward.contract.names import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM, ENV_OPERATION
+from stateward.contract.process_output import JobExit, Report, Step, step_in
 from stateward.control.launchers import processes
 from stateward.control.launchers.driver_process import code_folder
 from stateward.control.launchers.launch import driver_environment

@@ -11,10 +11,10 @@ from typing import Any
 
 from upath import UPath
 
+from stateward.contract.names import RAW_EVENTS
 from stateward.contract.reading import InvalidDocumentError, as_json
 from stateward.contract.requests import CountedFailures, OperationRequest
 from stateward.contract.storage import read_json, write_json
-from stateward.contract.table_names import RAW_EVENTS
 from stateward.control.jobs import batch_job
 from stateward.control.jobs.verbs import Verb, arguments_of
 from stateward.control.launchers.launch import driver_config

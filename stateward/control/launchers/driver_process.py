@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from stateward.contract.environment import ENV_PREFIX
+from stateward.contract.names import ENV_PREFIX
 from stateward.control.launchers import detach
 from stateward.project.layout import Layout
 from stateward.project.settings import CHECKOUT

@@ -13,14 +13,14 @@ from typing import Any
 
 from msgspec import UNSET
 
-from stateward.contract.driver_config import DriverConfig, LeaseConfig, TickConfig
-from stateward.contract.environment import (
+from stateward.contract.names import (
     ENV_DRIVER_RUN_ID,
     ENV_DRIVER_STREAM,
     ENV_MASK_SECRET,
     ENV_METRICS_TOKEN,
 )
 from stateward.contract.reading import as_json
+from stateward.contract.requests import DriverConfig, LeaseConfig, TickConfig
 from stateward.contract.storage import write_json
 from stateward.control.launchers.driver_process import DriverCommand, LaunchError, log_file, start
 from stateward.control.reconcile.executor import Prepared

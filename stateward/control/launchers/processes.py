@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from stateward.contract.environment import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM, ENV_HOME, ENV_OPERATION
+from stateward.contract.names import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM, ENV_HOME, ENV_OPERATION
 
 
 def find_by_env(home: Path, stream: str, run_id: str | None = None) -> list[psutil.Process]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import stateward
-from stateward.contract.durable import replace_file
+from stateward.contract.storage import replace_file
 from stateward.project.layout import Layout
 from stateward.project.project import PACKAGE
 from stateward.project.settings import Settings

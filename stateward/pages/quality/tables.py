@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from upath import UPath
 
-from stateward.contract.table_names import (
+from stateward.contract.names import (
     QUALITY_RESULTS,
     QUALITY_VALIDATIONS,
     QUARANTINE,

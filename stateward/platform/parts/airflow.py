@@ -11,7 +11,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from stateward.contract.environment import ENV_HOME, ENV_MANAGED
+from stateward.contract.names import ENV_HOME, ENV_MANAGED
 from stateward.platform.jars.java import find_java
 from stateward.platform.secrets import ADMIN, Secrets, passwords_file
 from stateward.project.layout import Layout

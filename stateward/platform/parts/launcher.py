@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from stateward.contract.environment import ENV_PART
+from stateward.contract.names import ENV_PART
 from stateward.platform.parts.kafka import Broker
 from stateward.platform.parts.registry import AIRFLOW_PARTS, KAFKA
 from stateward.platform.processes import end, find_owned

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from stateward.contract.environment import ENV_MASK_SECRET
+from stateward.contract.names import ENV_MASK_SECRET
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from stateward.contract import table_names
+from stateward.contract import names
 from stateward.quality.quarantine.row_hash import row_hash
 from stateward.runtime.api.tables import Column, Table
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stateward.quality.quarantine.provenance import Origins
 
 QUARANTINE = Table(
-    table_names.QUARANTINE,
+    names.QUARANTINE,
     "One row of a table that breaks one expectation, or one expectation that no row can be named for",
     (
         Column("stream", "string", "Stream that writes the table"),

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stateward.contract.table_names import QUARANTINE, RAW_EVENTS
+from stateward.contract.names import QUARANTINE, RAW_EVENTS
 from stateward.project.project import Project
 from stateward.quality.privacy.personal import outputs_of
 from stateward.quality.quarantine.batch_offsets import BatchOffsets

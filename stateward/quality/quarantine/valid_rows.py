@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from stateward.contract.table_names import QUALITY_RESULTS, QUALITY_VALIDATIONS, QUARANTINE
+from stateward.contract.names import QUALITY_RESULTS, QUALITY_VALIDATIONS, QUARANTINE
 from stateward.quality.quarantine.plain_row_hash import hasher_of, row_hash
 from stateward.quality.quarantine.quarantine_rules import quarantined
 from stateward.quality.quarantine.row_hash import SEED

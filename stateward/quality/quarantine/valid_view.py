@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stateward.contract import table_names
+from stateward.contract import names
 from stateward.quality.quarantine.quarantine import QUARANTINE
 from stateward.quality.quarantine.quarantine_rules import quarantined_sql
 from stateward.quality.quarantine.row_hash import row_hash_sql
@@ -48,14 +48,14 @@ def register_valid(
     from deltalake import DeltaTable
 
     folder = tables_uri.rstrip("/")
-    validations = f"{folder}/{table_names.QUALITY_VALIDATIONS}"
+    validations = f"{folder}/{names.QUALITY_VALIDATIONS}"
     if not DeltaTable.is_deltatable(validations):
         raise ValidViewError(
             f"{stream}: expected validations of {table} in {validations}, found none. Run the DAG"
             f" quality_{stream}, which finds out what is valid."
         )
     # Without a row in quarantine there is no table yet, and a view needs one.
-    QUARANTINE.create(f"{folder}/{table_names.QUARANTINE}")
+    QUARANTINE.create(f"{folder}/{names.QUARANTINE}")
     name = f"{catalog}.{table}_valid" if catalog else f"{table}_valid"
     kind = "VIEW" if catalog else "TEMPORARY VIEW"
     query = valid_sql(folder, stream, table, version)
@@ -71,8 +71,8 @@ def valid_sql(tables_uri: str, stream: str, table: str, version: int | None = No
     folder = tables_uri.rstrip("/")
     then = "" if version is None else f" VERSION AS OF {int(version)}"
     hidden = quarantined_sql(
-        _delta(f"{folder}/{table_names.QUARANTINE}"),
-        _delta(f"{folder}/{table_names.QUALITY_VALIDATIONS}"),
+        _delta(f"{folder}/{names.QUARANTINE}"),
+        _delta(f"{folder}/{names.QUALITY_VALIDATIONS}"),
         stream,
         table,
     )

@@ -29,8 +29,8 @@ if __name__ == "__main__":
 
 from filelock import FileLock
 
-from stateward.contract.exit_codes import JobExit
-from stateward.contract.table_names import QUALITY_VALIDATIONS
+from stateward.contract.names import QUALITY_VALIDATIONS
+from stateward.contract.process_output import JobExit
 from stateward.quality.privacy.personal import declared_table
 from stateward.quality.quarantine.failing_rows import Validated
 from stateward.quality.suites.suite import Suite, SuiteError, load_suite

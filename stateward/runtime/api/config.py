@@ -7,8 +7,8 @@ from typing import Any
 
 from stateward.contract import storage
 from stateward.contract.conditions import Condition, ConditionError
-from stateward.contract.driver_config import CONFIG_VERSION, DriverConfig
 from stateward.contract.reading import InvalidDocumentError, read_as, require_version
+from stateward.contract.requests import CONFIG_VERSION, DriverConfig
 from stateward.runtime.api.record_fields import Bounds
 from stateward.runtime.keyed.admission import Limits
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stateward.contract import table_names
+from stateward.contract import names
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Schema
@@ -187,7 +187,7 @@ _RECORD = (
 )
 
 DEAD_LETTERS = Table(
-    table_names.DEAD_LETTERS,
+    names.DEAD_LETTERS,
     "One record that could not be parsed or failed validation",
     (
         _STREAM,
@@ -203,7 +203,7 @@ DEAD_LETTERS = Table(
     nullable=("partition", "offset", "key", "value", "detail", "batch_id"),
 )
 LATE_EVENTS = Table(
-    table_names.LATE_EVENTS,
+    names.LATE_EVENTS,
     "One valid event that came after the watermark had passed it",
     (
         _STREAM,
@@ -220,7 +220,7 @@ LATE_EVENTS = Table(
     nullable=("partition", "offset", "event_time", "watermark", "value", "batch_id"),
 )
 BATCH_COUNTS = Table(
-    table_names.BATCH_COUNTS,
+    names.BATCH_COUNTS,
     "What one micro-batch did with the records that Kafka delivered",
     (
         _STREAM,

@@ -11,7 +11,7 @@ import json
 import logging
 from pathlib import Path
 
-from stateward.contract import durable
+from stateward.contract import storage
 from stateward.runtime.checkpoint.hadoop_checksums import HadoopChecksum
 
 _LOG = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ def repair_logs(uri: str) -> list[str]:
     Returns:
         What was removed, as paths in the checkpoint.
     """
-    if (root := durable.local_path(uri)) is None:
+    if (root := storage.local_path(uri)) is None:
         return []
     removed = []
     for name in ("commits", "offsets"):
@@ -39,7 +39,7 @@ def repair_logs(uri: str) -> list[str]:
             continue  # not caused by a power loss; Spark reports it
         newest.unlink()
         _checksum_file(newest).unlink(missing_ok=True)
-        durable.sync_disk(str(folder))
+        storage.sync_disk(str(folder))
         removed.append(f"{name}/{newest.name}")
         _LOG.warning("%s: %s was incomplete after a power loss and was removed", uri, removed[-1])
     return removed

@@ -14,7 +14,6 @@ from typing import Any
 
 from stateward.contract import storage
 from stateward.contract.conditions import Condition, ConditionError
-from stateward.contract.durable import sync_disks
 from stateward.runtime.telemetry.status import iso
 
 POINTER = "current.json"
@@ -228,5 +227,5 @@ def _write(generation: Generation, made_by: str, at: datetime) -> None:
     if generation.pending is not None:
         document["pending"] = asdict(generation.pending)
     # The generation must be on disk before its pointer; its files are not synced one by one.
-    sync_disks([generation.root])
+    storage.sync_disks([generation.root])
     storage.write_json(f"{generation.root}/{POINTER}", document)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from stateward.contract.exit_codes import DriverExit
 from stateward.contract.process_identity import driver_process
+from stateward.contract.process_output import DriverExit
 from stateward.contract.reading import as_json
 from stateward.runtime.api.config import Config
 from stateward.runtime.checkpoint import generations

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateward.contract.conditions import Condition, ConditionError
-from stateward.contract.exit_codes import DriverExit
+from stateward.contract.process_output import DriverExit
 from stateward.contract.reading import as_json
 from stateward.contract.stream_status import Cause
 from stateward.runtime.driver.cause import LEASE, cause_of

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from stateward.contract import storage
-from stateward.contract.exit_codes import DriverExit
 from stateward.contract.process_identity import ProcessIdentity, driver_process
+from stateward.contract.process_output import DriverExit
 from stateward.contract.reading import as_json
 from stateward.contract.stream_status import Cause
 from stateward.runtime.api.config import Config, ConfigError, load_config

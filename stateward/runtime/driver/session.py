@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stateward.contract.environment import ENV_JARS
+from stateward.contract.names import ENV_JARS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

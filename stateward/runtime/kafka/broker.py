@@ -28,8 +28,8 @@ from confluent_kafka.admin import (
 )
 
 from stateward.contract.conditions import Condition, ConditionError
-from stateward.contract.environment import ENV_KAFKA_CLIENT
 from stateward.contract.kafka_client import BROKERS_DEFAULT, KafkaClientError, client_settings
+from stateward.contract.names import ENV_KAFKA_CLIENT
 
 _TIMEOUT_S = 5.0
 _ON_ITS_WAY = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
-from stateward.contract.durable import replace_file
+from stateward.contract.storage import replace_file
 from stateward.runtime.watermark.due_times import NO_TIMERS, DueTimes
 from stateward.runtime.watermark.partition_times import Times, times_from_json
 

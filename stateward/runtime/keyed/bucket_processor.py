@@ -16,7 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from stateward.contract.table_names import DEAD_LETTERS
+from stateward.contract.names import DEAD_LETTERS
 from stateward.runtime.api.key_logic import KeyLogic, KeyState, advance, next_timer
 from stateward.runtime.api.state_step import StateStep
 from stateward.runtime.api.stream_job import Output

@@ -17,9 +17,9 @@ from deltalake.exceptions import CommitFailedError
 from msgspec.structs import replace
 
 from stateward.contract.conditions import Condition, ConditionError
-from stateward.contract.durable import sync_disks
 from stateward.contract.lease import LeaseRecord, lease_schema, read_lease, record_in
 from stateward.contract.process_identity import ProcessIdentity, host_identity
+from stateward.contract.storage import sync_disks
 from stateward.runtime.lease import lease_history
 from stateward.runtime.sink.delta_tables import create_or_open, has_commit
 from stateward.runtime.sink.table_repair import repair

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stateward.contract.table_names import BATCH_COUNTS
+from stateward.contract.names import BATCH_COUNTS
 from stateward.runtime.api.landing_job import LandingJob
 from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.api.tables import DEAD_LETTERS, LATE_EVENTS, SHARED_TABLES

@@ -9,7 +9,6 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 
 from stateward.contract import storage
-from stateward.contract.durable import sync_disks
 
 # An open DeltaTable grows by 100 kB with each commit.
 _COMMITS_BETWEEN_OPENINGS = 64
@@ -48,7 +47,7 @@ def create_or_open(
         # Another process created the table first ("Protocol changed since last commit").
         table = DeltaTable(uri)
     if table.version() == 0:
-        sync_disks([uri])
+        storage.sync_disks([uri])
     return table
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from stateward.contract.table_names import BATCH_COUNTS
+from stateward.contract.names import BATCH_COUNTS
 from stateward.runtime.sink.commit_retry import app_id
 from stateward.runtime.sink.delta_tables import TableHandle
 from stateward.runtime.sink.output_rows import COUNT_NAMES, OUTCOME_NAMES

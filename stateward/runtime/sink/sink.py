@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from stateward.contract.durable import sync_disks
+from stateward.contract.storage import sync_disks
 from stateward.runtime.api.tables import Table, arrow_schema
 from stateward.runtime.sink.commit_retry import app_id
 from stateward.runtime.sink.ledger import BatchCounts, Ledger

@@ -20,7 +20,7 @@ _WRITER = WriterProperties(compression="ZSTD")
 class TableWrite:
     """The idempotent write of a batch's rows to a table.
 
-    The caller syncs the files after `prepare`, and the log after `commit` (`durable.sync_disks`).
+    The caller syncs the files after `prepare`, and the log after `commit` (`storage.sync_disks`).
 
     Args:
         stream: The stream.

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stateward.contract import durable
+from stateward.contract import storage
 from stateward.runtime.sink.commit_retry import is_epoch
 
 _LOG = logging.getLogger(__name__)
@@ -48,13 +48,13 @@ def repair(uri: str, own: str = "", committed: int = -1) -> list[str]:
     Raises:
         TornTableError: A torn commit belongs to a batch that does not run again, or is not the newest.
     """
-    root = durable.local_path(uri)
+    root = storage.local_path(uri)
     if root is None or not (log := Path(root, "_delta_log")).is_dir():
         return []
     with _alone(log):
         done = [*_torn_commits(Path(root), log, own, committed), *_torn_checkpoint(log)]
         if done:
-            durable.sync_disk(str(log))
+            storage.sync_disk(str(log))
     for what in done:
         _LOG.warning("%s: %s was incomplete after a power loss and was taken back", uri, what)
     return done

@@ -1,11 +1,10 @@
-"""Progress and error reports of a batch job (`stateward.contract.job_steps`)."""
+"""Progress and error reports of a batch job (`stateward.contract.process_output`)."""
 
 from __future__ import annotations
 
 import logging
 
-from stateward.contract.exit_codes import JobExit
-from stateward.contract.job_steps import Failure, Step
+from stateward.contract.process_output import Failure, JobExit, Step
 
 
 def begin_log() -> None:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import fsspec
 
-from stateward.contract.job_steps import Report
+from stateward.contract.process_output import Report
 from stateward.runtime.checkpoint.generations import is_beside
 from stateward.runtime.checkpoint.hadoop_checksums import HadoopChecksum
 from stateward.state.operation.errors import StateError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
-from stateward.contract.table_names import BATCH_COUNTS
+from stateward.contract.names import BATCH_COUNTS
 from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.sink.ledger import recorded

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stateward.contract.job_steps import Report
+from stateward.contract.process_output import Report
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.kafka.batch_plan import offset_json
 from stateward.runtime.kafka.offsets import Offsets

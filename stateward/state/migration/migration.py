@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stateward.contract.job_steps import Report
+from stateward.contract.process_output import Report
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.ingest.packed_format import bucket_of
 from stateward.runtime.kafka.batch_plan import offset_json

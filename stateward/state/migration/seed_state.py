@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from stateward.contract.job_steps import Report
+from stateward.contract.process_output import Report
 from stateward.runtime.driver.session import start_coordinator
 from stateward.runtime.kafka.offsets import Offsets
 from stateward.state.inspection.masker import Masker

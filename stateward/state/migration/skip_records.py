@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from stateward.contract import storage
-from stateward.contract.job_steps import READY, Report
+from stateward.contract.process_output import READY, Report
 from stateward.runtime.api.config import Config
 from stateward.runtime.checkpoint.checkpoint import SKIPPED, Checkpoint, Jump, PlannedBatch
 from stateward.runtime.checkpoint.generations import UNFINISHED, Generation

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stateward.contract.job_steps import Report
+from stateward.contract.process_output import Report
 from stateward.runtime.kafka.offsets import Offsets
 from stateward.state.files.checkpoint_integrity import examine
 from stateward.state.migration import bucket_states

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from stateward.contract.job_steps import Report
+from stateward.contract.process_output import Report
 from stateward.project.project import NoSuchStreamError, Project
 from stateward.runtime.checkpoint.generations import Generation
 from stateward.runtime.sink.fence import CheckLease

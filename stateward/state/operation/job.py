@@ -25,8 +25,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from stateward.contract import storage
-from stateward.contract.exit_codes import JobExit
 from stateward.contract.process_identity import host_identity
+from stateward.contract.process_output import JobExit
 from stateward.runtime.api.config import ConfigError
 from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.checkpoint import generations

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stateward.contract import storage
-from stateward.contract.job_steps import Report
+from stateward.contract.process_output import Report
 from stateward.runtime.checkpoint.generations import UNFINISHED
 from stateward.state.files.checkpoint_copy import copy_checkpoint, paths_in
 from stateward.state.files.checkpoint_integrity import ROCKSDB, DrainedCheckpoint, examine

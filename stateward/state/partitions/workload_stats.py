@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from stateward.contract.table_names import BATCH_COUNTS
+from stateward.contract.names import BATCH_COUNTS
 from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.state.operation.context import Context

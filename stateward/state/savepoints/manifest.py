@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from stateward.contract import storage
-from stateward.contract.durable import sync_disks
 from stateward.runtime.kafka.batch_plan import from_json, offset_json
 from stateward.runtime.kafka.offsets import Offsets
 from stateward.state.files.checkpoint_copy import CopiedFile
@@ -111,7 +110,7 @@ class Manifest:
 def write(manifest: Manifest, folder_uri: str) -> None:
     """Write the manifest into the savepoint's folder, which completes the savepoint."""
     document = manifest.document()
-    sync_disks([folder_uri])  # the manifest states that the files are there
+    storage.sync_disks([folder_uri])  # the manifest states that the files are there
     storage.write_json(f"{folder_uri}/{NAME}", document)
 
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from stateward.contract.durable import sync_disks
+from stateward.contract.storage import sync_disks
 from stateward.runtime.api.tables import SHARED_TABLES
 from stateward.runtime.sink.commit_retry import commit_with_retry
 from stateward.runtime.sink.fence import CheckLease, epoch_in, take_over

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
 
-from stateward.contract.job_steps import Report
+from stateward.contract.process_output import Report
 from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.keyed.newest_states import keyed_state
 from stateward.runtime.keyed.state_log import LOG_NAME

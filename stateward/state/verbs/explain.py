@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stateward.contract.job_steps import Report
+from stateward.contract.process_output import Report
 from stateward.rendering.human_units import format_timestamp
 from stateward.runtime.api.stream_job import StreamJob
 from stateward.state.inspection.documents import explanation_document

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from stateward.contract.job_steps import Report
+from stateward.contract.process_output import Report
 from stateward.runtime.api.key_logic import masked_key
 from stateward.runtime.api.stream_job import StreamJob
 from stateward.state.inspection.bounds import Bound, bounds_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from stateward.contract import storage
-from stateward.contract.job_steps import READY
+from stateward.contract.process_output import READY
 from stateward.runtime.checkpoint.generations import POINTER, Generation, folder_of, is_beside
 from stateward.state.files import checkpoint_copy
 from stateward.state.operation.answer import Answer

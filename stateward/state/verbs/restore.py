@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 from stateward.contract import storage
-from stateward.contract.job_steps import READY
+from stateward.contract.process_output import READY
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.generations import Generation

@@ -11,7 +11,7 @@ from pathlib import Path
 import fsspec
 
 from stateward.contract import storage
-from stateward.contract.job_steps import READY
+from stateward.contract.process_output import READY
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.telemetry.status import iso
 from stateward.state.files import checkpoint_copy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stateward.contract.job_steps import READY, Report
+from stateward.contract.process_output import READY, Report
 from stateward.state.operation.answer import Answer, Listing
 from stateward.state.operation.errors import StateError
 from stateward.state.operation.verb import ReadOnly

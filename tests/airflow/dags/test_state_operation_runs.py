@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from stateward.airflow.dags import operation_tasks
-from stateward.contract.environment import ENV_OPERATION
+from stateward.contract.names import ENV_OPERATION
 from stateward.contract.storage import read_json, write_json
 from stateward.control.jobs import batch_job
 from stateward.control.reconcile.maintenance_hold import held_by, hold

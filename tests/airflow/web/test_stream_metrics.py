@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from stateward.airflow.plugins.stream_metrics import StreamMetricsPlugin
 from stateward.airflow.web.metrics_app import PREFIX, metrics_app
-from stateward.contract.environment import ENV_METRICS_TOKEN
+from stateward.contract.names import ENV_METRICS_TOKEN
 from tests.airflow.conftest import ROOT
 from tests.support.pages.sample_streams import installation, write
 

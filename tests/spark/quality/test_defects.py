@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_jobs.user_sessions.declaration import SESSIONS
-from stateward.contract.environment import ENV_MASK_SECRET
+from stateward.contract.names import ENV_MASK_SECRET
 from stateward.quality.suites.suite import load_suite
 from stateward.quality.validation.expectations import Outcome
 from stateward.quality.validation.records import Records, Validation

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stateward.contract.environment import ENV_KAFKA_CLIENT
+from stateward.contract.names import ENV_KAFKA_CLIENT
 from stateward.platform.topics import BrokerUnreachableError, partition_count
 from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker

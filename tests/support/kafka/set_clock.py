@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from stateward.contract.durable import replace_file
+from stateward.contract.storage import replace_file
 from stateward.runtime.kafka.broker import Broker
 from stateward.runtime.kafka.broker_clock import BrokerClock
 

@@ -75,11 +75,10 @@ PURE = (
     "spark_jobs/*/transitions.py",
     "spark_jobs/*/amounts.py",
     "spark_jobs/*/patterns.py",
-    "stateward/contract/exit_codes.py",
-    "stateward/contract/environment.py",
+    "stateward/contract/process_output.py",
+    "stateward/contract/names.py",
     "stateward/contract/columns.py",
     "stateward/contract/stream_settings.py",
-    "stateward/contract/table_names.py",
 )
 
 

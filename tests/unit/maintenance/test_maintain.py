@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from stateward.contract.table_names import TABLE_MAINTENANCE
+from stateward.contract.names import TABLE_MAINTENANCE
 from stateward.maintenance import record, steps, summary
 from stateward.maintenance.maintain import Maintained, Task, maintain
 from stateward.maintenance.policy import Policy

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from stateward.contract.environment import ENV_DRIVER_STREAM, ENV_HOME, ENV_MANAGED, ENV_PART
+from stateward.contract.names import ENV_DRIVER_STREAM, ENV_HOME, ENV_MANAGED, ENV_PART
 from tests.support.waiting import PATIENCE_S, wait_until
 
 MAIN = """

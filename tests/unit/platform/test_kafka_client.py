@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stateward.contract.environment import ENV_KAFKA_CLIENT
 from stateward.contract.kafka_client import KafkaClientError, client_settings
+from stateward.contract.names import ENV_KAFKA_CLIENT
 from stateward.platform.topics import BrokerUnreachableError, partition_count
 from stateward.project.settings import Settings
 from stateward.runtime.driver.cause import Cause, cause_of

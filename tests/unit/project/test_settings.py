@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from stateward.contract.environment import ENV_METRICS_TOKEN
+from stateward.contract.names import ENV_METRICS_TOKEN
 from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.layout import Layout
 from stateward.project.settings import CHECKOUT, Settings

@@ -19,7 +19,7 @@ from proof.traffic.profiles import profile_named
 from proof.traffic.records import DEAD, Record, values_of
 from proof.truth.keyed_truth import KeyedTruth
 from spark_jobs.user_sessions.declaration import JOB
-from stateward.contract.environment import ENV_DRIVER_STREAM
+from stateward.contract.names import ENV_DRIVER_STREAM
 from tests.support.full import ci_full
 from tests.unit.state.compatibility.test_descriptor import config_of
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stateward.contract.job_steps import Failure, Step, step_in
+from stateward.contract.process_output import Failure, Step, step_in
 from stateward.control.jobs.backfill_request import build_request
 from stateward.control.jobs.operation_request import prepare
 from stateward.control.jobs.verbs import verb_of

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from stateward.airflow import spark_submit
-from stateward.contract.environment import ENV_DRIVER_STREAM
-from stateward.contract.exit_codes import DriverExit
+from stateward.contract.names import ENV_DRIVER_STREAM
+from stateward.contract.process_output import DriverExit
 from stateward.control.launchers import detach, driver_process, launch, processes
 from stateward.control.launchers.driver_exit import Exit
 from stateward.control.launchers.driver_process import DriverCommand

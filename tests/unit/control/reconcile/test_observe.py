@@ -12,8 +12,8 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from stateward.contract.environment import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM
 from stateward.contract.lease import read_lease
+from stateward.contract.names import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM
 from stateward.contract.process_identity import ProcessIdentity, driver_process, host_identity, started_at
 from stateward.contract.reading import InvalidDocumentError, as_json
 from stateward.contract.storage import write_json

@@ -99,7 +99,7 @@ def test_a_release_is_kept_as_it_was(settings: Settings) -> None:
     assert load_spec(STREAM, found.streams) == known
     assert not (found.code / "spark_jobs" / STREAM / "__pycache__").exists()
     # A driver imports the library it was started with, not the one that is installed by then.
-    program = "import stateward.contract.exit_codes as found; print(found.__file__)"
+    program = "import stateward.contract.process_output as found; print(found.__file__)"
     environment = launch.driver_environment(os.environ, settings, STREAM, "r1", found.code)
     where = driver_process.code_folder(environment)
     found_in = subprocess.check_output([sys.executable, "-c", program], env=environment, cwd=where, text=True)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from stateward.contract.environment import ENV_MANAGED, ENV_METRICS_TOKEN, ENV_PREFIX
+from stateward.contract.names import ENV_MANAGED, ENV_METRICS_TOKEN, ENV_PREFIX
 from stateward.platform.parts.registry import AIRFLOW_PARTS, KAFKA, SCHEDULER, launch_command
 from stateward.project.settings import Settings
 

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 import yaml
 
-from stateward.contract.table_names import SHARED_TABLES
+from stateward.contract.names import SHARED_TABLES
 from stateward.project.spec import StreamSpec, load_specs
 from stateward.quality.privacy.personal import declared_table
 from stateward.quality.quarantine.failing_rows import failing_rows_query

@@ -17,7 +17,7 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from stateward.contract.exit_codes import DriverExit
+from stateward.contract.process_output import DriverExit
 from stateward.driver import run
 from stateward.runtime.api.config import ConfigError
 from stateward.runtime.api.state_step import MissingStepError

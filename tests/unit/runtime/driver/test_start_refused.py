@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from spark_jobs.device_lifecycle.declaration import JOB
-from stateward.contract.exit_codes import DriverExit
 from stateward.contract.process_identity import driver_process
+from stateward.contract.process_output import DriverExit
 from stateward.driver import CHECKS
 from stateward.runtime.driver import driver as drivers
 from stateward.runtime.lease.lease import Lease

@@ -10,7 +10,7 @@ import pytest
 from spark_jobs.event_windows.declaration import JOB as NATIVE
 from spark_jobs.raw_events.declaration import JOB as LANDING
 from spark_jobs.user_sessions.declaration import JOB as KEYED
-from stateward.contract.exit_codes import DriverExit
+from stateward.contract.process_output import DriverExit
 from stateward.driver import run
 from stateward.runtime.api.any_job import AnyJob
 from stateward.runtime.api.config import ConfigError, parse_config

@@ -1,4 +1,4 @@
-"""Names of the environment variables that two processes of ours share."""
+"""Names that two processes of ours share: environment variables, and Delta tables that are no stream's."""
 
 from __future__ import annotations
 
@@ -23,3 +23,26 @@ ENV_DRIVER_RUN_ID: Final = f"{ENV_PREFIX}DRIVER_RUN_ID"
 """These two mark the processes of one launch of a stream."""
 ENV_OPERATION: Final = f"{ENV_PREFIX}OPERATION"
 """Marks the processes of one state operation."""
+
+DEAD_LETTERS: Final = "dead_letters"
+LATE_EVENTS: Final = "late_events"
+BATCH_COUNTS: Final = "batch_counts"
+SHARED_TABLES: Final = (DEAD_LETTERS, LATE_EVENTS, BATCH_COUNTS)
+"""Tables that every stream writes beside its own."""
+
+QUALITY_RESULTS: Final = "quality_results"
+QUALITY_VALIDATIONS: Final = "quality_validations"
+QUARANTINE: Final = "quarantine"
+RECONCILIATIONS: Final = "reconciliations"
+TABLE_MAINTENANCE: Final = "table_maintenance"
+PLATFORM_TABLES: Final = (
+    QUALITY_RESULTS,
+    QUALITY_VALIDATIONS,
+    QUARANTINE,
+    RECONCILIATIONS,
+    TABLE_MAINTENANCE,
+)
+"""Tables that no stream writes."""
+
+RAW_EVENTS: Final = "raw_events"
+"""The stream that lands records as they are, and its table."""
