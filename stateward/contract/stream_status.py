@@ -24,6 +24,29 @@ BOUNDS: Final = ("held_full", "folded_early", "below_floor", "ids_full", "ids_fo
 """What the bounds of keys have cost (docs/state-bounds.md)."""
 
 
+class OperatorState(Struct, frozen=True):
+    """What Spark has counted of a stateful operator in the last batch; None if its store does not count it.
+
+    Attributes:
+        name: Spark's name; a second operator of one name has a number after it.
+        rows: Rows in its state.
+        updated, removed: Rows that the batch has written and removed.
+        memory_bytes, file_bytes: The store in memory, and RocksDB's files of the newest version.
+        commit_ms: A task's time to commit its part.
+        cache_hits, cache_misses: Blocks that RocksDB has found in its cache, or not.
+    """
+
+    name: str
+    rows: int | None = None
+    updated: int | None = None
+    removed: int | None = None
+    memory_bytes: int | None = None
+    file_bytes: int | None = None
+    commit_ms: float | None = None
+    cache_hits: int | None = None
+    cache_misses: int | None = None
+
+
 class Cause(Struct, frozen=True):
     """The cause of what is wrong with a driver, or of its end.
 
@@ -45,6 +68,7 @@ class Status(Struct, frozen=True):
         pid: The process to signal, which started `pid_started` seconds after the boot of `host`.
         delivered: Records that Kafka delivered to this checkpoint, which counts over restarts of the driver,
             as do `without_record`, the four outcomes, `rows_out` and `bounds`.
+        operators: What Spark has counted of each in the last batch.
     """
 
     stream: str
@@ -92,6 +116,7 @@ class Status(Struct, frozen=True):
     duplicates: int | None = None
     bounds: Mapping[str, int] | None = None
     rows_out: int | None = None
+    operators: tuple[OperatorState, ...] | None = None
     version: int = 1
 
     @property

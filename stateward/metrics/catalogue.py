@@ -80,6 +80,18 @@ RECORDS = _counter(
 ROWS = _counter("rows_written", "rows written to the stream's tables")
 BOUND_COSTS = _counter("bound_costs", "what the bounds of keys have cost (docs/state-bounds.md)", "bound")
 
+OPERATORS: dict[str, Family] = {
+    "rows": _gauge("operator_rows", "rows in an operator's state", "operator"),
+    "updated": _gauge("operator_updated_rows", "rows that the last batch has written", "operator"),
+    "removed": _gauge("operator_removed_rows", "rows that the last batch has removed", "operator"),
+    "memory_bytes": _gauge("operator_memory_bytes", "an operator's state in memory", "operator"),
+    "file_bytes": _gauge("operator_file_bytes", "RocksDB's files of its newest version", "operator"),
+    "commit_ms": _gauge("operator_commit_seconds", "a task's time to commit its part of it", "operator"),
+    "cache_hits": _gauge("operator_cache_hits", "blocks found in RocksDB's cache, last batch", "operator"),
+    "cache_misses": _gauge("operator_cache_misses", "blocks not found there, last batch", "operator"),
+}
+"""What Spark has counted of each stateful operator, by the field of `OperatorState`."""
+
 MEASURES = {name: _gauge(one.metric, one.help) for name, one in measures.MEASURES.items()}
 """By the measure's name in `health.limits` of the YAML (docs/health.md)."""
 
@@ -105,6 +117,7 @@ FAMILIES: tuple[Family, ...] = (
     ROWS,
     BOUND_COSTS,
     *MEASURES.values(),
+    *OPERATORS.values(),
     LIMIT,
     BREACH,
 )

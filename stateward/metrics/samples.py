@@ -105,6 +105,8 @@ def _measures(
 ) -> Iterator[Sample]:
     # A driver that has ended, or is silent, would be shown with the lag that it had.
     present = seen.own_status is not None and health.can_be_judged(status, now)
+    if present:
+        yield from _operators(stream, status)
     for name, family in catalogue.MEASURES.items():
         if not present and name not in _WITHOUT_DRIVER:
             continue
@@ -113,6 +115,15 @@ def _measures(
         if present and value is not None:
             for level, limit in _levels(limits.get(name)):
                 yield Sample(catalogue.BREACH, (stream, name, level), float(value > limit))
+
+
+def _operators(stream: str, status: Status) -> Iterator[Sample]:
+    for operator in status.operators or ():
+        for name, family in catalogue.OPERATORS.items():
+            value: float | None = getattr(operator, name)
+            if value is not None and name == "commit_ms":
+                value /= 1000
+            yield from _if_known(family, (stream, operator.name), value)
 
 
 def _counters(stream: str, status: Status) -> Iterator[Sample]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from stateward.control.reconcile.leader_heartbeat import STALE_AFTER
 from stateward.pages.inline_page import SelfContainedPage
-from stateward.pages.streams.view import Documents, StreamView, in_order, stream_view
+from stateward.pages.streams.view import OPERATOR_COLUMNS, Documents, StreamView, in_order, stream_view
 from stateward.rendering.charts import left_edge
 from stateward.rendering.human_units import format_ago, format_duration, format_time
 
@@ -38,6 +38,7 @@ def render(read: Sequence[Documents], now: datetime, hours: int) -> str:
     views = in_order([_view(one, begin, now) for one in read])
     return _PAGE.render(
         views=views,
+        operator_columns=OPERATOR_COLUMNS,
         summary=_summary(views),
         now=now.astimezone(UTC),
         hours=hours,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from stateward.contract.stream_control import Supervisor
-from stateward.contract.stream_status import OUTCOMES, Status
+from stateward.contract.stream_status import OUTCOMES, OperatorState, Status
 from stateward.control.health.thresholds import Thresholds
 from stateward.control.reconcile.decide import Action, Observed, decide
 from stateward.pages.link import Link
@@ -23,11 +23,22 @@ from stateward.rendering.human_units import (
     format_bytes,
     format_count,
     format_duration,
+    format_percent,
     format_rate,
     format_time,
 )
 
 _ORDER = {"bad": 0, "warn": 1, "good": 2, "calm": 2}
+OPERATOR_COLUMNS = (
+    "operator",
+    "rows",
+    "updated",
+    "removed",
+    "memory",
+    "files",
+    "cache hits",
+    "commit",
+)
 _COUNTERS = (*OUTCOMES, "rows_out")
 
 
@@ -71,6 +82,7 @@ class StreamView:
     findings: tuple[Finding, ...]
     charts: tuple[Chart, ...]
     facts: tuple[tuple[str, str], ...]
+    operators: tuple[tuple[str, ...], ...]
     incidents: tuple[Repeated, ...]
     links: tuple[Link, ...]
     problems: tuple[str, ...]
@@ -111,6 +123,7 @@ def stream_view(read: Documents, begin: datetime, now: datetime, stale_after_s: 
         findings=_findings(read, action, now, stale_after_s),
         charts=_charts(known, happened, begin, now, _max_lag(read)),
         facts=_facts(read, now),
+        operators=_operators(status),
         incidents=repeated(happened),
         links=read.links,
         problems=read.problems,
@@ -179,6 +192,29 @@ def _facts(read: Documents, now: datetime) -> tuple[tuple[str, str], ...]:
         ("release", _release(read)),
     ]
     return tuple((name, value) for name, value in facts if value != NOTHING)
+
+
+def _operators(status: Status | None) -> tuple[tuple[str, ...], ...]:
+    """Return a row for each stateful operator, in the order of `OPERATOR_COLUMNS`."""
+    return tuple(
+        (
+            one.name,
+            *map(_number, (one.rows, one.updated, one.removed)),
+            format_bytes(one.memory_bytes),
+            format_bytes(one.file_bytes),
+            _hits(one),
+            NOTHING if one.commit_ms is None else format_duration(one.commit_ms / 1000),
+        )
+        for one in (status and status.operators) or ()
+    )
+
+
+def _hits(operator: OperatorState) -> str:
+    """Return the share of blocks that were in RocksDB's cache."""
+    hits, misses = operator.cache_hits, operator.cache_misses
+    if hits is None or misses is None or not hits + misses:
+        return NOTHING
+    return format_percent(100 * hits / (hits + misses))
 
 
 def _release(read: Documents) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from stateward.contract.reading import as_json
+from stateward.contract.stream_status import OperatorState
 
 # With fewer records the calls to the Python workers dominate the time.
 _FEWEST_RECORDS = 100
@@ -23,10 +27,10 @@ def operator_measures(operators: Sequence[Mapping[str, Any]], records: int) -> d
         ``state_commit_ms`` and ``state_removal_ms``: a task's time to commit the state, and to find and
         remove expired state. ``state_update_ms``: time of all tasks per record, including the stream's logic;
         None for a batch of few records. ``state_file_bytes``: RocksDB's files of the newest version.
-        All are None without state.
+        ``operators``: what Spark has counted of each (`OperatorState`). All are None without state.
     """
     if not operators:
-        names = ("state_commit_ms", "state_removal_ms", "state_update_ms", "state_file_bytes")
+        names = ("state_commit_ms", "state_removal_ms", "state_update_ms", "state_file_bytes", "operators")
         return dict.fromkeys(names)
     updates = sum(operator["allUpdatesTimeMs"] for operator in operators)
     files = [operator["customMetrics"].get("rocksdbSstFileSize") for operator in operators]
@@ -35,7 +39,29 @@ def operator_measures(operators: Sequence[Mapping[str, Any]], records: int) -> d
         "state_removal_ms": _per_task(operators, "allRemovalsTimeMs"),
         "state_update_ms": round(updates / records, 3) if records >= _FEWEST_RECORDS else None,
         "state_file_bytes": None if None in files else sum(files),
+        "operators": _each(operators),
     }
+
+
+def _each(operators: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    seen: Counter[str] = Counter()
+    found = []
+    for operator in operators:
+        name, custom = operator["operatorName"], operator["customMetrics"]
+        seen[name] += 1
+        state = OperatorState(
+            name if seen[name] == 1 else f"{name} {seen[name]}",
+            rows=operator["numRowsTotal"],
+            updated=operator["numRowsUpdated"],
+            removed=operator["numRowsRemoved"],
+            memory_bytes=operator["memoryUsedBytes"],
+            file_bytes=custom.get("rocksdbSstFileSize"),
+            commit_ms=_per_task([operator], "commitTimeMs"),
+            cache_hits=custom.get("rocksdbReadBlockCacheHitCount"),
+            cache_misses=custom.get("rocksdbReadBlockCacheMissCount"),
+        )
+        found.append(as_json(state))
+    return found
 
 
 def _per_task(operators: Sequence[Mapping[str, Any]], name: str) -> float:

@@ -273,6 +273,19 @@ def _status(stream: str, sample: Sample, batch: int, delivered: int) -> dict[str
         "late": late,
         "duplicates": 0,
         "rows_out": delivered // 11,
+        "operators": [
+            {
+                "name": "transformWithStateInPySparkExec",
+                "rows": sample.state_bytes // 420,
+                "updated": 128,
+                "removed": 64,
+                "memory_bytes": sample.state_bytes,
+                "file_bytes": sample.state_bytes // 2,
+                "commit_ms": 85.5,
+                "cache_hits": 995,
+                "cache_misses": 5,
+            }
+        ],
     }
 
 

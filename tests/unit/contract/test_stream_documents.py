@@ -22,7 +22,7 @@ from stateward.contract.stream_control import (
     control_from,
     orders_in,
 )
-from stateward.contract.stream_status import Cause, Status, status_from
+from stateward.contract.stream_status import Cause, OperatorState, Status, status_from
 from stateward.runtime.telemetry.status import StatusFile, iso
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -50,6 +50,8 @@ CONTROL_OF_THE_LAST_RELEASE = """
 "failures_since":"2026-01-30T12:00:00.000000Z","hold":{"by":"state_operations/manual__1","why":"savepoint",
 "at":"2026-01-31T12:00:00.000000Z"},"declared":"running","release":"1f0c-5a6b","override":
 {"desired":"suspended","author":"ann","reason":"the disk is changed","at":"2026-01-31T12:00:00.000000Z"}}"""
+
+NEW_IN_THE_STATUS = {"operators"}
 
 STATUS = Status(
     "user_sessions",
@@ -134,7 +136,17 @@ def test_documents_of_the_last_release_are_read() -> None:
 
 def test_documents_have_the_form_that_the_last_release_reads() -> None:
     assert form(as_json(CONTROL)) == form(json.loads(CONTROL_OF_THE_LAST_RELEASE))
-    assert form(as_json(STATUS)) == form(json.loads(STATUS_OF_THE_LAST_RELEASE))
+    unknown = dict.fromkeys(NEW_IN_THE_STATUS)
+    assert form(as_json(STATUS)) == form(json.loads(STATUS_OF_THE_LAST_RELEASE)) | unknown
+
+
+def test_a_status_has_what_spark_has_counted_of_each_operator() -> None:
+    document = {**as_json(STATUS), "operators": [{"name": "dedupe", "rows": 7, "of_tomorrow": 1}]}
+    found, errors = status_from(document)
+    assert (found.operators, errors) == ((OperatorState("dedupe", rows=7),), [])
+    found, errors = status_from({**document, "operators": [{"rows": 7}]}, "s.json")
+    assert found.operators is None
+    assert errors == ["s.json: operators.name: expected a value, found nothing"]
 
 
 def test_a_driver_writes_what_the_control_plane_reads(tmp_path: Path) -> None:
@@ -145,7 +157,7 @@ def test_a_driver_writes_what_the_control_plane_reads(tmp_path: Path) -> None:
     cause = Cause("disk_full", lasting=False)
     file.update(state="waiting", cause=as_json(cause), watermark=iso(NOW), lag_records=3, bounds=BOUNDS)
     written = json.loads((tmp_path / "s.json").read_text())
-    assert written.keys() == json.loads(STATUS_OF_THE_LAST_RELEASE).keys()
+    assert written.keys() == json.loads(STATUS_OF_THE_LAST_RELEASE).keys() | NEW_IN_THE_STATUS
     expected = Status("s", "r1", "waiting", NOW, NOW, cause=cause, phase="session", phase_at=NOW)
     process_fields = {"host": "h/b/n", "pid": 7, "pid_started": 1.5, "python_pid": 8}
     known = structs.replace(expected, **process_fields, watermark=NOW, lag_records=3, bounds=BOUNDS)

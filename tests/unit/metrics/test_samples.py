@@ -13,9 +13,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 
+from stateward.contract.reading import as_json
 from stateward.contract.storage import read_json, write_json
 from stateward.contract.stream_control import Hold
-from stateward.contract.stream_status import BOUNDS
+from stateward.contract.stream_status import BOUNDS, OperatorState
 from stateward.control.reconcile.observe import supervisor_uri
 from stateward.metrics import catalogue
 from stateward.metrics.exposition import exposition, families
@@ -108,6 +109,8 @@ def written(tmp_path: Path) -> Written:
         dead=3,
         bounds=dict.fromkeys(BOUNDS, 7),
     )
+    operator = OperatorState("symmetricHashJoin", 1000, 20, 5, 3_000_000, 2_000_000, 250.0, 90, 10)
+    change_status(written, operators=[as_json(operator), {"name": "dedupe"}])
     change(written, Layout.of(written.settings).control_uri(STREAM), failures=4)
     return written
 
@@ -145,6 +148,23 @@ def written(tmp_path: Path) -> Written:
 )
 def test_a_stream_that_runs_is_told_in_base_units(written: Written, name: str, expected: float) -> None:
     assert value(written, name) == pytest.approx(expected)
+
+
+def test_each_operator_is_told_as_far_as_spark_has_counted_it(written: Written) -> None:
+    expected = {
+        "rows": 1000,
+        "updated_rows": 20,
+        "removed_rows": 5,
+        "memory_bytes": 3_000_000,
+        "file_bytes": 2_000_000,
+        "commit_seconds": 0.25,
+        "cache_hits": 90,
+        "cache_misses": 10,
+    }
+    for name, number in expected.items():
+        assert value(written, f"operator_{name}", operator="symmetricHashJoin") == number
+        assert value(written, f"operator_{name}", operator="dedupe") is None
+    assert value(written, "operator_rows", NOW + 5 * MINUTE, operator="symmetricHashJoin") is None
 
 
 def test_records_are_counted_by_outcome_for_each_generation_of_the_checkpoint(written: Written) -> None:

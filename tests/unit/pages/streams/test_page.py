@@ -30,7 +30,7 @@ from stateward.control.reconcile.decide import (
 from stateward.pages.streams.condition import NEVER_STARTED, Condition, condition
 from stateward.pages.streams.documents import read_streams
 from stateward.pages.streams.page import content_policy, render
-from stateward.pages.streams.view import StreamView, in_order, stream_view
+from stateward.pages.streams.view import OPERATOR_COLUMNS, StreamView, in_order, stream_view
 from stateward.project.layout import Layout
 from tests.support.pages.html_rules import require_allowed, require_whole, text
 from tests.support.pages.sample_streams import MINUTE, Written, installation, write
@@ -91,6 +91,24 @@ def test_a_healthy_day(written: Written) -> None:
     assert (restart.last.kind, restart.last.cause, restart.times) == ("restarted", "asked to restart", 1)
     held = found["event_windows"]
     assert "repartition" in held.condition.says and held.hold == "", "it is said once"
+
+
+def test_each_operator_has_its_measures(written: Written) -> None:
+    written.stream("user_sessions", [Line(NOW, "r1")])
+    [row] = views(written)["user_sessions"].operators
+    name = "transformWithStateInPySparkExec"
+    assert row == (name, "100,000", "128", "64", "42.0 MB", "21.0 MB", "99.5 %", "86 ms")
+    assert len(row) == len(OPERATOR_COLUMNS)
+    assert "Operators with state" in text(page(written))
+
+    uri = Layout.of(written.settings).status_uri("user_sessions")
+    status = read_json(uri) or {}
+    write_json(uri, {**status, "operators": [{"name": "dedupe"}]})
+    assert views(written)["user_sessions"].operators == (("dedupe", *"–––––––"),)
+    del status["operators"]  # a driver of the release before
+    write_json(uri, status)
+    assert views(written)["user_sessions"].operators == ()
+    assert "Operators with state" not in text(page(written))
 
 
 def test_a_stream_that_lags_comes_first_with_its_warning(written: Written) -> None:

@@ -120,6 +120,11 @@ def test_memory_is_measured_now_and_then() -> None:
 
 def operator(**changes: Any) -> dict[str, Any]:
     return {
+        "operatorName": "transformWithState",
+        "numRowsTotal": 1753,
+        "numRowsUpdated": 12,
+        "numRowsRemoved": 3,
+        "memoryUsedBytes": 812_345,
         "allUpdatesTimeMs": 600,
         "allRemovalsTimeMs": 40,
         "commitTimeMs": 1000,
@@ -130,7 +135,8 @@ def operator(**changes: Any) -> dict[str, Any]:
 
 
 def test_the_times_of_a_batch_are_those_of_one_task_and_of_one_record() -> None:
-    assert operator_measures([operator()], 1200) == {
+    found = operator_measures([operator()], 1200)
+    assert {name: value for name, value in found.items() if name != "operators"} == {
         "state_commit_ms": 250.0,
         "state_removal_ms": 10.0,
         "state_update_ms": 0.5,
@@ -144,3 +150,24 @@ def test_what_a_batch_cannot_tell_is_null() -> None:
     assert operator_measures([operator()], 99)["state_update_ms"] is None
     assert operator_measures([operator(customMetrics={})], 0)["state_file_bytes"] is None
     assert set(operator_measures([], 1200).values()) == {None}
+
+
+def test_each_operator_has_what_spark_has_counted_of_it() -> None:
+    cache = {"rocksdbReadBlockCacheHitCount": 90, "rocksdbReadBlockCacheMissCount": 10}
+    files = {"rocksdbSstFileSize": 5000}
+    named = [operator(customMetrics={**files, **cache}), operator(customMetrics={}), operator()]
+    named[2]["operatorName"] = "symmetricHashJoin"
+    first, second, third = operator_measures(named, 0)["operators"]
+    assert first == {
+        "name": "transformWithState",
+        "rows": 1753,
+        "updated": 12,
+        "removed": 3,
+        "memory_bytes": 812_345,
+        "file_bytes": 5000,
+        "commit_ms": 250.0,
+        "cache_hits": 90,
+        "cache_misses": 10,
+    }
+    assert (second["name"], third["name"]) == ("transformWithState 2", "symmetricHashJoin")
+    assert (second["file_bytes"], second["cache_hits"]) == (None, None), "another store counts neither"
