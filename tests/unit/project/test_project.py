@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from stateward.project.project import NoSuchStreamError, Project, SettingsLoadError
 from stateward.project.spec import SpecError, load_spec, load_specs
+from tests.support.small_spec import small_spec
 
 MODEL = """
 from dataclasses import dataclass
@@ -38,17 +38,7 @@ def jobs(tmp_path: Path) -> Path:
 
 
 def spec_of(jobs: Path, **logic: object) -> dict[str, object]:
-    document = {
-        "stream": "small",
-        "description": "Small.",
-        "owner": "me",
-        "source": {"topic": "t"},
-        "event_time": {"allowed_lateness": "0s"},
-        "tables": ["rows"],
-        "logic": logic,
-    }
-    (jobs.parent / "small.yaml").write_text(yaml.safe_dump(document))
-    return load_spec("small", jobs.parent, jobs).logic.config()
+    return small_spec(jobs.parent, jobs, logic=logic).logic.config()
 
 
 def test_settings_are_read_by_the_fields_of_their_class(jobs: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -15,16 +14,9 @@ from stateward.project.settings import Settings
 from stateward.project.spec import STREAMS_FOLDER, SpecError, StreamSpec, load_spec, load_specs
 from stateward.project.spec_problems import YamlDocument, read_yaml
 from stateward.project.spec_schema import PAGE, SCHEMA_FILE, page_text, schema_text
+from tests.support.small_spec import small_spec
 
 FRAUD = (STREAMS_FOLDER / "fraud_watch.yaml").read_text()
-SMALL = {
-    "stream": "small",
-    "description": "Small.",
-    "owner": "me",
-    "source": {"topic": "t"},
-    "event_time": {"allowed_lateness": "0s"},
-    "tables": ["rows"],
-}
 
 
 def test_every_shipped_spec_is_valid() -> None:
@@ -62,8 +54,7 @@ def test_the_shipped_settings_of_fraud_watch_are_the_defaults_of_its_model() -> 
 
 def test_a_stream_without_a_model_has_settings_of_any_name(tmp_path: Path) -> None:
     logic = {"horizon": "20m", "steps": 3, "strict": True, "mode": "fast", "ratio": 0.5}
-    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, "logic": logic}))
-    spec = load_spec("small", tmp_path)
+    spec = small_spec(tmp_path, logic=logic)
     assert spec.logic.config() == {
         "horizon_ms": 1_200_000,
         "steps": 3,
@@ -74,9 +65,8 @@ def test_a_stream_without_a_model_has_settings_of_any_name(tmp_path: Path) -> No
     }
     assert spec.longest_timeout == timedelta(minutes=20)
 
-    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, "logic": {"steps": [1]}}))
     with pytest.raises(SpecError, match=r"logic\.steps: expected a duration, a number, text, true or false"):
-        load_spec("small", tmp_path)
+        small_spec(tmp_path, logic={"steps": [1]})
 
 
 def test_longest_timeout_covers_lateness_and_the_longest_duration() -> None:
@@ -84,8 +74,7 @@ def test_longest_timeout_covers_lateness_and_the_longest_duration() -> None:
 
 
 def test_only_what_has_no_default_is_required(tmp_path: Path) -> None:
-    (tmp_path / "small.yaml").write_text(yaml.safe_dump(SMALL))
-    spec = load_spec("small", tmp_path)
+    spec = small_spec(tmp_path)
     assert (spec.trigger_interval, spec.lease.ttl) == (timedelta(seconds=1), timedelta(seconds=20))
     assert (spec.state.buckets, spec.state.cache) == (64, None)
     assert spec.logic.config() == {"max_held_events": 10_000}
@@ -98,8 +87,7 @@ def test_a_stream_may_emit_on_arrival(tmp_path: Path) -> None:
 
 
 def test_a_stream_may_run_by_processing_time(tmp_path: Path) -> None:
-    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, "clock": "processing"}))
-    assert load_spec("small", tmp_path).clock == "processing"
+    assert small_spec(tmp_path, clock="processing").clock == "processing"
     assert load_spec("user_sessions").clock == "event"
 
 
@@ -115,23 +103,20 @@ def test_a_stream_may_run_by_processing_time(tmp_path: Path) -> None:
     ],
 )
 def test_what_contradicts_the_clock_is_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
-    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, **change}))
     with pytest.raises(SpecError, match=said):
-        load_spec("small", tmp_path)
+        small_spec(tmp_path, **change)
 
 
 def test_a_jitter_delays_the_end_of_the_last_key(tmp_path: Path) -> None:
-    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, "timeout": {"jitter": "90s"}}))
-    assert load_spec("small", tmp_path).longest_timeout == timedelta(seconds=90)
+    assert small_spec(tmp_path, timeout={"jitter": "90s"}).longest_timeout == timedelta(seconds=90)
 
 
 def test_limits_of_the_state_have_defaults_and_an_order(tmp_path: Path) -> None:
     limits = load_spec("user_sessions").state.limits
     assert (limits.warn_bytes, limits.critical_bytes) == (10**9, 5 * 10**9)
-    document = {**SMALL, "state": {"limits": {"warn_bytes": 2, "critical_bytes": 1}}}
-    (tmp_path / "small.yaml").write_text(yaml.safe_dump(document))
+    limits_in_yaml = {"warn_bytes": 2, "critical_bytes": 1}
     with pytest.raises(SpecError, match="expected warn_bytes to be at most critical_bytes, found 2 and 1"):
-        load_spec("small", tmp_path)
+        small_spec(tmp_path, state={"limits": limits_in_yaml})
 
 
 def test_a_shipped_yaml_says_only_what_differs_from_the_defaults() -> None:
@@ -169,11 +154,7 @@ def test_the_page_of_the_fields_is_current() -> None:
 
 
 def test_savepoints_on_schedule_are_asked_for_and_have_a_policy(tmp_path: Path) -> None:
-    def load(section: dict[str, Any]) -> StreamSpec:
-        (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, "savepoints": section}))
-        return load_spec("small", tmp_path)
-
-    found = load({"schedule": "0 4 * * *"}).savepoints
+    found = small_spec(tmp_path, savepoints={"schedule": "0 4 * * *"}).savepoints
     assert found is not None
     assert (found.keep, found.days) == (3, 7)
     for section, problem in (
@@ -182,21 +163,17 @@ def test_savepoints_on_schedule_are_asked_for_and_have_a_policy(tmp_path: Path) 
         ({"keep": 2}, r"savepoints\.schedule"),
     ):
         with pytest.raises(SpecError, match=problem):
-            load(section)
+            small_spec(tmp_path, savepoints=section)
 
 
 def test_every_stream_is_reconciled_daily_unless_its_yaml_says_otherwise(tmp_path: Path) -> None:
-    def load(**section: Any) -> StreamSpec:
-        (tmp_path / "small.yaml").write_text(yaml.safe_dump({**SMALL, **section}))
-        return load_spec("small", tmp_path)
-
-    found = load().reconciliation
+    found = small_spec(tmp_path).reconciliation
     assert (found.schedule, found.days) == ("30 5 * * *", 1)
-    found = load(reconciliation={"schedule": None, "days": 7}).reconciliation
+    found = small_spec(tmp_path, reconciliation={"schedule": None, "days": 7}).reconciliation
     assert (found.schedule, found.days) == (None, 7)
     for section, problem in (
         ({"schedule": "daily"}, r"reconciliation\.schedule: expected a cron expression of five fields"),
         ({"days": 0}, r"reconciliation\.days: expected a number above 0"),
     ):
         with pytest.raises(SpecError, match=problem):
-            load(reconciliation=section)
+            small_spec(tmp_path, reconciliation=section)
