@@ -30,9 +30,8 @@ from stateward.project.settings import Settings
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.killed_driver import Driven
 from tests.support.spark.launches import FRAUD_WATCH, INTRUSION_PATTERNS, USER_SESSIONS, Launch, Stream
-from tests.support.streams.oracle import difference, found_rows
+from tests.support.streams.oracle import STREAMS, difference, found_rows
 from tests.support.streams.traced import Traced
-from tests.support.streams.traffic_truths import STREAMS
 
 RESULTS = "going_back.jsonl"
 _STREAMS = {stream.name: stream for stream in (USER_SESSIONS, FRAUD_WATCH, INTRUSION_PATTERNS)}

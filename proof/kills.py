@@ -40,8 +40,8 @@ from tests.support.spark.launches import (
     USER_SESSIONS,
     Launch,
 )
+from tests.support.streams.oracle import STREAMS
 from tests.support.streams.traffic_proof import Proof, prove
-from tests.support.streams.traffic_truths import STREAMS
 
 _ALL = (
     USER_SESSIONS,

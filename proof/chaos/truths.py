@@ -16,8 +16,8 @@ from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.settings import Settings
 from stateward.project.spec import StreamSpec
 from stateward.runtime.api.config import parse_config
+from tests.support.streams.oracle import STREAMS
 from tests.support.streams.traced import COUNTS
-from tests.support.streams.traffic_truths import STREAMS
 
 LANDING = "raw_events"
 TOPICS: Mapping[str, str | None] = {**STREAMS, LANDING: None}

@@ -12,8 +12,7 @@ from stateward.project.settings import CHECKOUT, Settings
 from stateward.project.spec import load_spec
 from stateward.quality.suites.suite import load_suite
 from stateward.runtime.api.stream_job import StreamJob
-from tests.support.streams.contract import check_fields, check_state, check_tables
-from tests.support.streams.samples import Records, config_of
+from tests.support.streams.samples import Records, check_fields, check_state, check_tables, config_of
 
 PROJECT = Project.imported()
 STREAMS = PROJECT.streams()

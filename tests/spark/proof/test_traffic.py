@@ -25,9 +25,9 @@ from tests.support.spark.launches import (
 )
 from tests.support.spark.running_query import running
 from tests.support.streams.catalogue import QUIET
+from tests.support.streams.oracle import STREAMS
 from tests.support.streams.traced import Traced
 from tests.support.streams.traffic_proof import course_of, prove
-from tests.support.streams.traffic_truths import STREAMS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -33,7 +33,7 @@ from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import CHECKOUT, RAW_EVENTS, Launch
 from tests.support.spark.written_batches import GENERATION, Written
-from tests.support.streams.traffic_truths import RECORDED_MS
+from tests.support.streams.oracle import RECORDED_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

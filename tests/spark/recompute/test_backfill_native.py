@@ -14,7 +14,8 @@ from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
 from tests.support.spark.recomputing import alter, differences, explained_by, land, recomputed, request
 from tests.support.spark.running_query import running
-from tests.support.streams.native import LATENESS_MS, NATIVES, START, START_MS, Native, one, send
+from tests.support.streams.catalogue import START, START_MS
+from tests.support.streams.native import LATENESS_MS, NATIVES, Native, one, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

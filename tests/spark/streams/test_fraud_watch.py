@@ -16,8 +16,9 @@ from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import CHECKOUT, FRAUD_WATCH, Launch
 from tests.support.spark.running_query import COUNTS, running
+from tests.support.streams.catalogue import Sent
 from tests.support.streams.oracle import difference, expected_rows, found_rows
-from tests.support.streams.payments import QUIET, Payments, payments
+from tests.support.streams.payments import QUIET, payments
 from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Replay:
     """A replay that a driver has read to its end, and its last status."""
 
     launch: Launch
-    sent: Payments
+    sent: Sent
     status: dict[str, Any]
 
 

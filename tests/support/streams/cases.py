@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -35,6 +35,36 @@ from stateward.runtime.api.stream_job import StreamJob
 # A key and one of its events.
 Arrival = tuple[str, Any]
 
+SETTINGS: Mapping[str, Mapping[str, int]] = {
+    "action_counts": {"idle_ms": 600},
+    "device_lifecycle": {"offline_after_ms": 600, "forget_after_ms": 1500},
+    "event_windows": {"size_ms": 1000, "slide_ms": 250},
+    "fraud_watch": {
+        "velocity_count": 3,
+        "velocity_amount": 50,
+        "velocity_window_ms": 600,
+        "authentication_window_ms": 300,
+        "idle_ms": 1000,
+        "review_ms": 2500,
+        "safety_ms": 3000,
+    },
+    "intrusion_patterns": {"horizon_ms": 2500},
+    "payment_auth_join": {"before_ms": 300, "after_ms": 300},
+    "user_activity": {"session_timeout_ms": 800, "counter_idle_ms": 2000},
+    "user_sessions": {"gap_ms": 1000, "max_gap_ms": 2500},
+}
+"""By stream its settings, with durations of about a second."""
+TEXTS: Mapping[str, st.SearchStrategy[str]] = {
+    "action_counts": st.sampled_from("xyz"),
+    "device_lifecycle": st.sampled_from(("running", "running", "idle", "error", "retired", "odd")),
+    "fraud_watch": st.sampled_from(
+        ("transaction",) * 5 + ("authenticated", "review_confirmed", "case_closed", "refund")
+    ),
+    "user_activity": st.sampled_from(("login", "login", "logout", "logout", "lunch")),
+    "user_sessions": st.sampled_from("xy"),
+}
+"""By stream the types of its events."""
+
 _MICROS = 1_000_000
 _LONGEST_MS = 1500
 _STEPS = ("scan", "failure", "escalation")
@@ -52,53 +82,38 @@ class Case:
 
 CASES = {
     "action_counts": Case(
-        action_counts.JOB, CountLogic(CountSettings(idle_ms=600)), ActionEvent, (st.sampled_from("xyz"),)
+        action_counts.JOB,
+        CountLogic(CountSettings(**SETTINGS["action_counts"])),
+        ActionEvent,
+        (TEXTS["action_counts"],),
     ),
     "user_sessions": Case(
         user_sessions.JOB,
-        SessionLogic(1000),
+        SessionLogic(SETTINGS["user_sessions"]["gap_ms"]),
         SessionEvent,
         (
-            st.sampled_from("xy"),
+            TEXTS["user_sessions"],
             st.integers(0, 6).map(lambda number: number == 0),
             st.none() | st.integers(1, 2500),
         ),
     ),
     "user_activity": Case(
         user_activity.JOB,
-        ActivityLogic(ActivitySettings(session_timeout_ms=800, counter_idle_ms=2000)),
+        ActivityLogic(ActivitySettings(**SETTINGS["user_activity"])),
         ActivityEvent,
-        (st.sampled_from(("login", "login", "logout", "logout", "lunch")),),
+        (TEXTS["user_activity"],),
     ),
     "fraud_watch": Case(
         fraud_watch.JOB,
-        FraudMachine(
-            FraudSettings(
-                velocity_count=3,
-                velocity_amount=50,
-                velocity_window_ms=600,
-                authentication_window_ms=300,
-                idle_ms=1000,
-                review_ms=2500,
-                safety_ms=3000,
-            )
-        ),
+        FraudMachine(FraudSettings(**SETTINGS["fraud_watch"])),
         PaymentEvent,
-        (
-            st.sampled_from(
-                ("transaction",) * 5 + ("authenticated", "review_confirmed", "case_closed", "refund")
-            ),
-            st.integers(0, 30).map(lambda amount: amount * _MICROS),
-        ),
+        (TEXTS["fraud_watch"], st.integers(0, 30).map(lambda amount: amount * _MICROS)),
     ),
     "device_lifecycle": Case(
         device_lifecycle.JOB,
-        DeviceMachine(DeviceSettings(offline_after_ms=600, forget_after_ms=1500)),
+        DeviceMachine(DeviceSettings(**SETTINGS["device_lifecycle"])),
         DeviceReading,
-        (
-            st.sampled_from(("running", "running", "idle", "error", "retired", "odd")),
-            st.none() | st.sampled_from(("E1", "E2")),
-        ),
+        (TEXTS["device_lifecycle"], st.none() | st.sampled_from(("E1", "E2"))),
     ),
     "intrusion_patterns": Case(
         intrusion_patterns.JOB,

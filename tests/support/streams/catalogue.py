@@ -27,7 +27,7 @@ LATENESS_MS = 120_000
 # After the last event: longer than any chain of timeouts.
 QUIET = timedelta(days=70)
 
-Record = tuple[bytes, bytes]
+Record = tuple[bytes | None, bytes | None]
 Document = dict[str, Any]
 
 _MINUTE_MS = 60_000
@@ -58,19 +58,17 @@ class Sent:
 
     Attributes:
         records: Keys and values for Kafka.
-        events: Key and event of all that are valid, each once.
+        events: All that are valid, each once, with their keys where an event does not have its key.
         dead: How many records are not valid.
         duplicates: How many records repeat another.
+        last: The largest event time.
     """
 
     records: list[Record]
-    events: list[tuple[str, Any]]
+    events: list[Any]
     dead: int
     duplicates: int
-
-    @property
-    def last(self) -> datetime:
-        return START + timedelta(milliseconds=max(event.event_ms for _, event in self.events) - START_MS)
+    last: datetime
 
 
 def _activity(rng: random.Random) -> Document:
@@ -123,6 +121,14 @@ LIVES = (
 )
 
 
+def at(event_ms: int) -> datetime:
+    return START + timedelta(milliseconds=event_ms - START_MS)
+
+
+def iso(event_ms: int) -> str:
+    return at(event_ms).isoformat(timespec="milliseconds")
+
+
 def send(life: Life, seed: int, keys: int, events_per_key: int) -> Sent:
     """Make the records of a stream: the same ones for the same seed."""
     rng = random.Random(seed)
@@ -142,10 +148,11 @@ def send(life: Life, seed: int, keys: int, events_per_key: int) -> Sent:
     junk = [b"junk", b'{"event_id": "no-key", "event_time": "2024-03-01T00:00:00Z"}']
     for value in junk:
         records.insert(rng.randrange(len(records)), (b"junk", value))
-    return Sent(records, [(key, event) for key, event, _ in found], len(junk), len(copies))
+    events = [(key, event) for key, event, _ in found]
+    last = at(max(event.event_ms for _, event in events))
+    return Sent(records, events, len(junk), len(copies), last)
 
 
 def _record(life: Life, key: str, event: Any, values: Document) -> Record:
-    at = (START + timedelta(milliseconds=event.event_ms - START_MS)).isoformat(timespec="milliseconds")
-    document = {"event_id": event.event_id, life.key: key, **values, "event_time": at}
+    document = {"event_id": event.event_id, life.key: key, **values, "event_time": iso(event.event_ms)}
     return key.encode(), json.dumps(document).encode()

@@ -6,7 +6,6 @@ import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from spark_jobs.event_windows import logic as windows
@@ -15,13 +14,9 @@ from spark_jobs.payment_auth_join import logic as payments
 from spark_jobs.payment_auth_join.model import PaymentEvent
 from stateward.runtime.ingest.event_rows import to_decimal
 from tests.support.spark.launches import EVENT_WINDOWS, MINUTE_MS, PAYMENT_AUTH_JOIN, Stream
+from tests.support.streams.catalogue import START_MS, Document, Record, Sent, at, iso
 
-START = datetime(2024, 3, 1, tzinfo=UTC)
-START_MS = int(START.timestamp() * 1000)
 LATENESS_MS = 10 * MINUTE_MS
-
-Record = tuple[bytes, bytes]
-Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -41,27 +36,6 @@ class Native:
     values: Callable[[random.Random], Document]
     event: Callable[[Document, int], Any]
     oracle: Callable[[list[Any], Mapping[str, int]], list[Any]]
-
-
-@dataclass(frozen=True)
-class Sent:
-    """Records in the order they are sent, and what they are.
-
-    Attributes:
-        records: Keys and values for Kafka.
-        events: All that are valid, each once.
-        dead: How many records are not valid.
-        duplicates: How many records repeat another.
-    """
-
-    records: list[Record]
-    events: list[Any]
-    dead: int
-    duplicates: int
-
-    @property
-    def last(self) -> datetime:
-        return START + timedelta(milliseconds=max(event.event_ms for event in self.events) - START_MS)
 
 
 def _user_event(rng: random.Random) -> Document:
@@ -121,7 +95,7 @@ def send(native: Native, seed: int, keys: int, events_per_key: int) -> Sent:
     for value in junk:
         records.insert(rng.randrange(len(records)), (b"junk", value))
     events = [native.event(document, at_ms) for at_ms, document in found]
-    return Sent(records, events, len(junk), len(copies))
+    return Sent(records, events, len(junk), len(copies), at(max(event.event_ms for event in events)))
 
 
 def one(native: Native, event_id: str, at_ms: int) -> tuple[Record, Any]:
@@ -131,5 +105,4 @@ def one(native: Native, event_id: str, at_ms: int) -> tuple[Record, Any]:
 
 
 def _record(native: Native, at_ms: int, document: Document) -> Record:
-    at = (START + timedelta(milliseconds=at_ms - START_MS)).isoformat(timespec="milliseconds")
-    return document[native.key].encode(), json.dumps({**document, "event_time": at}).encode()
+    return document[native.key].encode(), json.dumps({**document, "event_time": iso(at_ms)}).encode()

@@ -1,4 +1,4 @@
-"""What a stream's tables should hold, by the oracle, and what they do hold; both ready to be compared."""
+"""What a stream's tables should hold, by the oracle or by the truth about traffic, and what they do hold."""
 
 from __future__ import annotations
 
@@ -6,10 +6,27 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+from proof.truth.expected import StreamTruth
 from proof.truth.keyed_truth import rows_of_table
+from proof.truth.registry import truth_about
+from stateward.project.project import Project
 from stateward.runtime.api.config import parse_config
 from stateward.runtime.api.key_logic import replay_oracle
 from tests.support.spark.launches import Launch
+from tests.support.streams.samples import config_of
+
+STREAMS = {
+    "user_sessions": "user_events",
+    "user_activity": "user_activity",
+    "fraud_watch": "payments",
+    "device_lifecycle": "device_readings",
+    "intrusion_patterns": "security_events",
+    "event_windows": "user_events",
+    "payment_auth_join": "payments",
+}
+"""By stream its topic: those by event time."""
+
+RECORDED_MS = 1_800_000_000_000
 
 Rows = list[dict[str, Any]]
 
@@ -52,3 +69,13 @@ def difference(found: dict[str, Rows], expected: dict[str, Rows]) -> dict[str, A
 def in_order(rows: Rows) -> Rows:
     """The rows in an order that depends on them alone."""
     return sorted(rows, key=lambda row: str(list(row.values())))
+
+
+def truth_of(stream: str) -> StreamTruth:
+    """What finds out the truth about a stream."""
+    return truth_about(config_of(stream), RECORDED_MS)
+
+
+def declared_fields(stream: str) -> set[str]:
+    """Names of the fields that a stream reads."""
+    return {field.name for field in Project.imported().declaration(stream).fields(config_of(stream))}

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from spark_jobs.fraud_watch.model import PaymentEvent
+from tests.support.streams.catalogue import LATENESS_MS, START_MS, Record, Sent, at, iso
 
-START = datetime(2024, 3, 1, tzinfo=UTC)
-START_MS = int(START.timestamp() * 1000)
-LATENESS_MS = 120_000
 # After the last payment: longer than any chain of timeouts.
 QUIET = timedelta(hours=60)
-
-Record = tuple[bytes | None, bytes | None]
 
 _HOURS = 12  # in which accounts are opened
 _KINDS = (
@@ -46,29 +41,7 @@ _DEAD: tuple[bytes | dict[str, Any] | None, ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Payments:
-    """Records in the order they are sent, and what they are.
-
-    Attributes:
-        records: Keys and values for Kafka.
-        events: Account and event of all that are valid, each once.
-        dead: How many records are not valid.
-        duplicates: How many records repeat another.
-        last: The largest event time.
-    """
-
-    records: list[Record]
-    events: list[tuple[str, PaymentEvent]]
-    dead: int
-    duplicates: int
-
-    @property
-    def last(self) -> datetime:
-        return START + timedelta(milliseconds=max(event.event_ms for _, event in self.events) - START_MS)
-
-
-def payments(seed: int, accounts: int, *, ordered: int = 0) -> Payments:
+def payments(seed: int, accounts: int, *, ordered: int = 0) -> Sent:
     """Make payments of ``accounts`` accounts.
 
     Args:
@@ -88,7 +61,9 @@ def payments(seed: int, accounts: int, *, ordered: int = 0) -> Payments:
     dead = [_junk(value) for value in _DEAD * 3]
     arriving += [(START_MS + rng.randrange(_HOURS * 3_600_000), rng.random(), record) for record in dead]
     arriving.sort(key=lambda arrival: (arrival[0], str(arrival[1])))
-    return Payments([record for *_, record in arriving], events + steady, len(dead), len(copies))
+    found = events + steady
+    last = at(max(event.event_ms for _, event in found))
+    return Sent([record for *_, record in arriving], found, len(dead), len(copies), last)
 
 
 def _account(rng: random.Random, name: str) -> list[PaymentEvent]:
@@ -121,12 +96,11 @@ def _gap(rng: random.Random) -> int:
 
 
 def _record(account: str, event: PaymentEvent) -> Record:
-    at = START + timedelta(milliseconds=event.event_ms - START_MS)
     fields: dict[str, Any] = {
         "event_id": event.event_id,
         "account_id": account,
         "kind": event.kind,
-        "event_time": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "event_time": iso(event.event_ms).replace("+00:00", "Z"),
     }
     if event.kind == "transaction":
         fields["amount"] = event.amount_micros // 10_000 / 100

@@ -1,25 +1,33 @@
-"""Records, states and rows of any stream, made from what it declares."""
+"""Records, states and rows of any stream, made from what it declares; and what holds of every declaration."""
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from deltalake import DeltaTable, write_deltalake
 
 from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.project import Project
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
 from stateward.runtime.api.config import Config, parse_config
-from stateward.runtime.api.record_fields import Bounds
+from stateward.runtime.api.key_logic import KeyState
+from stateward.runtime.api.record_fields import Bounds, Reason
 from stateward.runtime.ingest.parse import Parsed, Parser, Rejection
+from stateward.runtime.keyed.admission import Seen
+from stateward.runtime.keyed.codec import KeyStateCodec
+from stateward.runtime.sink.output_rows import decode_rows, encode_rows, encode_table
 
 TODAY_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 BOUNDS = Bounds(not_before_ms=0, max_ahead_ms=86_400_000, max_record_bytes=10_000)
 ABSENT = object()
 _FIELDS = {"text": "x", "flag": True, "number": 1.5, "time": "2026-01-01T00:00:00.250Z"}
+_WRONG = {"text": 1, "flag": "yes", "number": "1", "time": "today"}
 _VALUES: dict[Any, Any] = {
     str: "ü",
     float: 1.5,
@@ -90,3 +98,50 @@ def sample(kind: Any, *, full: bool = True, number: int = 1000) -> Any:
         hints = get_type_hints(kind, include_extras=True).values()
         return kind(*(sample(hint, full=full, number=number) for hint in hints))
     return number if kind is int else _VALUES[kind]
+
+
+def check_fields(records: Records) -> None:
+    """A whole record is an event; one that lacks a field, or has another type, is a dead letter."""
+    names = [field.name for field in records.fields]
+    assert len(set(names)) == len(names)
+    assert {"event_id", "event_time", records.job.key.name} <= set(names)
+    event = records.event(3)
+    assert (event[0], event[1]) == ("e3", 1_767_225_603_250)
+    for field in records.fields:
+        missing = Reason.MISSING_FIELD if field.required else None
+        assert records.reason(**{field.name: ABSENT}) == missing, field
+        assert records.reason(**{field.name: None}) == missing, field
+        wrong = Reason.EVENT_TIME_UNPARSABLE if field.kind == "time" else Reason.WRONG_TYPE
+        assert records.reason(**{field.name: _WRONG[field.kind]}) == wrong, field
+        if field.kind == "text":
+            assert records.reason(**{field.name: " "}) == Reason.EMPTY_FIELD, field
+    assert records.reason(event_time="2026-01-01T00:00:00") == Reason.EVENT_TIME_UNPARSABLE
+
+
+def check_state(job: Any) -> None:
+    """What is kept for a key is the same after it was written and read, down to the types within."""
+    codec: KeyStateCodec[Any, Any] = KeyStateCodec(job.state_type, job.event_type)
+    for full in (True, False):
+        state, event = (sample(kind, full=full, number=2**62) for kind in (job.state_type, job.event_type))
+        kept = KeyState(state, (event,), (Seen("a", 1),), 5)
+        # Named tuples equal plain ones; their texts do not.
+        assert repr(codec.decode(codec.encode(kept))) == repr(kept)
+
+
+def check_tables(job: Any, folder: Path) -> None:
+    """The rows fit the tables, from the logic to Delta."""
+    for output in job.outputs:
+        columns = [column.name for column in output.table.columns]
+        assert all(column.comment for column in output.table.columns)
+        rows = [sample(output.row, full=full) for full in (True, False)]
+        packed = encode_rows(output.table, rows)
+        arrow = decode_rows(packed)
+        assert arrow.column_names == columns and len(columns) == len(output.row._fields)
+        # What Spark hands over is in Arrow already, its columns perhaps in another order.
+        assert encode_table(output.table, arrow.select(columns[::-1])) == packed
+        uri = f"file://{folder}/{output.table.name}"
+        output.table.create(uri)
+        write_deltalake(uri, arrow, mode="append")
+        found = DeltaTable(uri)
+        assert found.schema() == output.table.schema()
+        assert found.to_pyarrow_table().num_rows == len(rows)

@@ -30,7 +30,7 @@ from tests.support.spark.launches import (
     Stream,
     stream,
 )
-from tests.support.streams.cases import scaled_down
+from tests.support.streams.cases import SETTINGS, TEXTS, scaled_down
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 LATENESS_MS = 400
@@ -41,7 +41,6 @@ RECORDED_MS = int(START.timestamp() * 1000) + SPAN_MS
 QUIET = timedelta(minutes=5)
 
 _KAFKA_KEYS = st.sampled_from((b"0", b"1", b"2", b"3", b"4", b"5"))
-_PAYMENT_KINDS = ("transaction",) * 5 + ("authenticated", "review_confirmed", "case_closed", "refund")
 
 
 @dataclass(frozen=True)
@@ -57,62 +56,40 @@ class Short:
     values: Mapping[str, st.SearchStrategy[Any]]
 
 
-def _short(of: Stream, values: Mapping[str, st.SearchStrategy[Any]], **logic: int) -> Short:
-    return Short(replace(of, logic={**of.logic, **logic}), values)
+def _short(of: Stream, values: Mapping[str, st.SearchStrategy[Any]]) -> Short:
+    return Short(replace(of, logic={**of.logic, **SETTINGS[of.name]}), values)
 
 
 SHORT: tuple[Short, ...] = (
     _short(
         USER_SESSIONS,
         {
-            "event_type": st.sampled_from("xy"),
+            "event_type": TEXTS["user_sessions"],
             "is_last": st.sampled_from((None,) * 4 + (False, True)),
             "timeout_s": st.sampled_from((None, None, 0.3, 1.2, 2.5)),
         },
-        gap_ms=1000,
-        max_gap_ms=2500,
     ),
-    _short(
-        USER_ACTIVITY,
-        {"activity": st.sampled_from(("login", "login", "logout", "logout", "lunch"))},
-        session_timeout_ms=800,
-        counter_idle_ms=2000,
-    ),
+    _short(USER_ACTIVITY, {"activity": TEXTS["user_activity"]}),
     _short(
         FRAUD_WATCH,
-        {"kind": st.sampled_from(_PAYMENT_KINDS), "amount": st.sampled_from((None, 0, 9.99, 30, 49.5))},
-        velocity_count=3,
-        velocity_amount=50,
-        velocity_window_ms=600,
-        authentication_window_ms=300,
-        idle_ms=1000,
-        review_ms=2500,
-        safety_ms=3000,
+        {"kind": TEXTS["fraud_watch"], "amount": st.sampled_from((None, 0, 9.99, 30, 49.5))},
     ),
     _short(
         DEVICE_LIFECYCLE,
-        {
-            "status": st.sampled_from(("running", "running", "idle", "error", "retired", "odd")),
-            "error_code": st.sampled_from((None, "E1", "E2")),
-        },
-        offline_after_ms=600,
-        forget_after_ms=1500,
+        {"status": TEXTS["device_lifecycle"], "error_code": st.sampled_from((None, "E1", "E2"))},
     ),
     _short(
         INTRUSION_PATTERNS,
         {"kind": st.sampled_from(("recon_scan", "auth_failure", "privilege_escalation", "port_open"))},
-        horizon_ms=2500,
     ),
     # By event time here: what it computes can be compared with an oracle then.
-    _short(ACTION_COUNTS, {"event_type": st.sampled_from("xyz")}, idle_ms=600),
+    _short(ACTION_COUNTS, {"event_type": TEXTS["action_counts"]}),
     _short(
         EVENT_WINDOWS,
         {
             "event_type": st.sampled_from(("view", "click", "Öffnen")),
             "value": st.sampled_from((None, 0, -7, 0.1, -0.3, 1e11 / 3)),
         },
-        size_ms=1000,
-        slide_ms=250,
     ),
     _short(
         PAYMENT_AUTH_JOIN,
@@ -120,8 +97,6 @@ SHORT: tuple[Short, ...] = (
             "kind": st.sampled_from(("transaction", "transaction", "authenticated", "case_closed")),
             "amount": st.sampled_from((None, 10, 0.1)),
         },
-        before_ms=300,
-        after_ms=300,
     ),
 )
 

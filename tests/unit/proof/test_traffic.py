@@ -21,7 +21,7 @@ from proof.traffic.topics.registry import TOPICS, UnknownTopicError
 from proof.traffic.topics.scenarios import Story, Topic
 from proof.truth.expected import Expected
 from stateward.runtime.api.record_fields import Reason
-from tests.support.streams.traffic_truths import STREAMS, declared_fields, truth_of
+from tests.support.streams.oracle import STREAMS, declared_fields, truth_of
 
 STORM = PROFILES["storm"]
 AT_MS = 1_736_121_600_000

@@ -31,7 +31,7 @@ from proof.truth.write import write_expected
 from stateward.platform.report import StreamReport
 from stateward.project.settings import Settings
 from stateward.project.spec import StreamSpec, load_spec
-from tests.support.streams.traffic_truths import truth_of
+from tests.support.streams.oracle import truth_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LAST = datetime(2025, 1, 6, 1, tzinfo=UTC)

@@ -27,7 +27,7 @@ from tests.support.spark.launches import Launch
 from tests.support.spark.running_query import running
 from tests.support.state.operations import operate
 from tests.support.streams.oracle import difference, expected_rows, found_rows
-from tests.support.streams.versions import RELEASES, START, LateLaunch, order_of, sent_orders, stream_of
+from tests.support.streams.orders import RELEASES, START, LateLaunch, order_of, sent_orders, stream_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
 from tests.support.spark.running_query import running
 from tests.support.state.operations import operate
-from tests.support.streams.versions import RELEASES, START, START_MS, LateLaunch, sent_orders, stream_of
+from tests.support.streams.orders import RELEASES, START, START_MS, LateLaunch, sent_orders, stream_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

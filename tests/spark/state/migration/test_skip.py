@@ -19,8 +19,9 @@ from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
 from tests.support.spark.running_query import COUNTS, running
 from tests.support.state.operations import new_launch, operate
+from tests.support.streams.catalogue import Record
 from tests.support.streams.oracle import difference, expected_rows, found_rows
-from tests.support.streams.payments import QUIET, Record, payments
+from tests.support.streams.payments import QUIET, payments
 from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:

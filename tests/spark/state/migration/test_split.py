@@ -24,7 +24,7 @@ from tests.support.spark.launches import Launch
 from tests.support.spark.running_query import running
 from tests.support.state.operations import operate
 from tests.support.streams.oracle import expected_rows, in_order
-from tests.support.streams.versions import (
+from tests.support.streams.orders import (
     EVEN_RELEASE,
     ODD_ORDERS,
     ODD_RELEASE,

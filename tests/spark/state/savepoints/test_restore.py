@@ -13,8 +13,9 @@ from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
 from tests.support.spark.running_query import COUNTS, Running, running
 from tests.support.state.operations import new_launch, operate
+from tests.support.streams.catalogue import Sent
 from tests.support.streams.oracle import difference, expected_rows, found_rows, in_order
-from tests.support.streams.payments import QUIET, Payments, payments
+from tests.support.streams.payments import QUIET, payments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +27,7 @@ SETTINGS: dict[str, Any] = {"max_records_per_batch": 300}
 NOT_COMPARED = {"topic", "record_timestamp", "generation", "batch_id"}
 
 
-def feed(launch: Launch, query: Running, sent: Payments, part: int) -> None:
+def feed(launch: Launch, query: Running, sent: Sent, part: int) -> None:
     third = len(sent.records) // 3
     launch.send(sent.records[part * third : (part + 1) * third if part < 2 else None])
     query.settle()
@@ -37,7 +38,7 @@ def feed(launch: Launch, query: Running, sent: Payments, part: int) -> None:
         query.tick(sent.last + QUIET)
 
 
-def late(sent: Payments) -> tuple[bytes | None, bytes | None]:
+def late(sent: Sent) -> tuple[bytes | None, bytes | None]:
     """The first payment once more, as another one that comes hours too late."""
     valid = {account.encode() for account, _ in sent.events}
     key, value = next(record for record in sent.records if record[0] in valid)
