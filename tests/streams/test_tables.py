@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from deltalake.schema import ArrayType
+
 from stateward.project.project import Project
 from stateward.runtime.api.tables import Table
 
@@ -19,7 +21,8 @@ def lines_of(stream: str, table: Table) -> Iterator[str]:
     fields = {field.name: field for field in table.schema().fields}
     for column in table.columns:
         field = fields[column.name]
-        kind = getattr(field.type, "type", None) or f"array<{field.type.element_type.type}>"
+        found = field.type
+        kind = f"array<{found.element_type.type}>" if isinstance(found, ArrayType) else found.type
         marks = [name for name in ("personal", "nullable") if column.name in getattr(table, name)]
         marks += [f"from {', '.join(column.derived_from)}"] if column.derived_from else []
         said = f" [{'; '.join(marks)}]" if marks else ""
