@@ -138,10 +138,12 @@ def test_bad_records_are_counted_and_reach_no_session(stream: LiveStream, tmp_pa
 def test_two_triggers_at_once_leave_one_driver(stream: LiveStream) -> None:
     (driver,) = stream.drivers()
     runs = [stream.trigger("run"), stream.trigger("run")]
-    for run in runs:
-        wait_until(
-            lambda run=run: stream.run_state(run) == "success", PATIENCE_S, f"run {run} ends", poll_s=1
-        )
+    wait_until(
+        lambda: {stream.run_state(run) for run in runs} == {"success"},
+        2 * PATIENCE_S,
+        f"the runs {runs} end",
+        poll_s=1,
+    )
     assert stream.drivers() == [driver]
 
 

@@ -6,6 +6,7 @@ few events meet every timeout; a jitter may spread those. The full number of exa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,6 +24,11 @@ _LONG = 100_000
 
 def play(bench: BucketBench, events: list[Arrival], data: st.DataObject) -> None:
     """Send the events, out of order within the lateness, in any batches, with restarted and failed tasks."""
+    between: dict[str, Callable[[], None]] = {
+        "end": bench.end_task,
+        "fail": bench.fail_task,
+        "go on": lambda: None,
+    }
     waiting = out_of_order(events, data, LATENESS)
     largest = watermark = 0
     while waiting:
@@ -32,9 +38,7 @@ def play(bench: BucketBench, events: list[Arrival], data: st.DataObject) -> None
         is_planned, coming = data.draw(st.booleans()), max(0, largest - LATENESS)
         bench.batch(*batch, next_ms=coming if is_planned else 0)
         largest = max([largest, *(e.event_ms for _, e in batch)])
-        {"end": bench.end_task, "fail": bench.fail_task, "go on": lambda: None}[
-            data.draw(st.sampled_from(["end", "fail", "go on"]))
-        ]()
+        between[data.draw(st.sampled_from(list(between)))]()
         after = coming if is_planned else largest - LATENESS
         if after > watermark:
             watermark = after

@@ -12,7 +12,6 @@ from typing import Any
 import psutil
 import pytest
 from airflow.sdk.module_loading import import_string  # type: ignore[attr-defined]
-from airflow.serialization.encoders import encode_trigger
 from airflow.serialization.serialized_objects import BaseSerialization
 from msgspec import structs
 
@@ -98,7 +97,7 @@ def carried(event: dict[str, Any] | None) -> CarriedIncidents:
 
 
 def test_it_comes_out_of_the_database_as_it_went_in() -> None:
-    path, arguments = encode_trigger(trigger(poll_s=3.5))["classpath"], trigger(poll_s=3.5).serialize()[1]
+    path, arguments = trigger(poll_s=3.5).serialize()
     stored = BaseSerialization.deserialize(BaseSerialization.serialize(arguments))
     again = import_string(path)(**stored)
     assert isinstance(again, StreamProgressTrigger)

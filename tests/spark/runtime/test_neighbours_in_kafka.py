@@ -115,11 +115,12 @@ def test_partitions_that_are_added_are_read_and_counted_as_lag(
         wait_until(lambda: broker.partitions(launch.topic) == 3, 30, lambda: "the partitions are there")
         before = datetime.now(UTC) - timedelta(seconds=30)
         send(launch, 2, [event(f"n{number}", "u", before) for number in range(5)], now)
-        wait_until(
-            lambda: query.settle() or query.counted()["accepted"] == 6,
-            60,
-            lambda: f"what was added is read: {query.counted()}",
-        )
+
+        def is_read() -> bool:
+            query.settle()
+            return bool(query.counted()["accepted"] == 6)
+
+        wait_until(is_read, 60, lambda: f"what was added is read: {query.counted()}")
         assert query.counted()["late"] == 0
         assert set(query.progress.position.offsets[launch.topic]) == {0, 1, 2}
 

@@ -89,7 +89,7 @@ def derived(name: str) -> Silence:
     """A stream that has no entry above, from its logic and the fields of its records."""
     records = Records(name)
     logic, key = records.job.logic(records.config), records.job.key.name
-    optional = {field.name: ABSENT for field in records.fields if not field.required}
+    optional: dict[str, Any] = {field.name: ABSENT for field in records.fields if not field.required}
     state, _ = logic.apply("key", None, records.event(**optional)._replace(event_ms=0))
     _, rows = logic.expire("key", state, logic.deadline(state))
     tables = [output.table.name for output in records.job.outputs if rows and type(rows[0]) is output.row]

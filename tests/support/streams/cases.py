@@ -147,7 +147,7 @@ def scaled_down(logic: dict[str, Any]) -> dict[str, Any]:
 
 def _values(kind: Any) -> st.SearchStrategy[Any]:
     if get_origin(kind) is UnionType:
-        return st.one_of(map(_values, get_args(kind)))
+        return st.one_of([_values(one) for one in get_args(kind)])
     known: dict[Any, st.SearchStrategy[Any]] = {
         str: st.sampled_from("xyz"),
         bool: st.booleans(),

@@ -8,9 +8,10 @@ import pytest
 
 from stateward.contract.kafka_client import KafkaClientError, client_settings
 from stateward.contract.names import ENV_KAFKA_CLIENT
+from stateward.contract.stream_status import Cause
 from stateward.platform.topics import BrokerUnreachableError, partition_count
 from stateward.project.settings import Settings
-from stateward.runtime.driver.cause import Cause, cause_of
+from stateward.runtime.driver.cause import cause_of
 from stateward.runtime.kafka.broker import Broker
 from tests.support.kafka.secured_broker import PASSWORD, SecuredBroker
 

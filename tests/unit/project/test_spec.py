@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -102,7 +103,7 @@ def test_a_stream_may_run_by_processing_time(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_contradicts_the_clock_is_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
+def test_what_contradicts_the_clock_is_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError, match=said):
         small_spec(tmp_path, **change)
 

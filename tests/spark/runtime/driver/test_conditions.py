@@ -12,7 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from stateward.runtime.driver.cause import LEASE, Cause, cause_of
+from stateward.contract.stream_status import Cause
+from stateward.runtime.driver.cause import LEASE, cause_of
 from stateward.runtime.driver.failure import explain, is_transient
 from stateward.runtime.kafka.offsets import DataLossError
 from stateward.runtime.kafka.reader import ReadError
@@ -21,6 +22,7 @@ from stateward.runtime.sink.output_rows import SchemaError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.datasource import ReadLimit
 
 
 class _Moved(DataLossError):
@@ -62,7 +64,7 @@ class _Reader(DataSourceStreamReader):
     def initialOffset(self) -> dict[str, int]:
         return {"at": 0}
 
-    def latestOffset(self) -> dict[str, int]:
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         if self._fails == "plan":
             raise _Moved("the records are gone")
         return {"at": 1}

@@ -154,7 +154,7 @@ def test_a_program_that_is_missing_is_an_error_that_names_it(settings: Settings,
 def test_a_driver_starts_by_the_entry_point_that_its_release_has(tmp_path: Path) -> None:
     folder = tmp_path / "spark_jobs" / STREAM
     folder.mkdir(parents=True)
-    with pytest.raises(launch.LaunchError, match=f"stream {STREAM}: expected its declaration at"):
+    with pytest.raises(driver_process.LaunchError, match=f"stream {STREAM}: expected its declaration at"):
         launch.entry_point(STREAM, tmp_path)
     (folder / "declaration.py").touch()
     assert launch.entry_point(STREAM, tmp_path) == tmp_path / "stateward" / "driver.py"

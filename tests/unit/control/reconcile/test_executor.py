@@ -19,7 +19,7 @@ from stateward.contract.process_identity import started_at
 from stateward.contract.stream_control import Failure
 from stateward.control.launchers import driver_process, launch, processes
 from stateward.control.launchers.driver_process import DriverCommand
-from stateward.control.reconcile.decide import Done, GiveUp, Healthy, Kill
+from stateward.control.reconcile.decide import Action, Done, GiveUp, Healthy, Kill
 from stateward.control.reconcile.executor import Controller, locked, log_tail
 from stateward.control.reconcile.observe import read_status
 from stateward.control.reconcile.reconcile_loop import NOTHING_DUE, settle
@@ -136,12 +136,13 @@ def test_a_driver_that_does_not_drain_is_killed(make: Callable[..., Controller])
     driver = run(controller)
     (controller.settings.home / "deaf").touch()
     controller.request(wish("stop", "test"))
-    seen = []
-    wait_until(
-        lambda: seen.append(controller.reconcile()) or isinstance(seen[-1], Done),
-        PATIENCE_S,
-        lambda: f"the driver was not ended: {seen[-1]}",
-    )
+    seen: list[Action] = []
+
+    def is_done() -> bool:
+        seen.append(controller.reconcile())
+        return isinstance(seen[-1], Done)
+
+    wait_until(is_done, PATIENCE_S, lambda: f"the driver was not ended: {seen[-1]}")
     kills = [action.how for action in seen if isinstance(action, Kill)]
     assert (kills[0], kills[-1]) == ("terminate", "kill")
     assert started_at(driver.pid) is None

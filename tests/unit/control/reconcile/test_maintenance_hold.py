@@ -135,7 +135,7 @@ def after(seconds: float) -> datetime:
 
 def status(**changes: object) -> Status:
     plain = Status(STREAM, "r1", "running", started_at=after(5), updated_at=after(9), batch_id=4)
-    return replace(plain, **changes)  # type: ignore[arg-type]
+    return replace(plain, **changes)
 
 
 RUNS, WAITS = Healthy("running, batch 4"), Wait("the driver is starting")

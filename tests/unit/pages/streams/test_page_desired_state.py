@@ -32,7 +32,7 @@ def written(tmp_path: Path) -> Written:
 def change(written: Written, **changes: object) -> None:
     control = read_control(Layout.of(written.settings), STREAM)
     assert control is not None
-    changed: Control = replace(control, **changes)  # type: ignore[arg-type]
+    changed: Control = replace(control, **changes)
     write_json(Layout.of(written.settings).control_uri(STREAM), as_json(changed))
 
 

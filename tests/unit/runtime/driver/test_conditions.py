@@ -11,10 +11,11 @@ import pytest
 
 from stateward.contract.conditions import Condition, ConditionError, conditions_in
 from stateward.contract.kafka_client import KafkaClientError
+from stateward.contract.stream_status import Cause
 from stateward.runtime.api.config import ConfigError
 from stateward.runtime.api.state_step import MissingStepError
 from stateward.runtime.checkpoint.generations import PendingOperationError, PointerError
-from stateward.runtime.driver.cause import DISK_FULL, LEASE, OTHER, Cause, cause_of
+from stateward.runtime.driver.cause import DISK_FULL, LEASE, OTHER, cause_of
 from stateward.runtime.driver.failure import is_transient
 from stateward.runtime.kafka.broker import BrokerAwayError, TopicMissingError
 from stateward.runtime.kafka.offsets import DataLossError

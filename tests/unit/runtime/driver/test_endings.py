@@ -18,11 +18,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from stateward.contract.process_output import DriverExit
+from stateward.contract.stream_status import Cause
 from stateward.driver import run
 from stateward.runtime.api.config import ConfigError
 from stateward.runtime.api.state_step import MissingStepError
 from stateward.runtime.checkpoint.generations import PendingOperationError
-from stateward.runtime.driver.cause import DISK_FULL, LEASE, OTHER, Cause, cause_of
+from stateward.runtime.driver.cause import DISK_FULL, LEASE, OTHER, cause_of
 from stateward.runtime.driver.ending import ending_of
 from stateward.runtime.driver.failure import explain, is_transient
 from stateward.runtime.driver.retries import Retries

@@ -219,7 +219,7 @@ def test_an_upsert_that_a_compaction_has_overtaken_is_done_again(
     for batch, user in enumerate("abc"):
         sink(Batch(part(current, (user, *VISIT[1:]))), batch)  # type: ignore[arg-type]
     upserts = []
-    upsert = table_commits.upsert  # type: ignore[attr-defined]
+    upsert = table_commits.upsert
 
     def overtaken(table: DeltaTable, *args: Any) -> None:
         upserts.append(table.version())

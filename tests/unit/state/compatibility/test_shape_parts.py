@@ -28,7 +28,7 @@ class LongerItem(NamedTuple):
 
     at_ms: int
     name: str
-    count: int = 1
+    size: int = 1
 
 
 class OtherItem(NamedTuple):
@@ -67,7 +67,7 @@ CASES = [
         state(n=tuple[LongerItem, ...]),
         ((LongerItem(1, "x", 1),),),
         EVOLVES,
-        "state.n[].count is new",
+        "state.n[].size is new",
     ),
     Case(
         "a nested tuple with another name",
@@ -94,7 +94,7 @@ CASES = [
         state(n=(LongerItem | None)),
         (LongerItem(1, "x", 1),),
         EVOLVES,
-        "state.n.count is new",
+        "state.n.size is new",
     ),
     Case(
         "a nested dataclass that loses a field",

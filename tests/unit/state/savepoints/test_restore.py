@@ -228,10 +228,10 @@ def test_a_concurrent_writer_of_a_shared_table_is_waited_for(
     opened = iter([True, True])
 
     class Contended(DeltaTable):
-        def delete(self, predicate: str | None = None, **options: Any) -> dict[str, Any]:
+        def delete(self, predicate: str | None = None, *args: Any, **options: Any) -> dict[str, Any]:
             if next(opened, False):
                 raise CommitFailedError("another writer was first")
-            return super().delete(predicate, **options)  # type: ignore[no-any-return]
+            return super().delete(predicate, *args, **options)
 
     monkeypatch.setattr(tables, "DeltaTable", Contended)
     installed.restore()
