@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stateward.contract.names import ENV_KAFKA_CLIENT
 from stateward.control.launchers.driver_process import DriverCommand, LaunchError
-from stateward.control.launchers.launch import DRIVER_CONF, driver_environment, entry_point
+from stateward.control.launchers.launch import DRIVER_CONF, driver_environment, entry_point, spark_jars
 from stateward.control.launchers.local_files import local_files_conf
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
@@ -34,7 +34,7 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
     hook = SparkSubmitHook(
         conn_id=spec.spark.conn_id,
         conf={**conf, **local_files_conf(settings.jars, master_of(spec), conf)},
-        jars=",".join(_jars(settings)),
+        jars=spark_jars(settings),
         driver_memory=spec.spark.driver_memory,
         name=f"stateward-{spec.stream}",
         application_args=[Layout.of(settings).config_uri(spec.stream)],
@@ -77,11 +77,3 @@ def _require_connection(spec: StreamSpec) -> None:
             f" found none. Create it under Admin > Connections, or set AIRFLOW_CONN_{name.upper()}="
             '\'{"conn_type": "spark", "host": "local[*,4]"}\'.'
         ) from error
-
-
-def _jars(settings: Settings) -> list[str]:
-    folder = settings.jars / "spark"
-    jars = sorted(str(jar) for jar in folder.glob("*.jar"))
-    if not jars:
-        raise LaunchError(f"expected Spark's JARs in {folder}, found none. Run `make setup`.")
-    return jars

@@ -15,7 +15,6 @@ from stateward.control.jobs.operation_request import Operation, find, other_stre
 from stateward.control.jobs.verbs import Verb, VerbError, arguments_of, verb_of
 from stateward.control.launchers.driver_process import LaunchError
 from stateward.control.reconcile.effective_spec import spec_in_force
-from stateward.platform.jars.fetch import JarsMissingError
 from stateward.project.settings import Settings
 from stateward.project.spec import SpecError, StreamSpec, load_spec
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 REASON = "reason"
 """XCom key of the reason of a task's failure, for the last task of the run."""
 
-CANNOT = (SpecError, VerbError, LaunchError, JarsMissingError, InvalidDocumentError)
+CANNOT = (SpecError, VerbError, LaunchError, InvalidDocumentError)
 """Errors that a retry would raise again."""
 
 

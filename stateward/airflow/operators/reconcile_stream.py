@@ -22,7 +22,6 @@ from stateward.control.jobs.backfill_request import (
 from stateward.control.jobs.backfill_verdict import verdict_of
 from stateward.control.jobs.backfill_window import window
 from stateward.control.launchers.driver_process import LaunchError
-from stateward.platform.jars.fetch import JarsMissingError
 from stateward.platform.mask_secret import mask_secret
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
@@ -67,7 +66,7 @@ class ReconcileStreamOperator(BaseOperator):
             request = self._request(context, spec, settings)
             self._require_tables(settings, spec)
             self._run(spec, settings, request)
-        except (SpecError, RangeError, NotReplayableError, LaunchError, JarsMissingError) as error:
+        except (SpecError, RangeError, NotReplayableError, LaunchError) as error:
             raise AirflowFailException(str(error)) from error
         except batch_job.JobError as error:
             raise AirflowException(str(error)) from error

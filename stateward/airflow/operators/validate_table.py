@@ -20,6 +20,8 @@ from stateward.airflow.operators.quality_report import QualityReport, read_repor
 from stateward.airflow.operators.valid_asset import announce, valid_asset
 from stateward.airflow.web.quality_app import PREFIX
 from stateward.contract.names import ENV_MASK_SECRET, QUALITY_RESULTS
+from stateward.control.launchers.driver_process import LaunchError
+from stateward.control.launchers.launch import spark_jars
 from stateward.platform.mask_secret import mask_secret
 from stateward.project.layout import Layout
 from stateward.project.settings import CHECKOUT, Settings
@@ -95,7 +97,7 @@ class ValidateTableOperator(SparkSubmitOperator):
         """Submit the job and read the results that it wrote.
 
         Raises:
-            AirflowFailException: at least one critical expectation failed.
+            AirflowFailException: at least one critical expectation failed, or there are no JARs of Spark.
             AirflowSkipException: the table does not exist yet.
             AirflowException: the job failed.
         """
@@ -157,7 +159,10 @@ class ValidateTableOperator(SparkSubmitOperator):
 
     def _prepare(self, settings: Settings, asked: Asked, run_id: str) -> None:
         layout = Layout.of(settings)
-        self.jars = ",".join(str(path) for path in sorted((settings.jars / "spark").glob("*.jar")))
+        try:
+            self.jars = spark_jars(settings)
+        except LaunchError as error:
+            raise AirflowFailException(str(error)) from error
         # The interpreter and spark-submit of this environment; others lack the libraries.
         binaries = str(Path(sys.executable).parent)
         self.env_vars = {

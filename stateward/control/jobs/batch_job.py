@@ -14,9 +14,8 @@ from stateward.contract.names import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM, ENV_O
 from stateward.contract.process_output import JobExit, Report, Step, step_in
 from stateward.control.launchers import processes
 from stateward.control.launchers.driver_process import code_folder
-from stateward.control.launchers.launch import driver_environment
+from stateward.control.launchers.launch import driver_environment, spark_jars
 from stateward.control.launchers.local_files import local_files_conf
-from stateward.platform.jars.fetch import require_jars
 from stateward.project.settings import CHECKOUT, Settings
 from stateward.project.spec import StreamSpec
 
@@ -50,17 +49,15 @@ def spark_command(
         master: Where Spark runs.
 
     Raises:
-        JarsMissingError: Spark's JARs are not there.
+        LaunchError: There are no JARs of Spark.
     """
-    require_jars(settings, ["spark"])
-    jars = sorted(str(jar) for jar in (settings.jars / "spark").glob("*.jar"))
     conf = local_files_conf(settings.jars, master, {})
     return [
         str(Path(sys.executable).parent / "spark-submit"),
         *("--master", master),
         *("--name", name),
         *("--driver-memory", spec.spark.driver_memory),
-        *("--jars", ",".join(jars)),
+        *("--jars", spark_jars(settings)),
         *(part for setting in conf.items() for part in ("--conf", "=".join(setting))),
         str(_script(job)),
         request_uri,

@@ -72,7 +72,7 @@ class Operation:
         """Return the command that carries it out.
 
         Raises:
-            JarsMissingError: It needs Spark, and Spark's JARs are not there.
+            LaunchError: It needs Spark, and there are no JARs of Spark.
         """
         if not self.verb.needs_spark:
             return batch_job.python_command(JOB, self.request_uri, settings)

@@ -130,6 +130,19 @@ def _spark_home() -> str:
     return str(Path(found.origin).parent)
 
 
+def spark_jars(settings: Settings) -> str:
+    """Return the paths of Spark's JARs, as `spark-submit` takes them.
+
+    Raises:
+        LaunchError: There are none.
+    """
+    folder = settings.jars / "spark"
+    jars = sorted(str(jar) for jar in folder.glob("*.jar"))
+    if not jars:
+        raise LaunchError(f"expected Spark's JARs in {folder}, found none. Run `stateward jars`.")
+    return ",".join(jars)
+
+
 def entry_point(stream: str, code: Path) -> Path:
     """Return the script that runs a stream's driver in a release.
 

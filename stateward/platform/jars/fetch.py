@@ -6,7 +6,7 @@ import hashlib
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,15 +113,14 @@ def missing(lock: Lock, folder: Path) -> list[tuple[str, Jar]]:
     ]
 
 
-def require_jars(settings: Settings, sets: Iterable[str] = ("spark", "kafka")) -> None:
+def require_jars(settings: Settings) -> None:
     """Check quickly, by name and size, that the JARs are there.
 
     Raises:
         JarsMissingError: with the command that fetches them.
     """
-    lock = read_lock()
-    for name in sets:
-        for jar in lock[name]:
+    for name, jars in read_lock().items():
+        for jar in jars:
             path = settings.jars / name / jar.file_name
             if not path.is_file() or path.stat().st_size != jar.size:
                 raise JarsMissingError(

@@ -104,7 +104,6 @@ class Job:
 def job(monkeypatch: pytest.MonkeyPatch) -> Job:
     made = Job()
     monkeypatch.setattr(batch_job, "run", made.run)
-    monkeypatch.setattr(batch_job, "require_jars", lambda settings, parts: None)
     return made
 
 

@@ -16,7 +16,7 @@ from stateward.contract.names import ENV_DRIVER_STREAM
 from stateward.contract.process_output import DriverExit
 from stateward.control.launchers import detach, driver_process, launch, processes
 from stateward.control.launchers.driver_exit import Exit
-from stateward.control.launchers.driver_process import DriverCommand
+from stateward.control.launchers.driver_process import DriverCommand, LaunchError
 from stateward.project.layout import Layout
 from stateward.project.settings import CHECKOUT, Settings
 from stateward.project.spec import load_spec
@@ -57,6 +57,16 @@ def test_a_driver_inherits_nothing_of_airflow(settings: Settings) -> None:
     assert environment["STATEWARD_HOME"] == str(settings.home)
     assert environment[ENV_DRIVER_STREAM] == STREAM
     assert (Path(environment["SPARK_HOME"]) / "bin" / "spark-submit").is_file()
+
+
+def test_a_submission_names_every_jar_and_is_refused_without_any(tmp_path: Path) -> None:
+    settings = Settings(jars=tmp_path)
+    with pytest.raises(LaunchError, match=r"expected Spark's JARs in .*/spark, found none"):
+        launch.spark_jars(settings)
+    (tmp_path / "spark").mkdir()
+    for name in ("b.jar", "a.jar", "a.txt"):
+        (tmp_path / "spark" / name).touch()
+    assert launch.spark_jars(settings) == f"{tmp_path}/spark/a.jar,{tmp_path}/spark/b.jar"
 
 
 def test_executors_are_told_where_the_file_is_that_lets_them_into_kafka(tmp_path: Path) -> None:
