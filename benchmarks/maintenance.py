@@ -133,7 +133,7 @@ def simulate(
         maintain(task, now=datetime.now(UTC), dry_run=False, report=lambda step, what: None)
     maintainer = _Maintainer(task)
     conflicts = _Conflicts()
-    writer_log = logging.getLogger("stateward.runtime.sink.commit_retry")
+    writer_log = logging.getLogger("stateward.runtime.delta.commit_retry")
     writer_log.addHandler(conflicts)
     writer_log.setLevel(logging.INFO)
     try:

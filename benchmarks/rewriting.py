@@ -67,7 +67,7 @@ def _timed(work: Callable[[], int]) -> dict[str, Any]:
 
 
 def _session() -> SparkSession:
-    from stateward.runtime.driver import session
+    from stateward.runtime import session
 
     os.environ["STATEWARD_JARS"] = str(Settings().jars / "spark")
     os.environ["PYTHONPATH"] = str(CHECKOUT)

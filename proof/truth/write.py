@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from proof.truth.expected import Expected
-from stateward.runtime.telemetry.status import iso
+from stateward.contract.reading import iso
 
 
 def write_expected(folder: Path, expected: Expected) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from decimal import Context, Decimal
 
 from spark_jobs.event_windows.model import SlidingWindow, TumblingWindow, UserEvent
 from stateward.runtime.api.key_logic import row_id
-from stateward.runtime.keyed.admission import order
+from stateward.runtime.watermark.admission import order
 
 # Sums of 38 digits, as the table has them.
 _EXACT = Context(prec=38)

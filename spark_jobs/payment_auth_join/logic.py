@@ -15,7 +15,7 @@ from spark_jobs.payment_auth_join.model import (
     PaymentEvent,
 )
 from stateward.runtime.api.key_logic import row_id
-from stateward.runtime.keyed.admission import order
+from stateward.runtime.watermark.admission import order
 
 
 def all_rows(events: Iterable[PaymentEvent], *, before_ms: int, after_ms: int) -> list[PaymentAuthentication]:

@@ -1,7 +1,7 @@
 """Conditions of our own errors: stable codes, as Spark has its error conditions. Pure.
 
 An error travels between Spark's Python processes and its JVM as the text of its traceback. A code in that
-text names the error wherever its class lives; `stateward.runtime.driver.cause` says what a code means.
+text names the error wherever its class lives; `stateward.runtime.cause` says what a code means.
 """
 
 from __future__ import annotations

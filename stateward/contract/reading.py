@@ -98,6 +98,16 @@ def format_time(value: datetime) -> str:
     return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
+def iso(moment: datetime) -> str:
+    """``moment`` as ISO 8601 UTC with milliseconds and ``Z``."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def iso_ms(milliseconds: int) -> str:
+    """Milliseconds since 1970 as ISO 8601 UTC."""
+    return iso(datetime.fromtimestamp(milliseconds / 1000, UTC))
+
+
 def require_version(document: Mapping[str, Any] | None, version: int, origin: str, remedy: str) -> None:
     """Check the version of a document.
 

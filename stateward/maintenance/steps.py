@@ -1,7 +1,7 @@
 """The steps of a table's maintenance. A step that conflicts with another commit leaves its work for later.
 
 Only ``deltalake``'s own functions change anything. An append does not conflict with a compaction; the writers
-of streams retry their other commits (`stateward/runtime/sink/commit_retry.py`).
+of streams retry their other commits (`stateward/runtime/delta/commit_retry.py`).
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
         request = load_request(arguments[0])
         job = job_of(request.config.stream)
         from stateward.recompute.recompute import recompute
-        from stateward.runtime.driver.session import create_session
+        from stateward.runtime.session import create_session
 
         report_step("Spark", "starting")
         spark = create_session(f"backfill {request.config.stream}", _SHUFFLE_PARTITIONS, {})

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stateward.contract.reading import iso_ms
 from stateward.recompute.lookback import Landed, Span, sure_span
-from stateward.runtime.telemetry.status import iso_ms
 
 if TYPE_CHECKING:
     from stateward.recompute.bucket_recompute import Found

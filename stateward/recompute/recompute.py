@@ -10,6 +10,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from stateward.contract.process_output import READY, Report
+from stateward.contract.reading import iso_ms
 from stateward.quality.privacy.masking import secret_of_this_run
 from stateward.recompute import raw as raw_records
 from stateward.recompute.bucket_recompute import Folding, Found, folded
@@ -32,7 +33,6 @@ from stateward.runtime.api.tables import LATE_EVENTS, Table
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.sink.output_rows import KIND_COUNTS
-from stateward.runtime.telemetry.status import iso_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

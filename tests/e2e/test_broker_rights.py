@@ -11,7 +11,7 @@ from stateward.contract.names import ENV_KAFKA_CLIENT
 from stateward.platform.topics import TopicForbiddenError, TopicMissingError, ensure_topic, partition_count
 from stateward.replay.pacing import Pacer
 from stateward.replay.send import Sender
-from stateward.runtime.kafka.offsets import Range
+from stateward.runtime.checkpoint.offsets import Range
 from stateward.runtime.kafka.reader import ReadError, read
 from tests.support.kafka.broker import RunningBroker
 from tests.support.kafka.secured_broker import ADMIN, AuthorizingBroker

@@ -16,12 +16,12 @@ from spark_jobs.user_sessions.declaration import JOB
 from spark_jobs.user_sessions.model import SessionEvent
 from stateward.runtime.api.config import parse_config
 from stateward.runtime.api.record_fields import Bounds
+from stateward.runtime.checkpoint.batch_plan import Plan
 from stateward.runtime.checkpoint.checkpoint import PlannedBatch
 from stateward.runtime.ingest.packed_format import LANE_TIMES
 from stateward.runtime.ingest.record_decoder import DecoderTask, RecordDecoder
-from stateward.runtime.kafka.batch_plan import Plan
+from stateward.runtime.kafka.tick import TickRule, View, next_plan
 from stateward.runtime.watermark.due_times import DueTimes
-from stateward.runtime.watermark.tick import TickRule, View, next_plan
 from tests.processors.test_buckets import GAP, Bench
 from tests.support.spark.bucket_bench import LATENESS
 from tests.unit.runtime.telemetry.test_documents import CONFIG

@@ -19,9 +19,9 @@ from pyspark.sql import Row
 from stateward.runtime.api.record_fields import EVENT_TIME, Field
 from stateward.runtime.api.state_step import MissingStepError, StateStep
 from stateward.runtime.api.stream_job import Output, StreamJob
-from stateward.runtime.keyed.admission import Limits
 from stateward.runtime.keyed.state_log import HEAD_NAME, LOG_NAME, encode_chunk
 from stateward.runtime.keyed.state_upgrade import UpgradeError
+from stateward.runtime.watermark.admission import Limits
 from stateward.state.migration.bucket_writer import BucketWriter
 from stateward.state.migration.key_evaluator import KeyEvaluator
 from stateward.state.migration.key_migration import KeyMigration

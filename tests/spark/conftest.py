@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stateward.control.launchers.local_files import local_files_conf
-from stateward.runtime.driver import session as spark_session
+from stateward.runtime import session as spark_session
 from tests.support.spark.launches import FOR_SECONDS, JARS
 
 if TYPE_CHECKING:

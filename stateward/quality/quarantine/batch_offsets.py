@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stateward.contract import storage
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
-from stateward.runtime.kafka.offsets import Offsets
+from stateward.runtime.checkpoint.offsets import Offsets
 
 
 class BatchOffsets:

@@ -10,7 +10,7 @@ from stateward.contract.conditions import Condition, ConditionError
 from stateward.contract.reading import InvalidDocumentError, read_as, require_version
 from stateward.contract.requests import CONFIG_VERSION, DriverConfig
 from stateward.runtime.api.record_fields import Bounds
-from stateward.runtime.keyed.admission import Limits
+from stateward.runtime.watermark.admission import Limits
 
 
 class ConfigError(ConditionError, ValueError):

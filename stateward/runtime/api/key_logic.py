@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from stateward.runtime.keyed.admission import Admission, Limits, Seen, Timed, admit, forgotten_at, order
+from stateward.runtime.watermark.admission import Admission, Limits, Seen, Timed, admit, forgotten_at, order
 
 S = TypeVar("S")
 E = TypeVar("E", bound=Timed)

@@ -125,7 +125,7 @@ class Table:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
-        from stateward.runtime.sink.delta_tables import create_or_open
+        from stateward.runtime.delta.delta_tables import create_or_open
 
         table = create_or_open(
             uri,

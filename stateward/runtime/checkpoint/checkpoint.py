@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from stateward.contract import storage
-from stateward.runtime.kafka.batch_plan import Plan, from_json, offset_json, plan_from_json
-from stateward.runtime.kafka.offsets import Offsets
+from stateward.runtime.checkpoint.batch_plan import Plan, from_json, offset_json, plan_from_json
+from stateward.runtime.checkpoint.offsets import Offsets
 
 # In the checkpoint's folder, so that it is part of every copy.
 _EARLIER = "stateward/earlier.json"

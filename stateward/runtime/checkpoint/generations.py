@@ -14,7 +14,7 @@ from typing import Any
 
 from stateward.contract import storage
 from stateward.contract.conditions import Condition, ConditionError
-from stateward.runtime.telemetry.status import iso
+from stateward.contract.reading import iso
 
 POINTER = "current.json"
 UNFINISHED = "_unfinished.json"

@@ -14,15 +14,17 @@ from msgspec.structs import replace
 from stateward.contract.process_identity import driver_process
 from stateward.contract.process_output import DriverExit
 from stateward.contract.reading import as_json
+from stateward.runtime import session
 from stateward.runtime.api.config import Config
+from stateward.runtime.cause import DISK_FULL, cause_of
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint_repair import repair_logs
-from stateward.runtime.driver import control, session, signals
+from stateward.runtime.driver import control, signals
 from stateward.runtime.driver import drain as draining
 from stateward.runtime.driver import ending as endings
-from stateward.runtime.driver.cause import DISK_FULL, cause_of
 from stateward.runtime.driver.ending import Ending
 from stateward.runtime.driver.failure import explain, is_transient
+from stateward.runtime.driver.history import History, history_uri
 from stateward.runtime.driver.jvm_watchdog import ParentJvm
 from stateward.runtime.driver.retries import FIRST_DELAY_S, LONGEST_DELAY_S, Retries
 from stateward.runtime.driver.state_checks import StateChecks
@@ -30,7 +32,6 @@ from stateward.runtime.kafka.broker import Broker, BrokerAwayError
 from stateward.runtime.lease.lease import Lease, utc_now
 from stateward.runtime.lease.lease_keeper import LeaseKeeper
 from stateward.runtime.query.stream_query import StreamQuery, session_conf
-from stateward.runtime.telemetry.history import History, history_uri
 from stateward.runtime.telemetry.memory import MemoryGauge
 from stateward.runtime.telemetry.monitor import TopicMonitor
 from stateward.runtime.telemetry.progress import Position, Progress

@@ -9,7 +9,7 @@ from stateward.contract.conditions import Condition, ConditionError
 from stateward.contract.process_output import DriverExit
 from stateward.contract.reading import as_json
 from stateward.contract.stream_status import Cause
-from stateward.runtime.driver.cause import LEASE, cause_of
+from stateward.runtime.cause import LEASE, cause_of
 from stateward.runtime.driver.failure import explain
 from stateward.runtime.lease.lease import LeaseLostError
 

@@ -15,7 +15,7 @@ from stateward.contract.reading import as_json
 from stateward.contract.stream_status import Cause
 from stateward.runtime.api.config import Config, ConfigError, load_config
 from stateward.runtime.api.landing_job import LandingJob
-from stateward.runtime.driver.cause import LEASE
+from stateward.runtime.cause import LEASE
 from stateward.runtime.driver.driver import Driver
 from stateward.runtime.driver.state_checks import StateChecks
 from stateward.runtime.lease.lease import Lease, LeaseHeldError, utc_now

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from stateward.contract.conditions import Condition, is_marker
-from stateward.runtime.driver.cause import DISK_FULL, cause_of, conditions_of, full_text
+from stateward.runtime.cause import DISK_FULL, cause_of, conditions_of, full_text
 
 _LONGEST = 2000
 _FRAMES = ("at ", "File ", "...", "===", "^^^", "~~~")

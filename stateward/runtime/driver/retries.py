@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stateward.contract.stream_status import Cause
-from stateward.runtime.driver.cause import DISK_FULL
+from stateward.runtime.cause import DISK_FULL
 
 FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 15.0
 # After so many restarts even a transient cause counts as lasting.

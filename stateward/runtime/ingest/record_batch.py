@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from stateward.runtime.api.record_fields import TICK_KEY, Bounds, Field
 from stateward.runtime.checkpoint.checkpoint import Checkpoint, PlannedBatch
@@ -23,33 +23,6 @@ Place = tuple[int, int, int]
 
 _BATCH_ID = "streaming.sql.batchId"  # MicroBatchExecution.BATCH_ID_KEY
 _TICK_KEY = TICK_KEY.encode()
-
-
-class DecodingTask(Protocol):
-    """Decodes the records of one task."""
-
-    def begin(self, partitions: Sequence[int]) -> None:
-        """Announce records of these partitions of one topic."""
-
-    def take(self, messages: Sequence[Message]) -> None:
-        """Decode records of a data topic."""
-
-    def tick(self, tick_ms: int) -> None:
-        """Add the batch's tick."""
-
-    def rows(self) -> Iterator[pa.RecordBatch]:
-        """The resulting rows."""
-
-
-class Decoder(Protocol):
-    """Creates the decoding tasks of a stream; pickled for the workers."""
-
-    @property
-    def ddl(self) -> str:
-        """The columns of the resulting rows."""
-
-    def load(self) -> DecodingTask:
-        """Create the decoder of one task."""
 
 
 class RecordTask(ABC):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from itertools import zip_longest
 
+from stateward.runtime.checkpoint.offsets import Range
 from stateward.runtime.kafka import reader
-from stateward.runtime.kafka.offsets import Range
 
 Place = tuple[int, int]
 """Partition and offset."""

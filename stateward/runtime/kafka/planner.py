@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from stateward.runtime.checkpoint.batch_plan import Plan, is_plan, plan_from_json
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
+from stateward.runtime.checkpoint.offsets import DataLossError, Offsets, limited
 from stateward.runtime.kafka import planner_handover
-from stateward.runtime.kafka.batch_plan import Plan, is_plan, plan_from_json
 from stateward.runtime.kafka.broker import Broker, BrokerAwayError
 from stateward.runtime.kafka.broker_clock import BrokerClock
-from stateward.runtime.kafka.offsets import DataLossError, Offsets, limited
-from stateward.runtime.watermark.tick import REPLAY_DISTANCE_MS, TickRule, View, next_plan
+from stateward.runtime.kafka.tick import REPLAY_DISTANCE_MS, TickRule, View, next_plan
 
 # Estimated bytes of a batch, from the mean record size of earlier ones: a task keeps its input in memory.
 _BYTES_PER_BATCH = 512_000_000

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from stateward.contract.conditions import Condition, ConditionError
 from stateward.contract.kafka_client import client_settings
-from stateward.runtime.kafka.offsets import DataLossError, Range
+from stateward.runtime.checkpoint.offsets import DataLossError, Range
 
 _MESSAGES_PER_POLL = 500
 # A poll returns early once it has enough messages. The last offsets of a partition may contain no record.

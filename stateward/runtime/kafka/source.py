@@ -2,29 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from stateward.runtime.checkpoint.attempts import records_of_next
-from stateward.runtime.ingest.record_batch import Decoder
+from stateward.runtime.checkpoint.batch_plan import from_json, plan_from_json
+from stateward.runtime.checkpoint.offsets import Range, ranges, tasks
 from stateward.runtime.kafka import reader
-from stateward.runtime.kafka.batch_plan import from_json, plan_from_json
 from stateward.runtime.kafka.broker import Broker
-from stateward.runtime.kafka.offsets import Range, ranges, tasks
 from stateward.runtime.kafka.planner import Planner, Scan
 from stateward.runtime.kafka.scan_barrier import ScanBarrier
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from confluent_kafka import Message
     from pyspark.sql.types import StructType
 
 # Tasks of a full batch: enough that no core waits long for the last one.
 _TASKS_PER_FULL_BATCH = 6
 _FEWEST_RECORDS_PER_TASK = 5_000
+
+
+class DecodingTask(Protocol):
+    """Decodes the records of one task."""
+
+    def begin(self, partitions: Sequence[int]) -> None:
+        """Announce records of these partitions of one topic."""
+
+    def take(self, messages: Sequence[Message]) -> None:
+        """Decode records of a data topic."""
+
+    def tick(self, tick_ms: int) -> None:
+        """Add the batch's tick."""
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The resulting rows."""
+
+
+class Decoder(Protocol):
+    """Creates the decoding tasks of a stream; pickled for the workers."""
+
+    @property
+    def ddl(self) -> str:
+        """The columns of the resulting rows."""
+
+    def load(self) -> DecodingTask:
+        """Create the decoder of one task."""
 
 
 class KafkaSource(DataSource):

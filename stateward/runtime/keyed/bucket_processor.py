@@ -28,7 +28,6 @@ from stateward.runtime.ingest.packed_format import (
     LANE_TIMES,
     PLACE_FIELDS,
 )
-from stateward.runtime.keyed.admission import Limits
 from stateward.runtime.keyed.bucket import Bucket
 from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.runtime.keyed.outcome import BucketOutput, ReadValues
@@ -36,6 +35,7 @@ from stateward.runtime.keyed.state_cache import StateCache
 from stateward.runtime.keyed.state_log import StateLog
 from stateward.runtime.keyed.state_upgrade import Upgrade
 from stateward.runtime.sink.output_rows import KIND_COUNTS
+from stateward.runtime.watermark.admission import Limits
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import (

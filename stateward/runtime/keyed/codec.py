@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, get_type_hints
 import msgspec
 
 from stateward.runtime.api.key_logic import KeyState
-from stateward.runtime.keyed.admission import Seen, Timed
+from stateward.runtime.watermark.admission import Seen, Timed
 
 S = TypeVar("S", bound=tuple[Any, ...])
 E = TypeVar("E", bound=Timed)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from stateward.runtime.driver.session import start_coordinator
 from stateward.runtime.keyed.state_log import LOG_NAME
+from stateward.runtime.session import start_coordinator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

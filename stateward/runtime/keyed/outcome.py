@@ -11,8 +11,8 @@ from stateward.runtime.api.key_logic import KeyResult
 from stateward.runtime.api.stream_job import Output
 from stateward.runtime.api.tables import LATE_EVENTS
 from stateward.runtime.kafka.late_values import Place
-from stateward.runtime.keyed.admission import Overrun
 from stateward.runtime.sink.output_rows import KIND_COUNTS, encode_pieces
+from stateward.runtime.watermark.admission import Overrun
 
 ReadValues = Callable[[Collection[Place]], Mapping[Place, bytes | None]]
 

@@ -20,9 +20,9 @@ from stateward.contract.conditions import Condition, ConditionError
 from stateward.contract.lease import LeaseRecord, lease_schema, read_lease, record_in
 from stateward.contract.process_identity import ProcessIdentity, host_identity
 from stateward.contract.storage import sync_disks
+from stateward.runtime.delta.delta_tables import create_or_open, has_commit
+from stateward.runtime.delta.table_repair import repair
 from stateward.runtime.lease import lease_history
-from stateward.runtime.sink.delta_tables import create_or_open, has_commit
-from stateward.runtime.sink.table_repair import repair
 
 Clock = Callable[[], datetime]
 

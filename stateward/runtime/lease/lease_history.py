@@ -13,7 +13,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from stateward.contract.lease import Event, LeaseRecord, history_schema, history_uri
-from stateward.runtime.sink.delta_tables import create_or_open
+from stateward.runtime.delta.delta_tables import create_or_open
 
 _LOG = logging.getLogger(__name__)
 _SCHEMA = history_schema()

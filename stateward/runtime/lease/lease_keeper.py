@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from stateward.runtime.driver.cause import DISK_FULL, cause_of
+from stateward.runtime.cause import DISK_FULL, cause_of
 from stateward.runtime.lease.lease import Clock, Lease, LeaseLostError
 
 _LOG = logging.getLogger(__name__)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from stateward.runtime.ingest.record_decoder import RecordDecoder
 from stateward.runtime.kafka.planner import Scan, TimeSource
 from stateward.runtime.kafka.source import source_for
-from stateward.runtime.watermark.tick import TickRule
+from stateward.runtime.kafka.tick import TickRule
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData, SparkSession
 
     from stateward.runtime.api.config import Config
     from stateward.runtime.api.stream_job import StreamJob
-    from stateward.runtime.ingest.record_batch import Decoder
+    from stateward.runtime.kafka.source import Decoder
 
 
 def read(

@@ -14,6 +14,8 @@ from stateward.runtime.api.landing_job import LandingJob
 from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.api.tables import DEAD_LETTERS, LATE_EVENTS, SHARED_TABLES
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
+from stateward.runtime.delta.commit_retry import app_id
+from stateward.runtime.delta.table_repair import repair
 from stateward.runtime.ingest import landing
 from stateward.runtime.ingest.packed_format import OUTPUT_DDL
 from stateward.runtime.ingest.record_batch import NextWatermark
@@ -28,10 +30,8 @@ from stateward.runtime.lease.lease_keeper import LeaseKeeper
 from stateward.runtime.query import scan
 from stateward.runtime.query.native_query import NATIVE_CONF, native_rows
 from stateward.runtime.sink import sink
-from stateward.runtime.sink.commit_retry import app_id
 from stateward.runtime.sink.fence import take_over
 from stateward.runtime.sink.ledger import Ledger, recorded_times
-from stateward.runtime.sink.table_repair import repair
 from stateward.runtime.watermark.due_times import BucketTimers, UnknownTimers
 
 if TYPE_CHECKING:

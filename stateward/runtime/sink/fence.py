@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import TableNotFoundError
 
+from stateward.runtime.delta.commit_retry import commit_with_retry, epoch_id
+from stateward.runtime.delta.data_files import add_files
 from stateward.runtime.lease.lease import LeaseLostError
-from stateward.runtime.sink.commit_retry import commit_with_retry, epoch_id
-from stateward.runtime.sink.data_files import add_files
 
 CheckLease = Callable[[], int]
 """Returns the epoch of the held lease; raises `LeaseLostError` if it is no longer held."""

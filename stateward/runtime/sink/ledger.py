@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from stateward.contract.names import BATCH_COUNTS
-from stateward.runtime.sink.commit_retry import app_id
-from stateward.runtime.sink.delta_tables import TableHandle
+from stateward.runtime.delta.commit_retry import app_id
+from stateward.runtime.delta.delta_tables import TableHandle
 from stateward.runtime.sink.output_rows import COUNT_NAMES, OUTCOME_NAMES
 from stateward.runtime.sink.table_commits import TableWrite
 from stateward.runtime.watermark.partition_times import Times, times_from_json

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from stateward.contract.storage import sync_disks
 from stateward.runtime.api.tables import Table, arrow_schema
-from stateward.runtime.sink.commit_retry import app_id
+from stateward.runtime.delta.commit_retry import app_id
 from stateward.runtime.sink.ledger import BatchCounts, Ledger
 from stateward.runtime.sink.output_rows import COUNT_NAMES, KIND_COUNTS, SchemaError, decode_rows, row_schema
 from stateward.runtime.sink.table_commits import TableWrite

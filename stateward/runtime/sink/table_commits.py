@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties
 from deltalake.transaction import AddAction
 
-from stateward.runtime.sink.commit_retry import commit_with_retry
-from stateward.runtime.sink.data_files import add_files, write_data_files
+from stateward.runtime.delta.commit_retry import commit_with_retry
+from stateward.runtime.delta.data_files import add_files, write_data_files
 from stateward.runtime.sink.fence import CheckLease, epoch_in
 
 _ORDER = "__order"

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
+from stateward.contract.reading import iso_ms
 from stateward.runtime.api.config import Config
 from stateward.runtime.kafka.broker import Broker, BrokerAwayError
 from stateward.runtime.telemetry.lag import LagTrend
 from stateward.runtime.telemetry.progress import Position
-from stateward.runtime.telemetry.status import iso_ms
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 0.5

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from stateward.contract.reading import iso_ms
 from stateward.contract.stream_status import BOUNDS, OUTCOMES
+from stateward.runtime.checkpoint.batch_plan import Plan
 from stateward.runtime.checkpoint.checkpoint import Checkpoint, consumed
-from stateward.runtime.kafka.batch_plan import Plan
-from stateward.runtime.kafka.offsets import Offsets
+from stateward.runtime.checkpoint.offsets import Offsets
 from stateward.runtime.sink.ledger import Ledger
 from stateward.runtime.telemetry.operator_metrics import operator_measures
 from stateward.runtime.telemetry.shares import Shares
-from stateward.runtime.telemetry.status import iso_ms
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

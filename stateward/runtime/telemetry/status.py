@@ -6,27 +6,17 @@ import json
 import logging
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from stateward.contract import storage
 from stateward.contract.process_identity import ProcessIdentity
-from stateward.contract.reading import as_json
+from stateward.contract.reading import as_json, iso
 from stateward.contract.stream_status import Status
 
 HEARTBEAT_S = 1.0
 
 _LOG = logging.getLogger(__name__)
-
-
-def iso(moment: datetime) -> str:
-    """``moment`` as ISO 8601 UTC with milliseconds and ``Z``."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def iso_ms(milliseconds: int) -> str:
-    """Milliseconds since 1970 as ISO 8601 UTC."""
-    return iso(datetime.fromtimestamp(milliseconds / 1000, UTC))
 
 
 class StatusFile:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from stateward.contract import storage
 from stateward.runtime.api.landing_job import LandingJob
 from stateward.runtime.api.native_job import NativeJob
-from stateward.runtime.driver.session import STREAM_CONF
 from stateward.runtime.keyed.state_log import HEAD_NAME, LOG_NAME
+from stateward.runtime.session import STREAM_CONF
 from stateward.state.compatibility.findings import Descriptor
 from stateward.state.compatibility.shape import event_shape, merged, state_shape
 from stateward.state.compatibility.source_text import function_text, plan_operators

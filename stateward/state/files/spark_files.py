@@ -9,8 +9,8 @@ from typing import Any
 import fsspec
 
 from stateward.contract import storage
+from stateward.runtime.checkpoint.batch_plan import from_json
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
-from stateward.runtime.kafka.batch_plan import from_json
 
 _STORE = "spark.sql.streaming.stateStore"
 _TWS = "transformWithState"

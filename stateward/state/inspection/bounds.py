@@ -1,7 +1,7 @@
 """The bounds of a keyed stream's states: how often each was reached, and the consequences.
 
-The bounds are those of `runtime.keyed.admission`, and ``batch_counts`` counts how often they are reached. The
-logic bounds the stream's own state (docs/state-bounds.md).
+The bounds are those of `runtime.watermark.admission`, and ``batch_counts`` counts how often they are
+reached. The logic bounds the stream's own state (docs/state-bounds.md).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 from stateward.runtime.api.key_logic import masked_key
 from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.api.tables import SHARED_TABLES
-from stateward.runtime.keyed.admission import Seen
+from stateward.runtime.watermark.admission import Seen
 
 if TYPE_CHECKING:
     from stateward.runtime.api.any_job import AnyJob

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stateward.contract.process_output import Report
+from stateward.runtime.checkpoint.batch_plan import offset_json
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
-from stateward.runtime.kafka.batch_plan import offset_json
-from stateward.runtime.kafka.offsets import Offsets
+from stateward.runtime.checkpoint.offsets import Offsets
 from stateward.state.files.checkpoint_copy import remove
 from stateward.state.migration import bucket_states, replace_batch
 from stateward.state.migration.bucket_states import Sums

@@ -12,9 +12,9 @@ import msgspec
 
 from stateward.runtime.api.key_logic import KeyLogic, KeyState, advance, next_timer
 from stateward.runtime.api.state_step import MissingStepError, StateStep
-from stateward.runtime.keyed.admission import Limits
 from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.runtime.keyed.state_upgrade import Upgrade, UpgradeError
+from stateward.runtime.watermark.admission import Limits
 
 if TYPE_CHECKING:
     from stateward.runtime.api.config import Config

@@ -15,9 +15,9 @@ from stateward.runtime.api.key_filter import KeyFilter, takes
 from stateward.runtime.api.key_logic import KeyState, masked_key, without_key
 from stateward.runtime.api.key_step import KeyStep
 from stateward.runtime.api.state_step import PlainState, StateStep
-from stateward.runtime.keyed.admission import Seen, order
 from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.runtime.keyed.state_upgrade import Upgrade
+from stateward.runtime.watermark.admission import Seen, order
 from stateward.state.migration.key_evaluator import KeyEvaluator
 
 _decode = msgspec.json.Decoder().decode

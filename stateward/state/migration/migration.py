@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stateward.contract.process_output import Report
+from stateward.runtime.checkpoint.batch_plan import offset_json
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.ingest.packed_format import bucket_of
-from stateward.runtime.kafka.batch_plan import offset_json
 from stateward.state.files.checkpoint_copy import copy_checkpoint, remove
 from stateward.state.files.checkpoint_integrity import examine
 from stateward.state.migration import bucket_states, replace_batch

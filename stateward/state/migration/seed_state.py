@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from stateward.contract.process_output import Report
-from stateward.runtime.driver.session import start_coordinator
-from stateward.runtime.kafka.offsets import Offsets
+from stateward.runtime.checkpoint.offsets import Offsets
+from stateward.runtime.session import start_coordinator
 from stateward.state.inspection.masker import Masker
 from stateward.state.migration.bucket_states import STATES_SCHEMA, Sums
 from stateward.state.migration.first_checkpoint import FirstCheckpoint

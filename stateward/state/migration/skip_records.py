@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from stateward.contract import storage
 from stateward.contract.process_output import READY, Report
 from stateward.runtime.api.config import Config
+from stateward.runtime.checkpoint.batch_plan import is_plan, offset_json, plan_from_json
 from stateward.runtime.checkpoint.checkpoint import SKIPPED, Checkpoint, Jump, PlannedBatch
 from stateward.runtime.checkpoint.generations import UNFINISHED, Generation
-from stateward.runtime.kafka.batch_plan import is_plan, offset_json, plan_from_json
-from stateward.runtime.kafka.offsets import Offsets
-from stateward.runtime.sink.commit_retry import tables_with
+from stateward.runtime.checkpoint.offsets import Offsets
+from stateward.runtime.delta.commit_retry import tables_with
 from stateward.state.files import checkpoint_copy
 from stateward.state.files.checkpoint_integrity import require_whole_logs
 from stateward.state.files.state_file_completeness import files_after

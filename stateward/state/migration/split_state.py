@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stateward.contract.process_output import Report
-from stateward.runtime.kafka.offsets import Offsets
+from stateward.runtime.checkpoint.offsets import Offsets
 from stateward.state.files.checkpoint_integrity import examine
 from stateward.state.migration import bucket_states
 from stateward.state.migration.bucket_states import Sums, Total

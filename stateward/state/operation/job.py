@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from stateward.contract import storage
 from stateward.contract.process_identity import host_identity
 from stateward.contract.process_output import JobExit
+from stateward.contract.reading import iso
 from stateward.runtime.api.config import ConfigError
 from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.checkpoint import generations
@@ -35,7 +36,6 @@ from stateward.runtime.kafka.broker import Broker, BrokerAwayError
 from stateward.runtime.lease.lease import LeaseHeldError, utc_now
 from stateward.runtime.sink.fence import CheckLease
 from stateward.runtime.telemetry.batch_steps import begin_log, report_error, report_step
-from stateward.runtime.telemetry.status import iso
 from stateward.state.operation.answer import Answer
 from stateward.state.operation.context import Context
 from stateward.state.operation.errors import StateError
@@ -150,8 +150,8 @@ def _leased(request: Request) -> Iterator[tuple[CheckLease, bool]]:
 
 
 def _session(context: Context) -> SparkSession:
-    from stateward.runtime.driver.session import checkpoint_conf, create_session
     from stateward.runtime.query.native_query import NATIVE_CONF
+    from stateward.runtime.session import checkpoint_conf, create_session
 
     config = context.request.config
     return create_session(

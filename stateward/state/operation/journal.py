@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from stateward.contract import storage
-from stateward.runtime.telemetry.status import iso
+from stateward.contract.reading import iso
 
 _VERSION = 1
 

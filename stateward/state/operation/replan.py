@@ -17,7 +17,7 @@ from deltalake.exceptions import DeltaError
 
 from stateward.runtime.checkpoint.attempts import Attempts, note, noted
 from stateward.runtime.checkpoint.checkpoint import Checkpoint, consumed
-from stateward.runtime.sink.commit_retry import tables_with
+from stateward.runtime.delta.commit_retry import tables_with
 from stateward.state.files.checkpoint_copy import crc_path, remove
 from stateward.state.files.state_file_completeness import files_after
 

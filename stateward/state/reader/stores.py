@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from stateward.contract import storage
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.driver.failure import explain
-from stateward.runtime.driver.session import start_coordinator
 from stateward.runtime.keyed.state_log import HEAD_NAME, LOG_NAME
+from stateward.runtime.session import start_coordinator
 from stateward.state.operation.errors import StateError
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from stateward.contract import storage
-from stateward.runtime.kafka.batch_plan import from_json, offset_json
-from stateward.runtime.kafka.offsets import Offsets
+from stateward.runtime.checkpoint.batch_plan import from_json, offset_json
+from stateward.runtime.checkpoint.offsets import Offsets
 from stateward.state.files.checkpoint_copy import CopiedFile
 
 NAME = "manifest.json"

@@ -12,7 +12,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from stateward.contract.storage import sync_disks
 from stateward.runtime.api.tables import SHARED_TABLES
-from stateward.runtime.sink.commit_retry import commit_with_retry
+from stateward.runtime.delta.commit_retry import commit_with_retry
 from stateward.runtime.sink.fence import CheckLease, epoch_in, take_over
 from stateward.state.savepoints.manifest import TableAt
 

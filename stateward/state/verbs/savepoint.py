@@ -12,8 +12,8 @@ import fsspec
 
 from stateward.contract import storage
 from stateward.contract.process_output import READY
+from stateward.contract.reading import iso
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
-from stateward.runtime.telemetry.status import iso
 from stateward.state.files import checkpoint_copy
 from stateward.state.files.state_file_completeness import require_whole_state
 from stateward.state.operation.answer import Answer, Listing

@@ -8,8 +8,8 @@ from stateward.runtime.api.config import Config
 from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.generations import Generation
+from stateward.runtime.checkpoint.offsets import Offsets
 from stateward.runtime.kafka.broker import Broker, TopicMissingError
-from stateward.runtime.kafka.offsets import Offsets
 from stateward.state.compatibility.descriptor import describe, write_descriptor
 from stateward.state.migration.initial_state import SeedConverter
 from stateward.state.migration.key_evaluator import evaluator_of

@@ -26,7 +26,7 @@ from stateward.quality.validation.validate import validate
 from stateward.runtime.api.config import parse_config
 from stateward.runtime.api.stream_job import Output
 from stateward.runtime.api.tables import BATCH_COUNTS, DEAD_LETTERS, LATE_EVENTS, SHARED_TABLES, Table
-from stateward.runtime.kafka.offsets import Range
+from stateward.runtime.checkpoint.offsets import Range
 from stateward.runtime.kafka.reader import read
 from stateward.runtime.sink.output_rows import COUNT_NAMES, OUTCOME_NAMES, decode_rows, encode_rows
 from tests.support.full import ci_full

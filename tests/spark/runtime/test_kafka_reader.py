@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stateward.runtime.kafka.offsets import DataLossError, Range
+from stateward.runtime.checkpoint.offsets import DataLossError, Range
 from stateward.runtime.kafka.reader import read
 from tests.support.kafka.broker import RunningBroker
 

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from stateward.runtime.kafka.batch_plan import PLAN
+from stateward.runtime.checkpoint.batch_plan import PLAN
 from stateward.runtime.kafka.broker import Broker
 from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker

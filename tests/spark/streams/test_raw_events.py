@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from stateward.runtime.api.record_fields import TICK_KEY
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
-from stateward.runtime.kafka.offsets import Range
+from stateward.runtime.checkpoint.offsets import Range
 from stateward.runtime.kafka.reader import read
 from tests.support.full import ci_full
 from tests.support.kafka import foreign_producer

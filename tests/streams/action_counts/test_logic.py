@@ -13,7 +13,7 @@ import pytest
 from spark_jobs.action_counts.logic import CountLogic
 from spark_jobs.action_counts.model import ActionEvent, Count, CountSettings, CurrentCount
 from stateward.runtime.api.key_logic import KeyState, advance, next_timer, replay_oracle
-from stateward.runtime.keyed.admission import Limits
+from stateward.runtime.watermark.admission import Limits
 
 IDLE = 10
 LATENESS = 5

@@ -37,8 +37,8 @@ from spark_jobs.device_lifecycle.transitions import (
     Transition,
 )
 from stateward.runtime.api.key_logic import KeyState, advance, replay_oracle
-from stateward.runtime.keyed.admission import Limits
 from stateward.runtime.keyed.codec import KeyStateCodec
+from stateward.runtime.watermark.admission import Limits
 
 DeviceKept = KeyState[DeviceState, DeviceReading]
 

@@ -16,7 +16,7 @@ from spark_jobs.device_lifecycle.model import (
     DeviceStatus,
 )
 from stateward.runtime.api.key_logic import replay_oracle
-from stateward.runtime.keyed.admission import order
+from stateward.runtime.watermark.admission import order
 from tests.streams.device_lifecycle.test_machine import (
     EAGER,
     END,

@@ -30,7 +30,7 @@ from spark_jobs.fraud_watch.model import (
 )
 from spark_jobs.fraud_watch.transitions import TRANSITIONS, Transition
 from stateward.runtime.api.key_logic import KeyState, advance, replay_oracle
-from stateward.runtime.keyed.admission import Limits
+from stateward.runtime.watermark.admission import Limits
 
 AccountState = KeyState[FraudState, PaymentEvent]
 

@@ -15,7 +15,7 @@ from spark_jobs.fraud_watch.model import (
     PaymentEvent,
 )
 from stateward.runtime.api.key_logic import advance
-from stateward.runtime.keyed.admission import Limits
+from stateward.runtime.watermark.admission import Limits
 from tests.streams.fraud_watch.test_machine import (
     END,
     KINDS,

@@ -28,8 +28,8 @@ from spark_jobs.intrusion_patterns.model import (
 )
 from spark_jobs.intrusion_patterns.patterns import PATTERNS
 from stateward.runtime.api.key_logic import KeyState, advance, replay_oracle
-from stateward.runtime.keyed.admission import Limits
 from stateward.runtime.keyed.codec import KeyStateCodec
+from stateward.runtime.watermark.admission import Limits
 
 SourceState = KeyState[IntrusionState, SecurityEvent]
 

@@ -18,7 +18,7 @@ from spark_jobs.intrusion_patterns.model import (
     Step,
 )
 from stateward.runtime.api.key_logic import advance, replay_oracle
-from stateward.runtime.keyed.admission import Limits, order
+from stateward.runtime.watermark.admission import Limits, order
 from tests.streams.intrusion_patterns.test_logic import (
     END,
     LATENESS,

@@ -22,7 +22,7 @@ from spark_jobs.user_activity.model import (
     ActivityState,
 )
 from stateward.runtime.api.key_logic import KeyState, advance, next_timer, replay_oracle
-from stateward.runtime.keyed.admission import Limits
+from stateward.runtime.watermark.admission import Limits
 
 UserState = KeyState[ActivityState, ActivityEvent]
 NOTHING: UserState = KeyState()

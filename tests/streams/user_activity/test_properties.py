@@ -18,7 +18,7 @@ from spark_jobs.user_activity.model import (
     ActivityState,
 )
 from stateward.runtime.api.key_logic import advance, replay_oracle
-from stateward.runtime.keyed.admission import Limits
+from stateward.runtime.watermark.admission import Limits
 from tests.streams.user_activity.test_logic import (
     EAGER,
     END,

@@ -21,7 +21,7 @@ from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import ClosedSession, OpenSession, SessionEvent
 from stateward.runtime.api import key_logic
 from stateward.runtime.api.key_logic import KeyState, advance
-from stateward.runtime.keyed.admission import Limits
+from stateward.runtime.watermark.admission import Limits
 
 UserState = KeyState[OpenSession, SessionEvent]
 

@@ -25,7 +25,7 @@ from stateward.control.reconcile.observe import supervisor_uri
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from stateward.runtime.driver.control import LaunchReason
-from stateward.runtime.telemetry.history import line_of
+from stateward.runtime.driver.history import line_of
 
 HOST = "worker-1/4f6c9a52-8d1e-4f8e-9d6e-0f2a51c7b3aa/pid:[4026531836]"
 DISK = (

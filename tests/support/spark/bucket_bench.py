@@ -16,10 +16,10 @@ from stateward.runtime.api.key_logic import KeyLogic
 from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.ingest.packed_format import LANE_EVENT
 from stateward.runtime.keyed import state_cache
-from stateward.runtime.keyed.admission import Limits
 from stateward.runtime.keyed.bucket_processor import BucketProcessor
 from stateward.runtime.keyed.state_log import HEAD_NAME, LOG_NAME
 from stateward.runtime.sink.output_rows import KIND_COUNTS, decode_rows
+from stateward.runtime.watermark.admission import Limits
 
 LATENESS = 100
 BUCKET = (LANE_EVENT, 3)

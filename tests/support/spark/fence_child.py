@@ -14,8 +14,8 @@ from pathlib import Path
 from deltalake import DeltaTable, Transaction
 from deltalake.transaction import AddAction
 
+from stateward.runtime.delta.data_files import add_files
 from stateward.runtime.sink import table_commits
-from stateward.runtime.sink.data_files import add_files
 from stateward.state.operation.leased import take_over_all
 from tests.support.state.installed_stream import Installed
 from tests.unit.runtime.sink.test_fence import FULL, lease_of, sink_of

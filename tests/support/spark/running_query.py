@@ -11,13 +11,13 @@ from stateward.contract.process_identity import driver_process
 from stateward.runtime.api.config import parse_config
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.driver import drain as draining
-from stateward.runtime.driver.session import STREAM_CONF
 from stateward.runtime.kafka.broker import Broker
 from stateward.runtime.kafka.broker_clock import BrokerClock
 from stateward.runtime.lease.lease import Lease, utc_now
 from stateward.runtime.lease.lease_keeper import LeaseKeeper
 from stateward.runtime.query.native_query import NATIVE_CONF
 from stateward.runtime.query.stream_query import StreamQuery, session_conf
+from stateward.runtime.session import STREAM_CONF
 from stateward.runtime.telemetry.progress import Progress
 from stateward.state.compatibility.start import note_start
 from tests.support.spark.launches import Launch

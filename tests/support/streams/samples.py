@@ -19,9 +19,9 @@ from stateward.runtime.api.config import Config, parse_config
 from stateward.runtime.api.key_logic import KeyState
 from stateward.runtime.api.record_fields import Bounds, Reason
 from stateward.runtime.ingest.parse import Parsed, Parser, Rejection
-from stateward.runtime.keyed.admission import Seen
 from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.runtime.sink.output_rows import decode_rows, encode_rows, encode_table
+from stateward.runtime.watermark.admission import Seen
 
 TODAY_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 BOUNDS = Bounds(not_before_ms=0, max_ahead_ms=86_400_000, max_record_bytes=10_000)

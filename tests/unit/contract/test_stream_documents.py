@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from stateward.contract.process_identity import ProcessIdentity
-from stateward.contract.reading import InvalidDocumentError, as_json
+from stateward.contract.reading import InvalidDocumentError, as_json, iso
 from stateward.contract.stream_control import (
     Control,
     DriverOrders,
@@ -23,7 +23,7 @@ from stateward.contract.stream_control import (
     orders_in,
 )
 from stateward.contract.stream_status import Cause, OperatorState, Status, status_from
-from stateward.runtime.telemetry.status import StatusFile, iso
+from stateward.runtime.telemetry.status import StatusFile
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 BOUNDS = {"held_full": 3, "folded_early": 0, "below_floor": 0, "ids_full": 0, "ids_forgotten": 0}

@@ -227,7 +227,7 @@ def test_a_writer_at_full_speed_never_meets_a_conflict(
             ledger.append(BatchCounts(batch, dict.fromkeys(COUNT_NAMES, 1), {"rows": 1}, 0), 1, "r")
 
     # It is the writer that says so when a commit had to be tried again.
-    with caplog.at_level("INFO", "stateward.runtime.sink.commit_retry"), ThreadPoolExecutor(1) as pool:
+    with caplog.at_level("INFO", "stateward.runtime.delta.commit_retry"), ThreadPoolExecutor(1) as pool:
         written = pool.submit(write)
         runs = [maintained(task) for _ in _until(written.done)]
         written.result()

@@ -11,7 +11,7 @@ from stateward.contract.names import ENV_KAFKA_CLIENT
 from stateward.contract.stream_status import Cause
 from stateward.platform.topics import BrokerUnreachableError, partition_count
 from stateward.project.settings import Settings
-from stateward.runtime.driver.cause import cause_of
+from stateward.runtime.cause import cause_of
 from stateward.runtime.kafka.broker import Broker
 from tests.support.kafka.secured_broker import PASSWORD, SecuredBroker
 

@@ -13,9 +13,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from stateward.contract.stream_status import Cause
-from stateward.runtime.driver.cause import LEASE, cause_of
+from stateward.runtime.cause import LEASE, cause_of
+from stateward.runtime.checkpoint.offsets import DataLossError
 from stateward.runtime.driver.failure import explain, is_transient
-from stateward.runtime.kafka.offsets import DataLossError
 from stateward.runtime.kafka.reader import ReadError
 from stateward.runtime.lease.lease import LeaseLostError
 from stateward.runtime.sink.output_rows import SchemaError
@@ -103,4 +103,4 @@ def test_an_error_of_a_data_source(
         query.awaitTermination()
     assert cause_of(failed.value) == cause
     assert is_transient(failed.value) == passes
-    assert "stateward.runtime.kafka.offsets" not in str(failed.value), "the class that was moved"
+    assert "stateward.runtime.checkpoint.offsets" not in str(failed.value), "the class that was moved"

@@ -11,9 +11,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
+from stateward.runtime.checkpoint.offsets import Range
 from stateward.runtime.kafka import reader
 from stateward.runtime.kafka.broker import Broker
-from stateward.runtime.kafka.offsets import Range
 from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch

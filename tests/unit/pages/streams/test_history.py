@@ -15,8 +15,8 @@ from stateward.pages.streams import history as stream_history
 from stateward.pages.streams.history import Sample, samples_of
 from stateward.project.layout import Layout
 from stateward.runtime.driver.control import LaunchReason, reason_of_launch
+from stateward.runtime.driver.history import History, history_uri
 from stateward.runtime.lease.lease import LeaseLostError
-from stateward.runtime.telemetry.history import History, history_uri
 from stateward.runtime.telemetry.status import StatusFile
 from tests.support.waiting import PATIENCE_S, wait_until
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stateward.runtime.cause import cause_of
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.generations import (
     UNFINISHED,
@@ -17,7 +18,6 @@ from stateward.runtime.checkpoint.generations import (
     PointerError,
     is_beside,
 )
-from stateward.runtime.driver.cause import cause_of
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 

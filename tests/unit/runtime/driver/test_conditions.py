@@ -14,11 +14,11 @@ from stateward.contract.kafka_client import KafkaClientError
 from stateward.contract.stream_status import Cause
 from stateward.runtime.api.config import ConfigError
 from stateward.runtime.api.state_step import MissingStepError
+from stateward.runtime.cause import DISK_FULL, LEASE, OTHER, cause_of
 from stateward.runtime.checkpoint.generations import PendingOperationError, PointerError
-from stateward.runtime.driver.cause import DISK_FULL, LEASE, OTHER, cause_of
+from stateward.runtime.checkpoint.offsets import DataLossError
 from stateward.runtime.driver.failure import is_transient
 from stateward.runtime.kafka.broker import BrokerAwayError, TopicMissingError
-from stateward.runtime.kafka.offsets import DataLossError
 from stateward.runtime.kafka.reader import ReadError
 from stateward.runtime.keyed.copy_folders import CopyFolderError
 from stateward.runtime.keyed.state_upgrade import UpgradeError

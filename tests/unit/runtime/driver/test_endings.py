@@ -22,13 +22,13 @@ from stateward.contract.stream_status import Cause
 from stateward.driver import run
 from stateward.runtime.api.config import ConfigError
 from stateward.runtime.api.state_step import MissingStepError
+from stateward.runtime.cause import DISK_FULL, LEASE, OTHER, cause_of
 from stateward.runtime.checkpoint.generations import PendingOperationError
-from stateward.runtime.driver.cause import DISK_FULL, LEASE, OTHER, cause_of
+from stateward.runtime.checkpoint.offsets import DataLossError
 from stateward.runtime.driver.ending import ending_of
 from stateward.runtime.driver.failure import explain, is_transient
 from stateward.runtime.driver.retries import Retries
 from stateward.runtime.kafka.broker import Broker, BrokerAwayError, TopicMissingError
-from stateward.runtime.kafka.offsets import DataLossError
 from stateward.runtime.keyed.state_upgrade import UpgradeError
 from stateward.runtime.lease.lease import LeaseLostError
 from stateward.runtime.sink.output_rows import SchemaError
@@ -180,7 +180,7 @@ def test_a_full_disk_may_pass_and_lost_records_do_not_whatever_else_failed_with_
 def test_the_reason_is_the_errors_own_message_and_neither_code_nor_plan() -> None:
     said = explain(in_a_worker(traceback_of(DataLossError("topic t: the records are gone"))))
     assert said.startswith(
-        "stateward.runtime.kafka.offsets.DataLossError: topic t: the records are gone (in RuntimeErr"
+        "stateward.runtime.checkpoint.offsets.DataLossError: topic t: the records are gone (in RuntimeErr"
     )
     assert "ValueError: a column" not in said
     assert "STREAM_FAILED" not in said

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from stateward.runtime.checkpoint.offsets import Range
 from stateward.runtime.kafka.late_values import range_groups
-from stateward.runtime.kafka.offsets import Range
 
 
 def test_records_that_lie_close_are_read_together_and_others_by_themselves() -> None:

@@ -10,15 +10,15 @@ from typing import Any, cast
 
 import pytest
 
+from stateward.runtime.checkpoint.batch_plan import plan_from_json
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
-from stateward.runtime.kafka.batch_plan import plan_from_json
+from stateward.runtime.checkpoint.offsets import DataLossError
 from stateward.runtime.kafka.broker import Broker
 from stateward.runtime.kafka.broker_clock import BrokerClock
-from stateward.runtime.kafka.offsets import DataLossError
 from stateward.runtime.kafka.planner import Planner, Scan, TimeSource
 from stateward.runtime.kafka.planner_handover import new_handover
+from stateward.runtime.kafka.tick import TickRule
 from stateward.runtime.watermark.partition_times import Times
-from stateward.runtime.watermark.tick import TickRule
 
 NOW = 1_800_000_000_000
 LATENESS = 60_000

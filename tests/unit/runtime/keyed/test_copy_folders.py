@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stateward.runtime.driver.cause import cause_of
+from stateward.runtime.cause import cause_of
 from stateward.runtime.keyed import copy_folders
 from stateward.runtime.keyed.copy_folders import MARKER, CopyFolderError, copy_folder
 from stateward.runtime.keyed.state_cache import StateCache

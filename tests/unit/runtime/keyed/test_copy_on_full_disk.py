@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from stateward.runtime.driver.cause import DISK_FULL, cause_of
+from stateward.runtime.cause import DISK_FULL, cause_of
 from stateward.runtime.driver.failure import is_transient
 from tests.support.small_disk import small_disk
 

@@ -10,7 +10,7 @@ from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import OpenSession, SessionEvent
 from stateward.runtime.api.key_logic import KeyResult, KeyState, advance, next_timer, offset_ms
 from stateward.runtime.ingest.packed_format import bucket_of
-from stateward.runtime.keyed.admission import Limits
+from stateward.runtime.watermark.admission import Limits
 
 LOGIC = SessionLogic(1000)
 JITTER = 600

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stateward.contract.process_identity import ProcessIdentity
-from stateward.runtime.driver.cause import DISK_FULL, cause_of
+from stateward.runtime.cause import DISK_FULL, cause_of
 from stateward.runtime.lease.lease import Lease, LeaseLostError
 from stateward.runtime.lease.lease_keeper import LeaseKeeper
 from tests.support.small_disk import small_disk

@@ -15,11 +15,11 @@ from stateward.runtime.api.tables import BATCH_COUNTS, SHARED_TABLES, Table
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.checkpoint_repair import repair_logs
 from stateward.runtime.checkpoint.generations import Generation, current, make_current
-from stateward.runtime.sink.commit_retry import app_id
+from stateward.runtime.delta.commit_retry import app_id
+from stateward.runtime.delta.table_repair import TornTableError, repair
 from stateward.runtime.sink.ledger import Ledger
 from stateward.runtime.sink.sink import BatchSink
 from stateward.runtime.sink.table_commits import TableWrite
-from stateward.runtime.sink.table_repair import TornTableError, repair
 from tests.support.power_loss import Disk
 from tests.unit.runtime.lease.test_lease import Clock, lease
 from tests.unit.runtime.sink.test_sink import LATE, LETTER, VISIT, VISITS, Batch, at, counts, part

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateward.runtime.kafka.batch_plan import Plan, plan_from_json
+from stateward.runtime.checkpoint.batch_plan import Plan, plan_from_json
+from stateward.runtime.kafka.tick import TickRule, View, next_plan
 from stateward.runtime.watermark.partition_times import Times, TimeTracker, merge_times, times_from_json
-from stateward.runtime.watermark.tick import TickRule, View, next_plan
 
 START = 1_800_000_000_000
 LATENESS = 60_000

@@ -13,7 +13,7 @@ from spark_jobs.user_sessions.logic import SessionLogic, open_session
 from spark_jobs.user_sessions.model import ClosedSession, OpenSession, SessionEvent
 from stateward.runtime.api.key_logic import KeyState, offset_ms
 from stateward.runtime.api.state_step import StateStep
-from stateward.runtime.keyed.admission import Limits, Seen
+from stateward.runtime.watermark.admission import Limits, Seen
 from stateward.state.inspection.state_changes import Change, changes, flat, reasons
 from stateward.state.migration.key_evaluator import KeyEvaluator, UnreadableError
 from stateward.state.reader.retained_batches import Retained

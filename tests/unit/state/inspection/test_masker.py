@@ -9,8 +9,8 @@ from spark_jobs.event_windows.declaration import JOB as WINDOWS
 from spark_jobs.fraud_watch.declaration import JOB as FRAUD
 from spark_jobs.fraud_watch.model import FraudState, Payment, PaymentEvent
 from stateward.runtime.api.key_logic import KeyState
-from stateward.runtime.keyed.admission import Seen
 from stateward.runtime.keyed.codec import KeyStateCodec
+from stateward.runtime.watermark.admission import Seen
 from stateward.state.inspection.key_report import Entry, PendingTimer, StateChange
 from stateward.state.inspection.masker import Masker, masker_of
 from stateward.state.inspection.state_changes import changes

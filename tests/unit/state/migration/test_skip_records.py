@@ -14,8 +14,8 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 
 from spark_jobs.raw_events.declaration import JOB as RAW_EVENTS
 from stateward.contract import storage
+from stateward.runtime.checkpoint.batch_plan import plan_from_json
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
-from stateward.runtime.kafka.batch_plan import plan_from_json
 from stateward.runtime.sink.ledger import Ledger
 from stateward.runtime.telemetry.progress import Progress
 from stateward.state.operation.answer import Answer

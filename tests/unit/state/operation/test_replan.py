@@ -15,9 +15,9 @@ from stateward.contract.process_identity import driver_process
 from stateward.driver import CHECKS
 from stateward.runtime.checkpoint.attempts import records_of_next
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
+from stateward.runtime.delta.commit_retry import app_id
 from stateward.runtime.driver.driver import Driver
 from stateward.runtime.lease.lease import Lease, utc_now
-from stateward.runtime.sink.commit_retry import app_id
 from stateward.runtime.telemetry.status import StatusFile
 from stateward.state.operation.replan import take_back_plan
 from tests.unit.state.compatibility.test_descriptor import config_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stateward.runtime.keyed.admission import Admission, Limits, Overrun, Seen, admit
+from stateward.runtime.watermark.admission import Admission, Limits, Overrun, Seen, admit
 
 LIMITS = Limits(lateness_ms=10, max_held=100)
 

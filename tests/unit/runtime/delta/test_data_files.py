@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from stateward.runtime.api.tables import Column, Table, arrow_schema
-from stateward.runtime.sink.data_files import add_files, write_data_files
+from stateward.runtime.delta.data_files import add_files, write_data_files
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 VALUES: dict[str, tuple[Any, Any, Any]] = {

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stateward.contract import storage
-from stateward.runtime.sink.commit_retry import is_epoch
+from stateward.runtime.delta.commit_retry import is_epoch
 
 _LOG = logging.getLogger(__name__)
 _COMMIT = re.compile(r"\d{20}\.json")

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from stateward.runtime.api.tables import BATCH_COUNTS, Table
-from stateward.runtime.sink.delta_tables import create_or_open, has_commit
+from stateward.runtime.delta.delta_tables import create_or_open, has_commit
 
 # When eight streams create a table at once, usually one of them finds that another was first.
 _STREAMS, _ROUNDS = 8, 8

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateward.runtime.kafka.batch_plan import Plan
+from stateward.runtime.checkpoint.batch_plan import Plan
+from stateward.runtime.kafka.tick import REPLAY_DISTANCE_MS, TickRule, View, next_plan
 from stateward.runtime.watermark.due_times import DueTimes
 from stateward.runtime.watermark.partition_times import Times
-from stateward.runtime.watermark.tick import REPLAY_DISTANCE_MS, TickRule, View, next_plan
 
 NOW = 1_800_000_000_000
 LATENESS = 60_000

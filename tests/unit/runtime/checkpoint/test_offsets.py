@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateward.runtime.kafka.offsets import DataLossError, Offsets, Range, limited, ranges, tasks
+from stateward.runtime.checkpoint.offsets import DataLossError, Offsets, Range, limited, ranges, tasks
 
 TOPIC, TICKS = "events", "ticks"
 

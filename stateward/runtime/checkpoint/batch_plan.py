@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stateward.runtime.kafka.offsets import Offsets
+from stateward.runtime.checkpoint.offsets import Offsets
 from stateward.runtime.watermark.partition_times import Ahead, ahead_from_json, ended_from_json
 
 PLAN = "$plan"

@@ -10,8 +10,8 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
-from stateward.runtime.sink import delta_tables
-from stateward.runtime.sink.delta_tables import TableHandle
+from stateward.runtime.delta import delta_tables
+from stateward.runtime.delta.delta_tables import TableHandle
 
 _ROW = pa.table({"number": [1]})
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stateward.project.settings import CHECKOUT
-from stateward.runtime.driver.import_path import without_archives
+from stateward.runtime.import_path import without_archives
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stateward.runtime.kafka.batch_plan import Plan
+from stateward.runtime.checkpoint.batch_plan import Plan
 from stateward.runtime.watermark.due_times import NO_TIMERS, DueTimes
 from stateward.runtime.watermark.partition_times import Times, latest, latest_ends, merge_ahead, split_reached
 
