@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import tempfile
 import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+
+from tenacity import retry, stop_after_attempt
 
 from stateward.project.settings import CHECKOUT, Settings
 
@@ -156,7 +157,8 @@ def fetch(lock: Lock, folder: Path, repository: str | None = None, report: Repor
             failures = []
             for future in as_completed(pending):
                 if error := future.exception():
-                    failures.append(f"{pending[future].coordinates}: {error}")
+                    kind = "" if isinstance(error, JarFetchError) else f"{type(error).__name__}: "
+                    failures.append(f"{pending[future].coordinates}: {kind}{error}")
                 else:
                     report(pending[future])
         if failures:
@@ -168,25 +170,16 @@ def fetch(lock: Lock, folder: Path, repository: str | None = None, report: Repor
     return len(wanted)
 
 
+@retry(stop=stop_after_attempt(_ATTEMPTS), reraise=True)
 def _fetch_one(jar: Jar, folder: Path, cache: str, repository: str | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for attempt in range(1, _ATTEMPTS + 1):
-        # A cache of its own for each attempt: jgo refuses to download over the rest of a broken one.
-        own_cache = Path(tempfile.mkdtemp(dir=cache))
-        try:
-            fetched = download(jar.group, jar.artifact, jar.version, own_cache, repository)
-            if jar.is_whole(fetched):
-                fetched.replace(folder / jar.file_name)
-                return
-            problem = (
-                f"expected sha256 {jar.sha256}, found {sha256_of(fetched)} ({fetched.stat().st_size} bytes)"
-            )
-        except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
-        finally:
-            shutil.rmtree(own_cache, ignore_errors=True)
-        if attempt == _ATTEMPTS:
-            raise JarFetchError(problem)
+    # A cache of its own for each attempt: jgo refuses to download over the rest of a broken one.
+    with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as own_cache:
+        fetched = download(jar.group, jar.artifact, jar.version, Path(own_cache), repository)
+        if not jar.is_whole(fetched):
+            found = f"{sha256_of(fetched)} ({fetched.stat().st_size} bytes)"
+            raise JarFetchError(f"expected sha256 {jar.sha256}, found {found}")
+        fetched.replace(folder / jar.file_name)
 
 
 def download(group: str, artifact: str, version: str, cache: Path, repository: str | None = None) -> Path:

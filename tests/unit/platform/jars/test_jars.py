@@ -104,6 +104,7 @@ def test_a_jar_with_another_checksum_is_refused_by_name_and_the_others_are_kept(
     repository.path("two").with_suffix(".jar.sha1").write_text(hashlib.sha1(other).hexdigest())
     with pytest.raises(JarFetchError, match=r"org\.example:two:1\.0: expected sha256"):
         fetch(LOCK, tmp_path / "jars", repository.address)
+    assert repository.jars_asked().count("two-1.0.jar") == 3
     assert names(tmp_path / "jars") == ["spark/one-1.0.jar"]
 
 
