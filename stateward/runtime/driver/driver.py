@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("stateward.driver")
 _POLL_S = 0.5
 _CONTROL_S = 1.0
+
+T = TypeVar("T")
 
 
 class Driver:
@@ -108,7 +110,7 @@ class Driver:
         try:
             signals.handle_in_jvm(spark, self._request_stop)
             self._status.enter("topics")
-            partitions = self._ensure_topics()
+            partitions = self._when_kafka_answers(self._ensure_topics)
             if partitions is None:
                 return
             query = self._stream_query(spark, partitions)
@@ -150,19 +152,11 @@ class Driver:
         note_start = partial(self._checks.note_start, self._job, self._config)
         return StreamQuery(spark, self._job, self._config, partitions, self._keeper, note_start=note_start)
 
-    def _ensure_topics(self) -> dict[str, int] | None:
-        """The partitions of each data topic once the broker answers; None if stopped before."""
-        delay = FIRST_DELAY_S
-        while not self._should_stop():
-            try:
-                if self._job.ticks:
-                    self._broker.ensure_tick_topic(self._config.tick_topic)
-                return {topic: self._ensure_topic(topic) for topic in self._config.topics}
-            except BrokerAwayError as error:
-                self._status.update(state="waiting", message=str(error))
-                self._stop_requested.wait(delay)
-                delay = min(delay * 2, LONGEST_DELAY_S)
-        return None
+    def _ensure_topics(self) -> dict[str, int]:
+        """The partitions of each data topic."""
+        if self._job.ticks:
+            self._broker.ensure_tick_topic(self._config.tick_topic)
+        return {topic: self._ensure_topic(topic) for topic in self._config.topics}
 
     def _ensure_topic(self, topic: str) -> int:
         return self._broker.ensure_topic(
@@ -181,7 +175,8 @@ class Driver:
                 break
             retries.note(stream_query.checkpoint.last_committed())
             self._raise_if_lasting(failure, retries)
-            self._wait_for_kafka(explain(failure))
+            message = f"Kafka does not answer, trying again: {explain(failure)}"
+            self._when_kafka_answers(lambda: self._broker.partitions(self._config.topic), message)
             self._stop_requested.wait(retries.delay_s)
         self._drain(stream_query, None)
 
@@ -241,12 +236,17 @@ class Driver:
             message = f"a disk is full, free some space: {explain(failure)}"
             self._status.update(state="waiting", message=message, cause=as_json(cause))
 
-    def _wait_for_kafka(self, cause: str) -> None:
+    def _when_kafka_answers(self, request: Callable[[], T], message: str = "") -> T | None:
+        """Make a request, again and less often until Kafka answers; None if stopped before."""
         delay = FIRST_DELAY_S
-        while not self._should_stop() and self._broker_is_away():
-            self._status.update(state="waiting", message=f"Kafka does not answer, trying again: {cause}")
-            self._stop_requested.wait(delay)
-            delay = min(delay * 2, LONGEST_DELAY_S)
+        while not self._should_stop():
+            try:
+                return request()
+            except BrokerAwayError as error:
+                self._status.update(state="waiting", message=message or str(error))
+                self._stop_requested.wait(delay)
+                delay = min(delay * 2, LONGEST_DELAY_S)
+        return None
 
     def _broker_is_away(self) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""A disk that is full for a while: the status is written later, and the query is restarted."""
+"""What a driver waits for: room on a full disk, and an answer of Kafka."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from stateward.runtime.api.tables import BATCH_COUNTS
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.driver import driver as drivers
 from stateward.runtime.driver.retries import Retries
+from stateward.runtime.kafka.broker import Broker, BrokerAwayError
 from stateward.runtime.lease.lease import Lease
 from stateward.runtime.sink.ledger import Ledger
 from stateward.runtime.telemetry.status import StatusFile
@@ -85,27 +86,32 @@ class QueryOnAFullDisk:
         return Ledger(self._uri, "device_lifecycle", generation)
 
 
-@pytest.mark.parametrize(("failures", "comes_back"), [(12, True), (43, False)])
-def test_a_driver_waits_until_a_full_disk_has_room_again_but_not_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int, comes_back: bool
-) -> None:
-    monkeypatch.setattr(Retries, "delay_s", 0)
-    monkeypatch.setattr(drivers.Driver, "_broker_is_away", lambda self: False)
-    config = replace(config_of("device_lifecycle", tmp_path), status_uri=f"file://{tmp_path}/status.json")
+def driver_at(folder: Path, noted: str) -> tuple[drivers.Driver, list[tuple[str, Any]]]:
+    """A driver, and the states that it reports, each with one more field."""
+    config = replace(config_of("device_lifecycle", folder), status_uri=f"file://{folder}/status.json")
     process = driver_process()
-    lease = Lease(f"file://{tmp_path}/l", stream="s", run_id="r1", holder=process, ttl_ms=20_000)
+    lease = Lease(f"file://{folder}/l", stream="s", run_id="r1", holder=process, ttl_ms=20_000)
     written: list[tuple[str, Any]] = []
 
     class RecordedStatus(StatusFile):
         def update(self, **fields: Any) -> None:
             super().update(**fields)
             if "state" in fields:
-                written.append((fields["state"], fields.get("cause")))
+                written.append((fields["state"], fields.get(noted)))
 
     status = RecordedStatus(
         config.status_uri, stream="s", run_id="r1", process=process, python_pid=1, clock=lambda: NOW
     )
-    driver = drivers.Driver(JOB, config, lease, status, CHECKS)
+    return drivers.Driver(JOB, config, lease, status, CHECKS), written
+
+
+@pytest.mark.parametrize(("failures", "comes_back"), [(12, True), (43, False)])
+def test_a_driver_waits_until_a_full_disk_has_room_again_but_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int, comes_back: bool
+) -> None:
+    monkeypatch.setattr(Retries, "delay_s", 0)
+    monkeypatch.setattr(Broker, "partitions", lambda self, topic: 1)
+    driver, written = driver_at(tmp_path, "cause")
     query: Any = QueryOnAFullDisk(tmp_path, failures, lambda: driver._request_stop("seen enough"))
 
     if comes_back:
@@ -116,3 +122,24 @@ def test_a_driver_waits_until_a_full_disk_has_room_again_but_not_for_ever(
     else:
         with pytest.raises(OSError, match="No space left on device"):
             driver._run_queries(query)
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_driver_asks_kafka_until_it_answers_or_a_stop_is_requested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_stopped: bool
+) -> None:
+    monkeypatch.setattr(drivers, "FIRST_DELAY_S", 0)
+    driver, written = driver_at(tmp_path, "message")
+    answers: list[int | Exception] = [BrokerAwayError("gone"), BrokerAwayError("still gone"), 3]
+
+    def request() -> int:
+        if is_stopped and len(answers) == 2:
+            driver._request_stop("seen enough")
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert driver._when_kafka_answers(request) == (None if is_stopped else 3)
+    assert written == [("waiting", "gone"), ("waiting", "still gone")]
+    assert len(answers) == is_stopped
