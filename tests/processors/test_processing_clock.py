@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Message
 from msgspec import structs
 
 from spark_jobs.user_sessions.declaration import JOB
@@ -30,31 +31,6 @@ NOW = 1_800_000_000_000
 PLACE = 4  # in a packed record, after its key
 
 
-class Message:
-    """A record as librdkafka returns it."""
-
-    def __init__(self, offset: int, value: bytes) -> None:
-        self._offset, self._value = offset, value
-
-    def key(self) -> bytes:
-        return b"k"
-
-    def value(self) -> bytes:
-        return self._value
-
-    def partition(self) -> int:
-        return 0
-
-    def offset(self) -> int:
-        return self._offset
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, NOW
-
-    def __len__(self) -> int:
-        return len(self._value)
-
-
 def packed(batch: PlannedBatch, *event_times: str, on_arrival: bool = True) -> list[dict[str, Any]]:
     """The packed rows of records with these times, in one bucket."""
     config = structs.replace(parse_config(CONFIG, "test"), logic={"gap_ms": GAP, "max_gap_ms": GAP})
@@ -71,7 +47,12 @@ def packed(batch: PlannedBatch, *event_times: str, on_arrival: bool = True) -> l
     load = DecoderTask(packer, batch)
     fields = {"user_id": "u", "event_type": "view"}
     found = [{**fields, "event_id": f"e{number}", "event_time": at} for number, at in enumerate(event_times)]
-    load.take([Message(number, json.dumps(one).encode()) for number, one in enumerate(found)])  # type: ignore[misc]
+    load.take(
+        [
+            Message(offset=number, key=b"k", value=json.dumps(one).encode(), timestamp=(1, NOW))
+            for number, one in enumerate(found)
+        ]
+    )
     return [row for found in load.rows() for row in found.to_pylist() if row["lane"] != LANE_TIMES]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import replace
-from typing import Any
 
 import pytest
+from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -22,6 +22,7 @@ from stateward.runtime.query.scan import record_decoder
 from tests.unit.runtime.telemetry.test_documents import CONFIG
 
 Filters = tuple[KeyFilter, ...]
+NOW = 1_800_000_000_000
 
 
 def by_hash(salt: int) -> KeyFilter:
@@ -51,31 +52,11 @@ def test_a_rule_says_whose_keys_are_meant() -> None:
     assert large.others().others() == large
 
 
-class Message:
-    """A record as librdkafka returns it."""
-
-    def __init__(self, offset: int, user: str, minute: int, *, good: bool = True) -> None:
-        fields = {"event_id": f"e{offset}", "user_id": user, "event_type": "view"}
-        at = {"event_time": f"2024-01-01T00:{minute:02}:00Z"}
-        self._offset, self._value = offset, json.dumps({**fields, **(at if good else {})}).encode()
-
-    def key(self) -> bytes:
-        return b"k"
-
-    def value(self) -> bytes:
-        return self._value
-
-    def partition(self) -> int:
-        return self._offset % 2
-
-    def offset(self) -> int:
-        return self._offset
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, 1_800_000_000_000
-
-    def __len__(self) -> int:
-        return len(self._value)
+def message(offset: int, user: str, minute: int, *, good: bool = True) -> Message:
+    fields = {"event_id": f"e{offset}", "user_id": user, "event_type": "view"}
+    at = {"event_time": f"2024-01-01T00:{minute:02}:00Z"}
+    value = json.dumps({**fields, **(at if good else {})}).encode()
+    return Message(partition=offset % 2, offset=offset, key=b"k", value=value, timestamp=(1, NOW))
 
 
 def is_even(key: str) -> bool:
@@ -86,9 +67,9 @@ def is_even(key: str) -> bool:
 def test_events_of_other_streams_are_counted_and_move_time_on(rest: bool) -> None:
     config = structs.replace(parse_config(CONFIG, "test"), logic={"gap_ms": 1, "max_gap_ms": 1})
     job = replace(JOB, only=(KeyFilter("even users", is_even, rest),))
-    load = DecoderTask(record_decoder(config, job), PlannedBatch(7, {}, 0, 1_800_000_000_000))
-    messages: list[Any] = [Message(number, str(number), number) for number in range(10)]
-    messages.append(Message(10, "10", 0, good=False))
+    load = DecoderTask(record_decoder(config, job), PlannedBatch(7, {}, 0, NOW))
+    messages = [message(number, str(number), number) for number in range(10)]
+    messages.append(message(10, "10", 0, good=False))
     load.take(messages)
     rows = [row for batch in load.rows() for row in batch.to_pylist()]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Message
 
 from stateward.runtime.api.record_fields import EVENT_TIME, TICK_KEY, Bounds, Field
 from stateward.runtime.checkpoint.checkpoint import Checkpoint, PlannedBatch
@@ -34,41 +34,18 @@ SORTER = EventRowDecoder(
 )
 
 
-@dataclass(frozen=True)
-class Message:
-    """A record as the client returns it."""
-
-    content: bytes | None
-    record_key: bytes | None = b"k"
-    at: tuple[int, int] = (0, 0)
-
-    def key(self) -> bytes | None:
-        return self.record_key
-
-    def value(self) -> bytes | None:
-        return self.content
-
-    def partition(self) -> int:
-        return self.at[0]
-
-    def offset(self) -> int:
-        return self.at[1]
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, W
-
-    def __len__(self) -> int:
-        return len(self.content or b"")
-
-
 def record(event_id: str, ms: int, **changes: Any) -> bytes:
     at = datetime.fromtimestamp((W + ms) / 1000, UTC).isoformat(timespec="milliseconds")
     return json.dumps({"event_id": event_id, "user": "u", "event_time": at, **changes}).encode()
 
 
+def message(value: bytes, key: bytes = b"k", at: tuple[int, int] = (0, 0)) -> Message:
+    return Message(partition=at[0], offset=at[1], key=key, value=value, timestamp=(1, W))
+
+
 def rows_of(*messages: Message, ticks: tuple[int, ...] = ()) -> list[dict[str, Any]]:
     load = EventRowTask(SORTER, PlannedBatch(7, {}, W, W))
-    load.take(messages)  # type: ignore[arg-type]
+    load.take(messages)
     for tick_ms in ticks:
         load.tick(tick_ms)
     found: Iterator[pa.RecordBatch] = load.rows()
@@ -80,7 +57,7 @@ def settled(rows: list[dict[str, Any]]) -> dict[str, tuple[int, bytes]]:
 
 
 def test_an_event_at_the_watermark_is_a_row_and_one_before_it_is_on_file() -> None:
-    rows = rows_of(Message(record("on", 0, value=0.1), at=(1, 7)), Message(record("late", -1), at=(2, 8)))
+    rows = rows_of(message(record("on", 0, value=0.1), at=(1, 7)), message(record("late", -1), at=(2, 8)))
     (event,) = [row for row in rows if row["event_time"]]
     assert event["event_time"] == datetime(2026, 1, 1, 0, 0, 0, 1, UTC)  # a microsecond after it, for Spark
     assert (event["event_id"], event["user"], event["value"], event["kind"]) == (
@@ -98,9 +75,9 @@ def test_an_event_at_the_watermark_is_a_row_and_one_before_it_is_on_file() -> No
 
 
 def test_counts_take_every_event_on_time_for_a_duplicate_at_first() -> None:
-    tick = Message(b'{"tick": "2026-01-01T00:00:00Z"}', TICK_KEY.encode())
+    tick = message(b'{"tick": "2026-01-01T00:00:00Z"}', TICK_KEY.encode())
     rows = rows_of(
-        Message(record("1", 5)), Message(record("1", 5)), Message(b"junk"), Message(record("2", -5)), tick
+        message(record("1", 5)), message(record("1", 5)), message(b"junk"), message(record("2", -5)), tick
     )
     counts = json.loads(settled(rows)["counts"][1])
     times = counts.pop("times")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Message
 
 from spark_jobs.raw_events.declaration import JOB, RAW_EVENTS
 from stateward.runtime.api.record_fields import TICK_KEY
@@ -22,39 +22,8 @@ from stateward.runtime.telemetry.progress import Position
 AT_MS = 1_700_000_000_123
 
 
-@dataclass
-class Message:
-    """A record as the client returns it."""
-
-    raw: bytes | None
-    name: bytes | None = None
-    number: int = 0
-    pairs: list[tuple[str, bytes | None]] | None = None
-    at_ms: int = AT_MS
-
-    def topic(self) -> str:
-        return "events"
-
-    def partition(self) -> int:
-        return 2
-
-    def offset(self) -> int:
-        return self.number
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, self.at_ms
-
-    def key(self) -> bytes | None:
-        return self.name
-
-    def value(self) -> bytes | None:
-        return self.raw
-
-    def headers(self) -> list[tuple[str, bytes | None]] | None:
-        return self.pairs
-
-    def __len__(self) -> int:
-        return len(self.raw or b"")
+def message(value: bytes | None, offset: int = 0, at_ms: int = AT_MS, **more: Any) -> Message:
+    return Message("events", 2, offset, value=value, timestamp=(1, at_ms), **more)
 
 
 @pytest.fixture
@@ -75,7 +44,7 @@ def rows(load: LandingTask) -> list[dict[str, Any]]:
 
 
 def test_a_record_is_kept_byte_for_byte(load: LandingTask) -> None:
-    load.take([Message(b"\xff\x00", b"k", 7, [("trace", b"\xfe"), ("trace", None)])])  # type: ignore[list-item]
+    load.take([message(b"\xff\x00", 7, key=b"k", headers=[("trace", b"\xfe"), ("trace", None)])])
 
     assert rows(load) == [
         {
@@ -99,7 +68,7 @@ NANOSECONDS = 1_700_000_000_123_456_789
 
 def test_a_record_that_is_stamped_in_another_unit_is_kept_with_its_stamp(load: LandingTask) -> None:
     stamps = (MICROSECONDS, NANOSECONDS, -1)
-    load.take([Message(b"v", number=number, at_ms=at) for number, at in enumerate(stamps)])  # type: ignore[misc]
+    load.take([message(b"v", number, at) for number, at in enumerate(stamps)])
 
     last = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
     before_1970 = datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
@@ -125,7 +94,9 @@ def nameless_pair() -> Any:
 class ForeignHeaders(Message):
     """Headers as confluent-kafka returns them if the name of one is not UTF-8."""
 
-    def headers(self) -> list[tuple[str, bytes | None]] | None:
+    pairs: list[tuple[str, str | bytes | None]] | None = None
+
+    def headers(self) -> list[tuple[str, str | bytes | None]]:
         if self.pairs is None:
             self.pairs = [("trace", b"1"), nameless_pair(), ("last", None)]
             raise SystemError("'headers' returned a result with an exception set")
@@ -136,7 +107,7 @@ VALUE = b"the value"
 
 
 def test_a_header_whose_name_is_not_text_keeps_its_place_and_value(load: LandingTask) -> None:
-    load.take([ForeignHeaders(b"v")])  # type: ignore[list-item]
+    load.take([ForeignHeaders("events", value=b"v", timestamp=(1, AT_MS))])
 
     [row] = rows(load)
     assert row["header_names"] == ["trace", "\ufffd", "last"]
@@ -144,8 +115,8 @@ def test_a_header_whose_name_is_not_text_keeps_its_place_and_value(load: Landing
 
 
 def test_what_no_other_stream_accepts_is_kept_too(load: LandingTask) -> None:
-    found = [Message(None), Message(b""), Message(b'{"tick": "x"}', TICK_KEY.encode())]
-    load.take(found)  # type: ignore[arg-type]
+    found = [message(None), message(b""), message(b'{"tick": "x"}', key=TICK_KEY.encode())]
+    load.take(found)
 
     assert [(row["key"], row["value"], row["header_names"]) for row in rows(load)] == [
         (None, None, None),
@@ -156,14 +127,14 @@ def test_what_no_other_stream_accepts_is_kept_too(load: LandingTask) -> None:
 
 def test_the_date_is_that_of_the_record_in_utc(load: LandingTask) -> None:
     midnight = 1_700_006_400_000
-    load.take([Message(b"", at_ms=midnight - 1), Message(b"", at_ms=midnight)])  # type: ignore[list-item]
+    load.take([message(b"", at_ms=midnight - 1), message(b"", at_ms=midnight)])
 
     assert [row["date"] for row in rows(load)] == [date(2023, 11, 14), date(2023, 11, 15)]
 
 
 def test_every_record_is_counted_as_accepted(load: LandingTask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(landing, "PIECE_BYTES", 10)
-    load.take([Message(b"123456", number=number) for number in range(5)])  # type: ignore[misc]
+    load.take([message(b"123456", number) for number in range(5)])
 
     *packed, (kind, size, counts) = parts(load)
     assert [(kind, size) for kind, size, _ in packed] == [

@@ -17,7 +17,7 @@ from stateward.runtime.ingest.record_decoder import DecoderTask, RecordDecoder
 from stateward.runtime.keyed.outcome import BucketOutput
 from stateward.runtime.sink import output_rows
 from stateward.runtime.sink.output_rows import decode_rows, encode_pieces
-from tests.unit.runtime.ingest.test_event_rows import SORTER, Message, W, record
+from tests.unit.runtime.ingest.test_event_rows import SORTER, W, message, record
 
 PIECE = 2000
 GARBAGE = b"\xff" * 300
@@ -50,8 +50,8 @@ def test_pieces_hold_all_rows_in_order_and_are_small(sizes: list[int]) -> None:
 
 def packed(make: Callable[[], Any]) -> list[pa.RecordBatch]:
     load = make()
-    load.take([Message(GARBAGE, at=(1, offset)) for offset in range(50)])
-    load.take([Message(record(f"e{n}", n, kind=True), at=(0, n)) for n in range(200)])
+    load.take([message(GARBAGE, at=(1, offset)) for offset in range(50)])
+    load.take([message(record(f"e{n}", n, kind=True), at=(0, n)) for n in range(200)])
     return list(load.rows())
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from confluent_kafka import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,24 +32,6 @@ class Record:
     event_ms: int | None
     stamp_ms: int
     is_right: bool
-
-
-@dataclass
-class Stamped:
-    """The part of a client's message that the code uses."""
-
-    kind: int
-    stamp_ms: int
-    at: int
-
-    def partition(self) -> int:
-        return self.at
-
-    def timestamp(self) -> tuple[int, int]:
-        return self.kind, self.stamp_ms
-
-    def __len__(self) -> int:
-        return 100
 
 
 @dataclass
@@ -96,7 +79,7 @@ class Life:
         watch = TimeTracker(self.now_ms, 0)
         watch.read([partition])
         for record in self.log[partition][begin:end]:
-            watch.records([Stamped(self.stamps, record.stamp_ms, partition)])  # type: ignore[list-item]
+            watch.records([Message(partition=partition, timestamp=(self.stamps, record.stamp_ms))])
             if record.event_ms is None or record.event_ms > self.now_ms + MAX_AHEAD:
                 continue
             if record.event_ms < self.watermark_ms:
