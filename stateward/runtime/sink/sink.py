@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -24,8 +24,12 @@ from stateward.runtime.sink.output_rows import COUNT_NAMES, KIND_COUNTS, SchemaE
 from stateward.runtime.sink.table_commits import TableWrite
 from stateward.runtime.watermark.partition_times import Times, merge_times, times_from_json
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+
+class ArrowRows(Protocol):
+    """What a sink needs of a ``DataFrame``."""
+
+    def toArrow(self) -> pa.Table:
+        """Run the job and return its rows."""
 
 
 class Target(NamedTuple):
@@ -81,7 +85,7 @@ class BatchSink:
         self._checkpoint_uri = checkpoint_uri
         self._note_times = note_times
 
-    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+    def __call__(self, batch: ArrowRows, batch_id: int) -> None:
         """Run one batch as one Spark job and commit its rows.
 
         The files with the rows and the batch's plan and state, which Spark does not sync, are on disk before
@@ -130,7 +134,7 @@ class BatchSink:
             current_by=target.table.current_by,
         )
 
-    def _collect(self, batch: DataFrame) -> dict[str, list[tuple[int, pa.Buffer]]]:
+    def _collect(self, batch: ArrowRows) -> dict[str, list[tuple[int, pa.Buffer]]]:
         """The payloads of each kind with their declared numbers of rows."""
         found: dict[str, list[tuple[int, pa.Buffer]]] = defaultdict(list)
         for chunk in batch.toArrow().to_batches():

@@ -40,7 +40,7 @@ def main(folder: str) -> None:
         add_files(table, files, rows, transactions)
 
     table_commits.add_files = stopped  # type: ignore[attr-defined]
-    sink_of(installed, check)(FULL, 0)  # type: ignore[arg-type]
+    sink_of(installed, check)(FULL, 0)
 
 
 if __name__ == "__main__":

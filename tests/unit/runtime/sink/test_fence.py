@@ -126,7 +126,7 @@ def test_no_row_of_a_writer_that_stood_still_meanwhile(
     # The first check is at the start of the batch; each further one is followed by a commit.
     writer = Standstill(moment + 1, meanwhile)
     with pytest.raises(LeaseLostError):
-        sink_of(installed, writer.check)(FULL, 3)  # type: ignore[arg-type]
+        sink_of(installed, writer.check)(FULL, 3)
 
     assert found
     assert installed.rows() == found
@@ -177,7 +177,7 @@ def test_other_streams_and_maintenance_go_on_beside_it(installed: Installed) -> 
     version = DeltaTable(uri).version()
     take_over(uri, STREAM, lambda: 1)
     assert DeltaTable(uri).version() == version, "once"
-    sink_of(installed, lambda: 1)(FULL, 3)  # type: ignore[arg-type]
+    sink_of(installed, lambda: 1)(FULL, 3)
     assert len(installed.rows()["dead_letters"]) == 4
 
 

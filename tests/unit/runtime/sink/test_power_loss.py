@@ -67,7 +67,7 @@ def start(folder: Path) -> Callable[[Batch, int], None]:
             note_times=lambda times: None,
             checkpoint_uri=checkpoint,
         )
-        sink(rows, batch_id)  # type: ignore[arg-type]
+        sink(rows, batch_id)
 
     return run
 

@@ -141,7 +141,7 @@ def at(milliseconds: int) -> datetime:
 
 
 def test_each_kind_ends_in_its_table(sinks: Sinks) -> None:
-    sinks.sink()(FULL, 3)  # type: ignore[arg-type]
+    sinks.sink()(FULL, 3)
 
     visit = dict(
         zip([c.name for c in VISITS.columns], ("u", at(1_000), ["a", "b"], 0.5, True, 3), strict=True)
@@ -177,7 +177,7 @@ def test_each_kind_ends_in_its_table(sinks: Sinks) -> None:
 
 
 def test_a_table_gets_one_zstd_file_a_batch(sinks: Sinks) -> None:
-    sinks.sink()(FULL, 0)  # type: ignore[arg-type]
+    sinks.sink()(FULL, 0)
 
     for table in TABLES:
         [file] = DeltaTable(sinks.uri(table)).file_uris()
@@ -187,14 +187,14 @@ def test_a_table_gets_one_zstd_file_a_batch(sinks: Sinks) -> None:
 
 
 def test_a_batch_that_runs_again_writes_nothing_twice(sinks: Sinks) -> None:
-    sinks.sink()(FULL, 3)  # type: ignore[arg-type]
+    sinks.sink()(FULL, 3)
     before = sinks.versions()
 
-    sinks.sink()(FULL, 3)  # type: ignore[arg-type]
-    sinks.sink()(FULL, 2)  # type: ignore[arg-type]
+    sinks.sink()(FULL, 3)
+    sinks.sink()(FULL, 2)
 
     assert sinks.versions() == before
-    sinks.sink(generation="g2")(FULL, 3)  # type: ignore[arg-type]
+    sinks.sink(generation="g2")(FULL, 3)
     assert len(sinks.rows(VISITS)) == 6, "another checkpoint is another history"
 
 
@@ -217,7 +217,7 @@ def test_an_upsert_that_a_compaction_has_overtaken_is_done_again(
         note_times=lambda times: None,
     )
     for batch, user in enumerate("abc"):
-        sink(Batch(part(current, (user, *VISIT[1:]))), batch)  # type: ignore[arg-type]
+        sink(Batch(part(current, (user, *VISIT[1:]))), batch)
     upserts = []
     upsert = table_commits.upsert
 
@@ -228,7 +228,7 @@ def test_an_upsert_that_a_compaction_has_overtaken_is_done_again(
         upsert(table, *args)
 
     monkeypatch.setattr(table_commits, "upsert", overtaken)
-    sink(Batch(part(current, ("b", 2_000, *VISIT[2:]))), 3)  # type: ignore[arg-type]
+    sink(Batch(part(current, ("b", 2_000, *VISIT[2:]))), 3)
 
     assert len(upserts) == 2, "the first try conflicted"
     rows = DeltaTable(uri).to_pyarrow_table().to_pylist()
@@ -243,13 +243,13 @@ def test_an_upsert_that_a_compaction_has_overtaken_is_done_again(
 @pytest.mark.parametrize("call", range(1, 7))
 def test_a_batch_that_was_cut_short_is_completed(sinks: Sinks, call: int) -> None:
     with pytest.raises(LeaseGoneError):
-        sinks.sink(check_lease=lease_lost_at(call))(FULL, 3)  # type: ignore[arg-type]
+        sinks.sink(check_lease=lease_lost_at(call))(FULL, 3)
     written = [len(sinks.rows(table)) for table in (*TABLES, BATCH_COUNTS)]
     full = [3, 1, 1, 1, 1]
     tables = max(0, call - 2)  # one check at the start, and one before every write
     assert written == full[:tables] + [0] * (5 - tables)
 
-    sinks.sink()(FULL, 3)  # type: ignore[arg-type]
+    sinks.sink()(FULL, 3)
 
     assert [len(sinks.rows(table)) for table in (*TABLES, BATCH_COUNTS)] == full
 
@@ -258,13 +258,13 @@ def test_an_empty_batch_writes_nothing(sinks: Sinks) -> None:
     before = sinks.versions()
 
     for batch in (Batch(), Batch(counts(accepted=0, watermark_ms=7)), Batch(part(VISITS))):
-        sinks.sink()(batch, 0)  # type: ignore[arg-type]
+        sinks.sink()(batch, 0)
 
     assert sinks.versions() == before
 
 
 def test_a_batch_of_timers_alone_is_put_on_record(sinks: Sinks) -> None:
-    sinks.sink()(Batch(part(ALERTS, ("u",), ("v",))), 0)  # type: ignore[arg-type]
+    sinks.sink()(Batch(part(ALERTS, ("u",), ("v",))), 0)
 
     [counted] = sinks.rows(BATCH_COUNTS)
     assert (counted["rows_out"], counted["accepted"], counted["watermark"]) == (2, 0, None)
@@ -284,7 +284,7 @@ def test_nothing_is_written_of_a_batch_with_rows_out_of_place(
     before = sinks.versions()
 
     with pytest.raises(ValueError, match=complaint):
-        sinks.sink()(Batch(part(ALERTS, ("u",)), wrong), 0)  # type: ignore[arg-type]
+        sinks.sink()(Batch(part(ALERTS, ("u",)), wrong), 0)
 
     assert sinks.versions() == before
 
