@@ -23,8 +23,8 @@ from stateward.runtime.keyed.state_log import HEAD_NAME, LOG_NAME, encode_chunk
 from stateward.runtime.keyed.state_upgrade import UpgradeError
 from stateward.runtime.watermark.admission import Limits
 from stateward.state.migration.bucket_writer import BucketWriter
-from stateward.state.migration.key_evaluator import KeyEvaluator
 from stateward.state.migration.key_migration import KeyMigration
+from stateward.state.reader.key_evaluator import KeyEvaluator
 from tests.support.spark.bucket_bench import BUCKET, LATENESS, BucketBench, close_copies
 from tests.support.streams.cases import Arrival, out_of_order
 from tests.support.streams.orders import (

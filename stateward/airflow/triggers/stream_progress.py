@@ -21,11 +21,11 @@ from stateward.alerts.incident_document import (
 from stateward.alerts.outbox import is_open, to_send
 from stateward.contract.reading import InvalidDocumentError, format_time, parse_time
 from stateward.control.health.thresholds import Thresholds
-from stateward.control.launchers.start_queue import decide_in_turn
 from stateward.control.reconcile.decide import Action, Done, Drain, GiveUp, Healthy, Wait
 from stateward.control.reconcile.leader_heartbeat import release, renew
 from stateward.control.reconcile.observe import StallClock, observe
 from stateward.control.reconcile.spec_watcher import YamlWatch
+from stateward.control.reconcile.start_queue import decide_in_turn
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 

@@ -12,9 +12,9 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from stateward.contract.reading import InvalidDocumentError, parse_time
 from stateward.control.health.thresholds import Thresholds
-from stateward.control.launchers.start_queue import decide_in_turn
 from stateward.control.reconcile.decide import Drain, Healthy, Held, Suspended, Wait, decide
 from stateward.control.reconcile.observe import observe
+from stateward.control.reconcile.start_queue import decide_in_turn
 from stateward.control.reconcile.startup_probe import Watch, comeback
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings

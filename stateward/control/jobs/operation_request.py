@@ -1,4 +1,4 @@
-"""The request that `stateward/state/operation/job.py` reads, and the command that runs it."""
+"""The request that `stateward/state/job.py` reads, and the command that runs it."""
 
 from __future__ import annotations
 

@@ -23,6 +23,19 @@ KEPT_LOGS = 10
 _START_TIMEOUT_S = 30
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """What is about to be launched.
+
+    Attributes:
+        log: The driver's log file.
+        release: The release that it is.
+    """
+
+    log: Path
+    release: str
+
+
 class LaunchError(RuntimeError):
     """A driver could not be submitted. Not a crash of the stream: trying again would not help."""
 

@@ -22,8 +22,7 @@ from stateward.contract.names import (
 from stateward.contract.reading import as_json
 from stateward.contract.requests import DriverConfig, LeaseConfig, TickConfig
 from stateward.contract.storage import write_json
-from stateward.control.launchers.driver_process import DriverCommand, LaunchError, log_file, start
-from stateward.control.reconcile.executor import Prepared
+from stateward.control.launchers.driver_process import DriverCommand, LaunchError, Prepared, log_file, start
 from stateward.control.releases import release as releases
 from stateward.project.durations import to_ms
 from stateward.project.layout import Layout

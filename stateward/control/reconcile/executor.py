@@ -25,7 +25,9 @@ from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
 from stateward.contract.stream_control import Control, Launch, reason_of_end
 from stateward.control.health.thresholds import Thresholds
-from stateward.control.launchers import processes, start_queue
+from stateward.control.launchers import processes
+from stateward.control.launchers.driver_process import Prepared
+from stateward.control.reconcile import start_queue
 from stateward.control.reconcile.decide import (
     Action,
     Kill,
@@ -44,19 +46,6 @@ log = logging.getLogger(__name__)
 
 _LOCK_TIMEOUT_S = 120.0
 _KILL_TIMEOUT_S = 10.0
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What is about to be launched.
-
-    Attributes:
-        log: The driver's log file.
-        release: The release that it is.
-    """
-
-    log: Path
-    release: str
 
 
 class Launcher(Protocol):

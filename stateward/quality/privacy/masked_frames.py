@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stateward.quality.privacy.masking import ColumnMasker, secret_of_this_run
 from stateward.quality.privacy.personal import masking_conflict, personal_columns
-from stateward.quality.validation.version_range import ValidationError
+from stateward.quality.tables.version_range import ValidationError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

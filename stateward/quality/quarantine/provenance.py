@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from stateward.quality.quarantine.batch_offsets import BatchOffsets
-from stateward.quality.validation.table_log import Commit, read_commits
+from stateward.quality.tables.table_log import Commit, read_commits
 
 EventsOf = Callable[[Sequence[Mapping[str, Any]]], Mapping[str, Any]]
 """From rows with their `row_hash` to their events by `row_hash`."""

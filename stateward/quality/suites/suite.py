@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from stateward.quality.suites.baseline import Baseline, BaselineError, parse_baseline
 from stateward.quality.suites.default_expectations import (
     ColumnTypeError,
     declared_columns,
     of_columns,
     of_rows,
 )
-from stateward.quality.validation.baseline import Baseline, BaselineError, parse_baseline
 
 if TYPE_CHECKING:
     from stateward.runtime.api.tables import Table

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from stateward.quality.suites.suite import KEYS, ROWS, Expectation, Suite
-from stateward.quality.validation.table_log import Commit, brought, read_commits
-from stateward.quality.validation.version_range import Pin, Span, ValidationError
+from stateward.quality.tables.table_log import Commit, brought, read_commits
+from stateward.quality.tables.version_range import Pin, Span, ValidationError
 from stateward.runtime.api.tables import SHARED_TABLES
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stateward.quality.validation.baseline import BaselineBounds, PastValidation
+from stateward.quality.suites.baseline import BaselineBounds, PastValidation
+from stateward.quality.tables.version_range import Pin, Span, covered
 from stateward.quality.validation.results import REAL, TEXT, TIME, TRUTH, WHOLE, append_once
-from stateward.quality.validation.version_range import Pin, Span, covered
 
 if TYPE_CHECKING:
     from datetime import datetime

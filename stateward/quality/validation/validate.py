@@ -33,12 +33,12 @@ from stateward.contract.names import QUALITY_VALIDATIONS
 from stateward.contract.process_output import JobExit
 from stateward.quality.privacy.personal import declared_table
 from stateward.quality.quarantine.failing_rows import Validated
+from stateward.quality.suites.baseline import BaselineBounds, PastValidation, baseline_bounds
 from stateward.quality.suites.suite import Suite, SuiteError, load_suite
+from stateward.quality.tables.version_range import ValidationError
 from stateward.quality.validation import results
-from stateward.quality.validation.baseline import BaselineBounds, PastValidation, baseline_bounds
 from stateward.quality.validation.records import Records, Validation
 from stateward.quality.validation.validation_inputs import ValidationInputs, find_inputs
-from stateward.quality.validation.version_range import ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

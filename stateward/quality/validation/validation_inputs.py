@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stateward.quality.tables.version_range import Pin, Span, choose, pin_others
 from stateward.quality.validation.records import Records, baseline_of, pins_of
-from stateward.quality.validation.version_range import Pin, Span, choose, pin_others
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from stateward.quality.suites.baseline import BaselineBounds, PastValidation
     from stateward.quality.suites.suite import Suite
-    from stateward.quality.validation.baseline import BaselineBounds, PastValidation
 
 
 @dataclass(frozen=True)

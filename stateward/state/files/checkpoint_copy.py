@@ -21,7 +21,7 @@ import fsspec
 from stateward.contract.process_output import Report
 from stateward.runtime.checkpoint.generations import is_beside
 from stateward.runtime.checkpoint.hadoop_checksums import HadoopChecksum
-from stateward.state.operation.errors import StateError
+from stateward.state.errors import StateError
 
 _CHUNK = 4 * 1024 * 1024
 # Most files of a checkpoint are small, and an object store answers slowly.

@@ -8,7 +8,7 @@ from typing import Any
 
 from stateward.contract import storage
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
-from stateward.state.operation.errors import StateError
+from stateward.state.errors import StateError
 
 ROCKSDB = "RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"

@@ -17,9 +17,9 @@ import fsspec
 
 from stateward.contract import storage
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
+from stateward.state.errors import StateError
 from stateward.state.files.checkpoint_copy import paths_in
 from stateward.state.files.spark_files import operator_metadata, operator_numbers
-from stateward.state.operation.errors import StateError
 
 _VERSION = re.compile(r"(\d+)(?:_(.+))?\.(changelog|delta|zip|snapshot)")
 _SNAPSHOTS = (".zip", ".snapshot")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from stateward.contract.process_output import Report
-from stateward.state.files.checksums import StateDigests, digest_state
 from stateward.state.inspection.masker import Masker
+from stateward.state.reader.checksums import StateDigests, digest_state
 from stateward.state.reader.stores import StateReadError, readable, spark_errors_as
 from stateward.state.reader.variables import entries, variables
 

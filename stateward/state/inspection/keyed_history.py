@@ -12,7 +12,7 @@ from stateward.runtime.ingest.packed_format import bucket_of
 from stateward.runtime.keyed.state_log import GONE, HEAD_NAME, LOG_NAME, decode_chunk
 from stateward.state.inspection.key_report import Entry, HistorySource, KeyReport, PendingTimer, StateChange
 from stateward.state.inspection.state_changes import changes, reasons
-from stateward.state.migration.key_evaluator import KeyEvaluator, Step, UnreadableError
+from stateward.state.reader.key_evaluator import KeyEvaluator, Step, UnreadableError
 from stateward.state.reader.keyed_variables import KEYS
 from stateward.state.reader.retained_batches import Retained
 from stateward.state.reader.state_reader import load, log_entries, readable

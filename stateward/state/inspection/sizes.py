@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from stateward.state.inspection.measures import HOUR_MS
+from stateward.state.reader.measures import HOUR_MS
 
 OK, WARN, CRITICAL = "ok", "warn", "critical"
 

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from stateward.runtime.ingest.packed_format import LANE_EVENT
 from stateward.runtime.keyed.state_log import HEAD_NAME, encode_chunk
+from stateward.state.errors import StateError
 from stateward.state.migration.bucket_writer import STAGED_DDL
-from stateward.state.operation.errors import StateError
 from stateward.state.reader.retained_batches import Retained, retained
 from stateward.state.reader.state_reader import keyed_rows, load, versions
 from stateward.state.reader.stores import Store, stores

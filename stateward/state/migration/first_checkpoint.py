@@ -14,11 +14,11 @@ from stateward.contract.process_output import Report
 from stateward.runtime.checkpoint.batch_plan import offset_json
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.offsets import Offsets
+from stateward.state.files.checkpoint_build import unfinished
 from stateward.state.files.checkpoint_copy import remove
 from stateward.state.migration import bucket_states, replace_batch
 from stateward.state.migration.bucket_states import Sums
 from stateward.state.migration.bucket_writer import stage, write_buckets
-from stateward.state.operation.checkpoint_build import unfinished
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,7 +14,7 @@ from stateward.runtime.api.initial_state import SeedRow, SeedRule
 from stateward.runtime.api.key_filter import KeyFilter, takes
 from stateward.runtime.api.key_logic import KeyState
 from stateward.runtime.ingest.packed_format import bucket_of
-from stateward.state.migration.key_evaluator import KeyEvaluator
+from stateward.state.reader.key_evaluator import KeyEvaluator
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -18,7 +18,7 @@ from stateward.runtime.api.state_step import PlainState, StateStep
 from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.runtime.keyed.state_upgrade import Upgrade
 from stateward.runtime.watermark.admission import Seen, order
-from stateward.state.migration.key_evaluator import KeyEvaluator
+from stateward.state.reader.key_evaluator import KeyEvaluator
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode

@@ -17,6 +17,8 @@ from stateward.contract.process_output import Report
 from stateward.runtime.checkpoint.batch_plan import offset_json
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.ingest.packed_format import bucket_of
+from stateward.state.errors import StateError
+from stateward.state.files.checkpoint_build import Step, Steps, unfinished
 from stateward.state.files.checkpoint_copy import copy_checkpoint, remove
 from stateward.state.files.checkpoint_integrity import examine
 from stateward.state.migration import bucket_states, replace_batch
@@ -24,8 +26,6 @@ from stateward.state.migration.bucket_states import STATES_DDL, STATES_SCHEMA, S
 from stateward.state.migration.bucket_writer import STAGED_DDL, stage, write_buckets
 from stateward.state.migration.key_migration import KeyMigration
 from stateward.state.migration.migration_survey import Survey, survey_of
-from stateward.state.operation.checkpoint_build import Step, Steps, unfinished
-from stateward.state.operation.errors import StateError
 from stateward.state.reader.retained_batches import Retained, retained
 from stateward.state.reader.state_reader import keyed_rows, log_entries, per_bucket, versions
 from stateward.state.reader.stores import Store, checkpoint_format, spark_errors_as

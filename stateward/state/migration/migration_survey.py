@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from stateward.runtime.api.key_logic import masked_key
-from stateward.state.operation.errors import StateError
+from stateward.state.errors import StateError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

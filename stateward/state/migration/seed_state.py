@@ -13,12 +13,12 @@ from pyspark.sql import functions as F
 from stateward.contract.process_output import Report
 from stateward.runtime.checkpoint.offsets import Offsets
 from stateward.runtime.session import start_coordinator
+from stateward.state.errors import StateError
 from stateward.state.inspection.masker import Masker
 from stateward.state.migration.bucket_states import STATES_SCHEMA, Sums
 from stateward.state.migration.first_checkpoint import FirstCheckpoint
 from stateward.state.migration.initial_state import SeedConverter, SeededRow, missing_columns
 from stateward.state.migration.seed_table import redact_spark_errors
-from stateward.state.operation.errors import StateError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from stateward.state.operation.errors import StateError
+from stateward.state.errors import StateError
 from stateward.state.reader.stores import is_spark_error
 
 if TYPE_CHECKING:

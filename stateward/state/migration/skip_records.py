@@ -19,11 +19,11 @@ from stateward.runtime.checkpoint.checkpoint import SKIPPED, Checkpoint, Jump, P
 from stateward.runtime.checkpoint.generations import UNFINISHED, Generation
 from stateward.runtime.checkpoint.offsets import Offsets
 from stateward.runtime.delta.commit_retry import tables_with
+from stateward.state.errors import StateError
 from stateward.state.files import checkpoint_copy
+from stateward.state.files.checkpoint_build import unfinished
 from stateward.state.files.checkpoint_integrity import require_whole_logs
 from stateward.state.files.state_file_completeness import files_after
-from stateward.state.operation.checkpoint_build import unfinished
-from stateward.state.operation.errors import StateError
 from stateward.state.savepoints.replay_reach import Gap, Kafka, out_of_reach
 
 _SHOWN = 5

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from stateward.contract.process_output import Report
 from stateward.runtime.checkpoint.offsets import Offsets
+from stateward.state.errors import StateError
 from stateward.state.files.checkpoint_integrity import examine
 from stateward.state.migration import bucket_states
 from stateward.state.migration.bucket_states import Sums, Total
 from stateward.state.migration.first_checkpoint import FirstCheckpoint
 from stateward.state.migration.migration import Migration, MigrationResult
-from stateward.state.operation.errors import StateError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from stateward.state.files.checkpoint_build import Step
+
 Cell = str | int | float | bool | None
 
 
@@ -41,3 +43,9 @@ class Answer:
     data: Mapping[str, Any] = field(default_factory=dict)
     is_good: bool = True
     whole_page: str = ""
+
+
+def steps_listing(steps: Sequence[Step]) -> Listing:
+    """The steps as a table of an answer."""
+    rows = [(step.name, step.seconds, step.bytes_written) for step in steps]
+    return Listing("Steps", ("step", "seconds", "bytes written"), rows)

@@ -11,8 +11,8 @@ from stateward.contract.process_output import Report
 from stateward.project.project import NoSuchStreamError, Project
 from stateward.runtime.checkpoint.generations import Generation
 from stateward.runtime.sink.fence import CheckLease
+from stateward.state.errors import StateError
 from stateward.state.inspection.masker import Masker, masker_of
-from stateward.state.operation.errors import StateError
 from stateward.state.operation.journal import Journal
 from stateward.state.operation.leased import take_over_all, unleased
 from stateward.state.operation.request import Request

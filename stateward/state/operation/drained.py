@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
+from stateward.state.errors import StateError
 from stateward.state.files.checkpoint_integrity import require_whole_logs
-from stateward.state.operation.errors import StateError
 
 
 def require_drained(stream: str, checkpoint_uri: str, *, runs: bool = False) -> Checkpoint:

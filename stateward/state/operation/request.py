@@ -9,7 +9,7 @@ from stateward.contract.reading import InvalidDocumentError, as_json
 from stateward.contract.requests import OperationRequest, read_request
 from stateward.runtime.api.config import Config
 from stateward.runtime.api.key_logic import masked_key
-from stateward.state.operation.errors import StateError
+from stateward.state.errors import StateError
 
 
 class Request(OperationRequest[Config], frozen=True):

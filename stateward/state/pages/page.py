@@ -20,7 +20,7 @@ from stateward.rendering.human_units import (
     format_percent,
     format_timestamp,
 )
-from stateward.state.inspection.measures import BINS
+from stateward.state.reader.measures import BINS
 
 if TYPE_CHECKING:
     from stateward.state.inspection.sizes import Sample

@@ -21,26 +21,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stateward.rendering.human_units import format_duration, format_timestamp
+from stateward.state.reader.measures import BatchTime
 
 DAY_MS = 86_400_000
 
 # Used if the rate of failures is unknown.
 ASSUMED_MTBF_MS = DAY_MS
-
-
-@dataclass(frozen=True)
-class BatchTime:
-    """One committed batch: its plan and commit time (ms since 1970 UTC), and the records it read."""
-
-    batch_id: int
-    planned_ms: int
-    committed_ms: int
-    records: int
-
-    @property
-    def duration_ms(self) -> int:
-        """From plan to commit, milliseconds."""
-        return self.committed_ms - self.planned_ms
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from stateward.contract import storage
 from stateward.contract.process_output import Report
 from stateward.runtime.checkpoint.generations import UNFINISHED
+from stateward.state.errors import StateError
+from stateward.state.files.checkpoint_build import Step, Steps, unfinished
 from stateward.state.files.checkpoint_copy import copy_checkpoint, paths_in
 from stateward.state.files.checkpoint_integrity import ROCKSDB, DrainedCheckpoint, examine
-from stateward.state.files.checksums import Placement, StateDigests, survey
 from stateward.state.inspection.comparison import Difference, Samples, State, compare_entries
 from stateward.state.inspection.masker import Masker
-from stateward.state.operation.checkpoint_build import Step, Steps, unfinished
-from stateward.state.operation.errors import StateError
+from stateward.state.reader.checksums import Placement, StateDigests, survey
 from stateward.state.reader.stores import checkpoint_format, spark_errors_as
 from stateward.state.reader.variables import is_movable, variables
 

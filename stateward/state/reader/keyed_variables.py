@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stateward.runtime.keyed.state_log import HEAD_NAME, LOG_NAME
-from stateward.state.inspection.measures import LargeKey, Load, Timers, Variable, largest, loads, timers
-from stateward.state.migration.key_evaluator import KeyEvaluator, UnreadableError
+from stateward.state.reader.key_evaluator import KeyEvaluator, UnreadableError
+from stateward.state.reader.measures import LargeKey, Load, Timers, Variable, largest, loads, timers
 from stateward.state.reader.retained_batches import Retained
 from stateward.state.reader.state_reader import (
     load,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType, TimestampType
 
-from stateward.state.inspection.measures import BINS, LargeKey, Load, Timers, Variable, loads
+from stateward.state.reader.measures import BINS, LargeKey, Load, Timers, Variable, loads
 from stateward.state.reader.retained_batches import Retained
 from stateward.state.reader.state_reader import load, readable, stored_bytes
 from stateward.state.reader.stores import Store

@@ -12,8 +12,8 @@ import fsspec
 
 from stateward.contract import storage
 from stateward.runtime.checkpoint.checkpoint import Checkpoint, PlannedBatch, consumed
-from stateward.state.operation.errors import StateError
-from stateward.state.partitions.checkpoint_interval import BatchTime
+from stateward.state.errors import StateError
+from stateward.state.reader.measures import BatchTime
 
 # If a commit's file is younger than the next batch's plan by more than this, the files are copies, and their
 # times are those of the copy.

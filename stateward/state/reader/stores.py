@@ -16,7 +16,7 @@ from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.driver.failure import explain
 from stateward.runtime.keyed.state_log import HEAD_NAME, LOG_NAME
 from stateward.runtime.session import start_coordinator
-from stateward.state.operation.errors import StateError
+from stateward.state.errors import StateError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

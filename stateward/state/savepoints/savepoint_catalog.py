@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from stateward.contract import storage
+from stateward.state.errors import StateError
 from stateward.state.files import checkpoint_copy
-from stateward.state.operation.errors import StateError
 from stateward.state.savepoints import manifest
 from stateward.state.savepoints.manifest import CHECKPOINT, Manifest, ManifestError
 

@@ -11,7 +11,7 @@ from stateward.contract.process_output import Report
 from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.keyed.newest_states import keyed_state
 from stateward.runtime.keyed.state_log import LOG_NAME
-from stateward.state.files.checksums import StateDigests, digest_rows
+from stateward.state.errors import StateError
 from stateward.state.inspection.comparison import (
     KEYS,
     Comparison,
@@ -22,8 +22,8 @@ from stateward.state.inspection.comparison import (
 )
 from stateward.state.inspection.masker import Masker
 from stateward.state.operation.answer import Answer, Listing
-from stateward.state.operation.errors import StateError
 from stateward.state.operation.verb import ReadOnly
+from stateward.state.reader.checksums import StateDigests, digest_rows
 from stateward.state.reader.stores import StateReadError, readable
 from stateward.state.reader.variables import TIMERS, entries, variables
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from stateward.contract.process_output import Report
 from stateward.rendering.human_units import format_timestamp
 from stateward.runtime.api.stream_job import StreamJob
+from stateward.state.errors import StateError
 from stateward.state.inspection.documents import explanation_document
 from stateward.state.inspection.key_report import Entry, HistorySource, KeyReport, PendingTimer, StateChange
 from stateward.state.inspection.keyed_history import explain_keyed
 from stateward.state.inspection.native_history import explain_native
-from stateward.state.migration.key_evaluator import MOST_STEPS, evaluator_of
 from stateward.state.operation.answer import Answer, Listing
-from stateward.state.operation.errors import StateError
 from stateward.state.operation.verb import ReadOnly
 from stateward.state.pages.page import explanation_page
+from stateward.state.reader.key_evaluator import MOST_STEPS, evaluator_of
 from stateward.state.reader.retained_batches import (
     Retained,
     is_retained,

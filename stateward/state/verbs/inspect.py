@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from stateward.contract.process_output import Report
 from stateward.runtime.api.key_logic import masked_key
 from stateward.runtime.api.stream_job import StreamJob
+from stateward.state.errors import StateError
 from stateward.state.inspection.bounds import Bound, bounds_of
 from stateward.state.inspection.documents import inspection_document
-from stateward.state.inspection.measures import Load, Variable
 from stateward.state.inspection.sizes import Growth, Sample, Size, SizeLimits, growth, skew, spread
-from stateward.state.migration.key_evaluator import evaluator_of
 from stateward.state.operation.answer import Answer, Listing
-from stateward.state.operation.errors import StateError
 from stateward.state.operation.verb import ReadOnly
 from stateward.state.pages.page import inspection_page
 from stateward.state.partitions.checkpoint_interval import Interval, interval, mean_time_between
+from stateward.state.reader.key_evaluator import evaluator_of
 from stateward.state.reader.keyed_variables import KEYS, keyed_variables, live_keys
+from stateward.state.reader.measures import Load, Variable
 from stateward.state.reader.native_variables import native_variable, row_count
 from stateward.state.reader.retained_batches import (
     Retained,

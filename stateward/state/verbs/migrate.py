@@ -12,16 +12,15 @@ from stateward.runtime.api.state_step import MissingStepError
 from stateward.runtime.api.stream_job import StreamJob
 from stateward.state.compatibility.descriptor import combined, describe, read_descriptor, write_descriptor
 from stateward.state.compatibility.verdict import judge
-from stateward.state.migration.key_evaluator import evaluator_of
+from stateward.state.errors import StateError
 from stateward.state.migration.key_migration import KeyMigration
 from stateward.state.migration.migration import Migration
 from stateward.state.migration.migration_survey import Survey
-from stateward.state.operation.answer import Answer, Listing
-from stateward.state.operation.checkpoint_build import steps_listing
+from stateward.state.operation.answer import Answer, Listing, steps_listing
 from stateward.state.operation.context import Context
 from stateward.state.operation.drained import require_drained
-from stateward.state.operation.errors import StateError
 from stateward.state.operation.verb import Earlier, NextGeneration
+from stateward.state.reader.key_evaluator import evaluator_of
 
 Descriptor = dict[str, Any]
 

@@ -24,9 +24,9 @@ from stateward.contract.process_output import READY
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.generations import Generation
+from stateward.state.errors import StateError
 from stateward.state.files import checkpoint_copy
 from stateward.state.operation.answer import Answer, Listing
-from stateward.state.operation.errors import StateError
 from stateward.state.operation.journal import Journal
 from stateward.state.operation.verb import Earlier, NextGeneration
 from stateward.state.savepoints.manifest import CHECKPOINT, Manifest, TableAt

@@ -14,11 +14,11 @@ from stateward.contract import storage
 from stateward.contract.process_output import READY
 from stateward.contract.reading import iso
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
+from stateward.state.errors import StateError
 from stateward.state.files import checkpoint_copy
 from stateward.state.files.state_file_completeness import require_whole_state
 from stateward.state.operation.answer import Answer, Listing
 from stateward.state.operation.drained import require_drained
-from stateward.state.operation.errors import StateError
 from stateward.state.operation.verb import Change, Earlier
 from stateward.state.savepoints import manifest
 from stateward.state.savepoints.manifest import CHECKPOINT, Manifest, TableAt

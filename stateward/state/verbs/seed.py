@@ -11,13 +11,13 @@ from stateward.runtime.checkpoint.generations import Generation
 from stateward.runtime.checkpoint.offsets import Offsets
 from stateward.runtime.kafka.broker import Broker, TopicMissingError
 from stateward.state.compatibility.descriptor import describe, write_descriptor
+from stateward.state.errors import StateError
 from stateward.state.migration.initial_state import SeedConverter
-from stateward.state.migration.key_evaluator import evaluator_of
 from stateward.state.migration.seed_state import Seed, SeedSurvey
 from stateward.state.migration.seed_table import read_table
 from stateward.state.operation.answer import Answer, Listing
-from stateward.state.operation.errors import StateError
 from stateward.state.operation.verb import NextGeneration
+from stateward.state.reader.key_evaluator import evaluator_of
 
 
 class SeedVerb(NextGeneration[Seed]):

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from stateward.runtime.api.landing_job import LandingJob
+from stateward.state.errors import StateError
 from stateward.state.migration.skip_records import Skip
 from stateward.state.operation.answer import Answer, Listing
-from stateward.state.operation.errors import StateError
 from stateward.state.operation.verb import Earlier, NextGeneration
 from stateward.state.savepoints.replay_reach import Gap, landed_of, landed_since
 

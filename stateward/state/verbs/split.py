@@ -15,10 +15,10 @@ from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.generations import Generation
 from stateward.state.compatibility.descriptor import describe, read_descriptor, write_descriptor
 from stateward.state.compatibility.split_findings import split_findings
+from stateward.state.errors import StateError
 from stateward.state.migration.split_state import Split
 from stateward.state.operation.answer import Answer, Listing
 from stateward.state.operation.drained import require_drained
-from stateward.state.operation.errors import StateError
 from stateward.state.operation.journal import Journal
 from stateward.state.operation.leased import leased
 from stateward.state.operation.verb import Earlier, NextGeneration

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stateward.contract.process_output import READY, Report
+from stateward.state.errors import StateError
 from stateward.state.operation.answer import Answer, Listing
-from stateward.state.operation.errors import StateError
 from stateward.state.operation.verb import ReadOnly
 from stateward.state.savepoints.savepoint_catalog import Savepoint, SavepointCatalog
 

@@ -29,7 +29,7 @@ from stateward.quality.quarantine.quarantine import Facts, Failure, write_failur
 from stateward.quality.quarantine.row_hash import SEED, row_hash
 from stateward.quality.quarantine.valid_rows import as_counted, valid_rows
 from stateward.quality.quarantine.valid_view import ValidViewError, register_valid
-from stateward.quality.validation.table_log import read_commits
+from stateward.quality.tables.table_log import read_commits
 from stateward.runtime.api.config import parse_config
 from stateward.runtime.api.tables import arrow_schema
 from tests.support.full import ci_full

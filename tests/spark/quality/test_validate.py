@@ -19,8 +19,8 @@ from markupsafe import escape
 from spark_jobs.user_sessions.declaration import SESSIONS
 from stateward.quality.privacy.masking import mask
 from stateward.quality.suites.suite import SuiteError
+from stateward.quality.tables.version_range import ValidationError
 from stateward.quality.validation.validate import Request, main, validate
-from stateward.quality.validation.version_range import ValidationError
 from stateward.runtime.api.tables import arrow_schema
 from tests.support.full import ci_full
 from tests.support.spark.written_batches import Written

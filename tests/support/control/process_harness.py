@@ -15,9 +15,9 @@ import psutil
 from stateward.contract.storage import write_json
 from stateward.contract.stream_control import Control
 from stateward.control.launchers import driver_process, launch
-from stateward.control.launchers.driver_process import DriverCommand
+from stateward.control.launchers.driver_process import DriverCommand, Prepared
 from stateward.control.reconcile.decide import Healthy
-from stateward.control.reconcile.executor import Controller, Prepared
+from stateward.control.reconcile.executor import Controller
 from stateward.control.reconcile.observe import read_control
 from stateward.control.reconcile.reconcile_loop import REACHED, settle
 from stateward.project.layout import Layout

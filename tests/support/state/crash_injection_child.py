@@ -18,7 +18,7 @@ from typing import Any
 
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
-from stateward.state.operation import job
+from stateward.state import job
 from stateward.state.operation.request import Request
 from tests.support.waiting import wait_until
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stateward.runtime.api.config import Config, parse_config
 from stateward.runtime.api.state_step import PlainState, StateStep
 from stateward.runtime.api.stream_job import StreamJob
-from stateward.state.inspection.measures import Variable
+from stateward.state.reader.measures import Variable
 from stateward.state.verbs.explain import Explanation, explain
 from stateward.state.verbs.inspect import Inspection, inspect
 from tests.support.kafka.broker import RunningBroker

@@ -7,8 +7,8 @@ from typing import Any
 
 from stateward.control.jobs.verbs import arguments_of, verb_of
 from stateward.runtime.api.config import parse_config
+from stateward.state.job import perform
 from stateward.state.operation.answer import Answer
-from stateward.state.operation.job import perform
 from stateward.state.operation.request import Request
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import FRAUD_WATCH, Launch

@@ -65,7 +65,7 @@ PURE = (
     "stateward/state/partitions/advice.py",
     "stateward/state/inspection/state_changes.py",
     "stateward/state/partitions/checkpoint_interval.py",
-    "stateward/state/inspection/measures.py",
+    "stateward/state/reader/measures.py",
     "stateward/state/compatibility/shape_changes.py",
     "stateward/state/inspection/sizes.py",
     "stateward/state/compatibility/verdict.py",

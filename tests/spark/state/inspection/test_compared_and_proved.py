@@ -13,11 +13,11 @@ import pytest
 
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.generations import UNFINISHED
+from stateward.state.errors import StateError
 from stateward.state.files.checkpoint_copy import CopyError, checksums_of
 from stateward.state.files.checkpoint_integrity import UnsoundCheckpointError
 from stateward.state.inspection.comparison import KEYS, State
 from stateward.state.inspection.masker import Masker
-from stateward.state.operation.errors import StateError
 from stateward.state.partitions import repartition as verb
 from stateward.state.partitions.repartition import ProofError, RepartitionFailedError, repartition
 from stateward.state.reader.stores import StateReadError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stateward.runtime.ingest.packed_format import bucket_of
-from stateward.state.operation.errors import StateError
+from stateward.state.errors import StateError
 from stateward.state.pages.page import explanation_page, inspection_page
 from stateward.state.reader.keyed_variables import KEYS
 from stateward.state.reader.retained_batches import retained

@@ -17,9 +17,9 @@ from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.generations import UNFINISHED
 from stateward.runtime.lease.lease import LeaseHeldError
 from stateward.state.compatibility.start import StateRefusedError, require_start
+from stateward.state.errors import StateError
 from stateward.state.operation.answer import Answer
 from stateward.state.operation.context import Context
-from stateward.state.operation.errors import StateError
 from stateward.state.operation.leased import lease_of
 from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker

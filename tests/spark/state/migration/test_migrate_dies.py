@@ -15,8 +15,8 @@ from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.generations import UNFINISHED, Generation
 from stateward.state.compatibility.start import require_start
 from stateward.state.files.checkpoint_copy import checksums_of
+from stateward.state.job import perform
 from stateward.state.migration.bucket_states import stored_states
-from stateward.state.operation.job import perform
 from tests.support.full import ci_full, only_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch

@@ -13,8 +13,8 @@ from deltalake import write_deltalake
 
 from stateward.runtime.checkpoint import generations
 from stateward.state.compatibility.start import require_start
+from stateward.state.errors import StateError
 from stateward.state.operation.context import Context
-from stateward.state.operation.errors import StateError
 from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch

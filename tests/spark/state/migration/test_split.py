@@ -13,11 +13,11 @@ from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.generations import PendingOperationError
 from stateward.state.compatibility.start import require_start
+from stateward.state.errors import StateError
 from stateward.state.migration.bucket_states import stored_states
 from stateward.state.migration.first_checkpoint import FirstCheckpoint
 from stateward.state.migration.split_state import SplitProofError
 from stateward.state.operation.context import Context
-from stateward.state.operation.errors import StateError
 from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch

@@ -12,7 +12,7 @@ import pytest
 from stateward.runtime.api.key_logic import masked_key
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
-from stateward.state.operation.errors import StateError
+from stateward.state.errors import StateError
 from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.running_query import running

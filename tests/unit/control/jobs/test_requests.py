@@ -16,7 +16,7 @@ from stateward.control.jobs.verbs import verb_of
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
 from stateward.recompute.request import BackfillError, parse_request
-from stateward.state.operation.errors import StateError
+from stateward.state.errors import StateError
 from stateward.state.operation.request import load_request
 
 STREAM = "user_sessions"

@@ -120,7 +120,7 @@ def test_a_file_is_traced_to_the_commit_that_added_it_also_before_the_range(tmp_
     from deltalake import DeltaTable
 
     files = {path.rpartition("/")[2]: path for path in DeltaTable(uri).file_uris()}
-    from stateward.quality.validation.table_log import read_commits
+    from stateward.quality.tables.table_log import read_commits
 
     newest = read_commits(uri, "t", 2, 2) or []
     told = Origins(uri, "t", newest, BatchOffsets(f"file://{tmp_path}/none"), lambda rows: {}).of_files(

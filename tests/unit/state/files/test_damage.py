@@ -13,6 +13,8 @@ import pytest
 
 from stateward.contract import storage
 from stateward.runtime.checkpoint.hadoop_checksums import HadoopChecksum
+from stateward.state import job
+from stateward.state.errors import StateError
 from stateward.state.files import checkpoint_copy
 from stateward.state.files.checkpoint_copy import (
     CopiedFile,
@@ -22,8 +24,6 @@ from stateward.state.files.checkpoint_copy import (
     copy_checkpoint,
     paths_in,
 )
-from stateward.state.operation import job
-from stateward.state.operation.errors import StateError
 from stateward.state.savepoints.savepoint_catalog import stamp
 from tests.support.small_disk import small_disk
 from tests.support.state.installed_stream import NOW, STREAM, Installed, Stage

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from stateward.state.errors import StateError
 from stateward.state.files.state_file_completeness import missing_files, require_whole_state
-from stateward.state.operation.errors import StateError
 
 
 class State:

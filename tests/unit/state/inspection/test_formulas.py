@@ -8,7 +8,6 @@ import pytest
 
 from stateward.runtime.api.key_logic import masked_key
 from stateward.state.inspection.bounds import bounds_from
-from stateward.state.inspection.measures import BINS, HOUR_MS, LargeKey, Load, Timers, largest, loads, timers
 from stateward.state.inspection.sizes import (
     CRITICAL,
     OK,
@@ -26,13 +25,23 @@ from stateward.state.inspection.sizes import (
 from stateward.state.partitions.checkpoint_interval import (
     ASSUMED_MTBF_MS,
     DAY_MS,
-    BatchTime,
     daly_ms,
     fixed_cost_ms,
     interval,
     loss,
     mean_time_between,
     young_ms,
+)
+from stateward.state.reader.measures import (
+    BINS,
+    HOUR_MS,
+    BatchTime,
+    LargeKey,
+    Load,
+    Timers,
+    largest,
+    loads,
+    timers,
 )
 
 SIZE = Size(keys=100, key_bytes=1000, value_bytes=9000, store_bytes=20_000, disk_bytes=50_000)

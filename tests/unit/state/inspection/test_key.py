@@ -15,7 +15,7 @@ from stateward.runtime.api.key_logic import KeyState, offset_ms
 from stateward.runtime.api.state_step import StateStep
 from stateward.runtime.watermark.admission import Limits, Seen
 from stateward.state.inspection.state_changes import Change, changes, flat, reasons
-from stateward.state.migration.key_evaluator import KeyEvaluator, UnreadableError
+from stateward.state.reader.key_evaluator import KeyEvaluator, UnreadableError
 from stateward.state.reader.retained_batches import Retained
 from stateward.state.reader.state_reader import newest
 from stateward.state.verbs.explain import base_batch, feeds

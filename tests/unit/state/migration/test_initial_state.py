@@ -14,7 +14,7 @@ from stateward.runtime.api.key_filter import KeyFilter
 from stateward.runtime.ingest.packed_format import bucket_of
 from stateward.runtime.watermark.admission import Limits
 from stateward.state.migration.initial_state import SeedConverter, SeededRow, missing_columns, plain
-from stateward.state.migration.key_evaluator import KeyEvaluator
+from stateward.state.reader.key_evaluator import KeyEvaluator
 from tests.support.streams.orders import IDLE_MS, OrderLogic, OrderV3, StateV2, StateV3
 
 AT = datetime(2024, 3, 1, 12, tzinfo=UTC)

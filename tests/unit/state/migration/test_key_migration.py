@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from stateward.runtime.api.key_step import KeyStep, key_chain
 from stateward.runtime.api.state_step import MissingStepError, PlainState
 from stateward.runtime.watermark.admission import Limits
-from stateward.state.migration.key_evaluator import KeyEvaluator
 from stateward.state.migration.key_migration import KeyMigration, KeyMigrationError, KeyMigrator
+from stateward.state.reader.key_evaluator import KeyEvaluator
 from tests.support.streams.orders import FIRST, SECOND, OrderLogic, OrderV3, StateV3
 
 LIMITS = Limits(100, max_held=100)

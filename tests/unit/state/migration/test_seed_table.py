@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateward.state.errors import StateError
 from stateward.state.migration.seed_table import is_below, read_table, resolved
-from stateward.state.operation.errors import StateError
 
 
 def never() -> Any:

@@ -18,9 +18,9 @@ from stateward.runtime.checkpoint.batch_plan import plan_from_json
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.sink.ledger import Ledger
 from stateward.runtime.telemetry.progress import Progress
+from stateward.state.errors import StateError
 from stateward.state.operation.answer import Answer
 from stateward.state.operation.context import Context
-from stateward.state.operation.errors import StateError
 from stateward.state.operation.journal import Journal
 from stateward.state.verbs.skip import SkipVerb
 from tests.support.state.installed_stream import ALERTS, NOW, STREAM, TICKS, Installed, Stage

@@ -18,10 +18,10 @@ from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.generations import Generation, Pending
 from stateward.runtime.lease.lease import Lease, utc_now
+from stateward.state import job
 from stateward.state.compatibility.descriptor import describe, write_descriptor
 from stateward.state.compatibility.findings import Descriptor
 from stateward.state.compatibility.split_findings import split_findings
-from stateward.state.operation import job
 from stateward.state.operation.context import Context
 from stateward.state.operation.journal import Journal
 from tests.support.state.installed_stream import (

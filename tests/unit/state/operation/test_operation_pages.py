@@ -21,7 +21,7 @@ from stateward.project.spec import load_spec
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.generations import Pending
 from stateward.runtime.lease.lease import Lease, utc_now
-from stateward.state.operation import job
+from stateward.state import job
 from stateward.state.operation.verb import Change, NextGeneration, ReadOnly
 from stateward.state.pages.page import render
 from stateward.state.savepoints.savepoint_catalog import stamp

@@ -12,9 +12,9 @@ import pytest
 from spark_jobs.device_lifecycle.declaration import JOB
 from stateward.runtime.api.key_step import KeyStep
 from stateward.runtime.lease.lease import utc_now
+from stateward.state import job
 from stateward.state.compatibility.descriptor import describe, write_descriptor
 from stateward.state.compatibility.source_text import function_text
-from stateward.state.operation import job
 from stateward.state.operation.context import Context
 from stateward.state.operation.journal import Journal
 from tests.support.state.installed_stream import Installed, Stage, two_batches_and_one_after_a_savepoint

@@ -13,11 +13,11 @@ import pytest
 from stateward.state.inspection.bounds import bounds_from
 from stateward.state.inspection.documents import explanation_document, inspection_document
 from stateward.state.inspection.key_report import Entry, PendingTimer, StateChange
-from stateward.state.inspection.measures import LargeKey, Load, Variable, timers
 from stateward.state.inspection.sizes import Sample, Size, SizeLimits, growth
 from stateward.state.inspection.state_changes import Change
 from stateward.state.pages.page import explanation_page, inspection_page
-from stateward.state.partitions.checkpoint_interval import BatchTime, interval
+from stateward.state.partitions.checkpoint_interval import interval
+from stateward.state.reader.measures import BatchTime, LargeKey, Load, Variable, timers
 from stateward.state.verbs.explain import Explanation
 from stateward.state.verbs.inspect import Inspection
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stateward.state.operation.errors import StateError
+from stateward.state.errors import StateError
 from stateward.state.reader.retained_batches import batch_times, plans, repartitions, retained, state_files
 
 BEGIN_MS = 1_700_000_000_000

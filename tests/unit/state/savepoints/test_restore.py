@@ -14,7 +14,7 @@ from deltalake.exceptions import CommitFailedError
 
 from stateward.runtime.api.tables import DEAD_LETTERS, SHARED_TABLES
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
-from stateward.state.operation.errors import StateError
+from stateward.state.errors import StateError
 from stateward.state.savepoints import tables
 from stateward.state.savepoints.savepoint_catalog import stamp
 from tests.support.state.installed_stream import (

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from stateward.state.errors import StateError
 from stateward.state.files import checkpoint_copy
-from stateward.state.operation.errors import StateError
 from stateward.state.savepoints import manifest as manifests
 from stateward.state.savepoints.savepoint_catalog import Savepoint, stamp
 from stateward.state.verbs import savepoint as savepoint_verb

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from stateward.runtime.checkpoint.checkpoint import PlannedBatch
+from stateward.state.errors import StateError
 from stateward.state.inspection.sizes import Sample
-from stateward.state.operation.errors import StateError
 from stateward.state.reader.retained_batches import Retained, newer_half
 from stateward.state.verbs import explain as explaining
 from stateward.state.verbs import inspect as inspecting

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -12,7 +12,6 @@ from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.generations import UNFINISHED
 from stateward.runtime.lease.lease import utc_now
 from stateward.state.files.checkpoint_copy import remove, size_of
-from stateward.state.operation.answer import Listing
 
 
 @contextmanager
@@ -37,12 +36,6 @@ class Step:
     name: str
     seconds: float
     bytes_written: int
-
-
-def steps_listing(steps: Sequence[Step]) -> Listing:
-    """The steps as a table of an answer."""
-    rows = [(step.name, step.seconds, step.bytes_written) for step in steps]
-    return Listing("Steps", ("step", "seconds", "bytes written"), rows)
 
 
 class Steps:

@@ -29,6 +29,21 @@ BINS: tuple[tuple[str, int | None], ...] = (
 
 
 @dataclass(frozen=True)
+class BatchTime:
+    """One committed batch: its plan and commit time (ms since 1970 UTC), and the records it read."""
+
+    batch_id: int
+    planned_ms: int
+    committed_ms: int
+    records: int
+
+    @property
+    def duration_ms(self) -> int:
+        """From plan to commit, milliseconds."""
+        return self.committed_ms - self.planned_ms
+
+
+@dataclass(frozen=True)
 class Timers:
     """Timers of keys; times in milliseconds since 1970 UTC, None without timers.
 

@@ -9,7 +9,7 @@ import pytest
 
 from stateward.contract import storage
 from stateward.runtime.checkpoint.generations import UNFINISHED
-from stateward.state.operation.checkpoint_build import Steps, unfinished
+from stateward.state.files.checkpoint_build import Steps, unfinished
 
 
 @pytest.fixture(params=["file", "memory"])

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stateward.quality.validation.table_log import read_commits
+from stateward.quality.tables.table_log import read_commits
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from stateward.quality.validation.table_log import Commit, brought, read_commits
-from stateward.quality.validation.version_range import Pin, Span, ValidationError, choose, covered, pin_others
+from stateward.quality.tables.table_log import Commit, brought, read_commits
+from stateward.quality.tables.version_range import Pin, Span, ValidationError, choose, covered, pin_others
 
 
 def append(uri: str, *values: int, batch: int | None = None) -> int:

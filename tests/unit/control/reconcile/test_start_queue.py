@@ -11,7 +11,8 @@ import pytest
 
 from stateward.alerts.incident import IncidentState, Observation, next_incidents
 from stateward.contract.stream_control import Failure
-from stateward.control.launchers import processes, start_queue
+from stateward.control.launchers import processes
+from stateward.control.reconcile import start_queue
 from stateward.control.reconcile.decide import Action, Healthy, Launch, Observed, Presence, Queued, Wait
 from stateward.control.reconcile.executor import Controller
 from stateward.control.reconcile.observe import observe

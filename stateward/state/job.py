@@ -1,7 +1,7 @@
 """One operation on a stream's state.
 
-    python stateward/state/operation/job.py <URI of the request>
-    spark-submit stateward/state/operation/job.py <URI of the request>
+    python stateward/state/job.py <URI of the request>
+    spark-submit stateward/state/job.py <URI of the request>
 
 Reports each step on standard output, one line a step, and writes `result.json` and `index.html` beside the
 request. Exit codes: 0 done; 2 done, and something is broken or different; 1 refused or failed.
@@ -36,9 +36,9 @@ from stateward.runtime.kafka.broker import Broker, BrokerAwayError
 from stateward.runtime.lease.lease import LeaseHeldError, utc_now
 from stateward.runtime.sink.fence import CheckLease
 from stateward.runtime.telemetry.batch_steps import begin_log, report_error, report_step
+from stateward.state.errors import StateError
 from stateward.state.operation.answer import Answer
 from stateward.state.operation.context import Context
-from stateward.state.operation.errors import StateError
 from stateward.state.operation.journal import Journal
 from stateward.state.operation.leased import lease_of, leased, unleased
 from stateward.state.operation.request import Request, load_request

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stateward.quality.validation.baseline import (
+from stateward.quality.suites.baseline import (
     DIVERGENCE,
     ROW_COUNT,
     Baseline,

@@ -1,0 +1,1 @@
+"""The versions of a Delta table: its log, and the range of versions that a validation reads."""
