@@ -57,14 +57,14 @@ def serve(config: dict[str, Any]) -> int:
     while True:
         # Once it runs it never starts again, whatever others do.
         is_up = is_up or not (HOME / "slow").exists()
-        deaf = (HOME / "deaf").exists()
         if not (HOME / "mute").exists():
             report(config, "running" if is_up else "starting", batch, "")
         control = read_json(config["control_uri"]) or {}
         leave = (
             control.get("desired") in ("stopped", "suspended") or control.get("run_id") != config["run_id"]
         )
-        if (leave or asked) and not deaf:
+        # A test makes it deaf before it asks, so this is read last.
+        if (leave or asked) and not (HOME / "deaf").exists():
             report(config, "draining", batch, "asked to leave")
             report(config, "stopped", batch, "")
             return 0
