@@ -56,8 +56,8 @@ def moving(result: Result) -> str:
         "| step | s, with its process and Spark | MB written | |",
         "|---|---|---|---|",
         *(
-            f"| {name} | {seconds:,.1f} | {'' if size is None else f'{size / _MB:,.0f}'} | {told} |"
-            for name, seconds, size, told in rows
+            f"| {name} | {seconds:,.1f} | {'' if size is None else f'{size / _MB:,.0f}'} | {note} |"
+            for name, seconds, size, note in rows
         ),
         "",
         "| the same state simply read and written again | s | MB written |",

@@ -15,7 +15,7 @@ import psutil
 
 from proof.chaos.disk import Disk
 from proof.chaos.feed import ADDED, GARBAGE_PARTITION, PARTITIONS
-from proof.chaos.installation import House
+from proof.chaos.installation import Platform
 from proof.chaos.neighbours import HOUR, YEAR, ahead, garbage
 from proof.chaos.schedule import pick
 from proof.chaos.wrong_clock import library, set_clock
@@ -50,49 +50,49 @@ class Fault:
 
     name: str
     weight: float
-    strike: Callable[[House, float], Struck]
+    strike: Callable[[Platform, float], Struck]
     what: str
 
 
-def kill_driver(house: House, dice: float) -> Struck:
+def kill_driver(platform: Platform, dice: float) -> Struck:
     """SIGKILL to the JVM of one driver, but not to its Python."""
-    found = _by_stream(house, _is_jvm)
+    found = _by_stream(platform, _is_jvm)
     if not found:
         raise NoVictimError("no driver was there")
     stream, processes = pick(sorted(found.items()), dice)
     return Struck(f"driver of {stream}, {_kill(processes)}", stream)
 
 
-def kill_workers(house: House, dice: float) -> Struck:
+def kill_workers(platform: Platform, dice: float) -> Struck:
     """SIGKILL to all Python workers of one driver, and to the process that forks them."""
-    found = _by_stream(house, _is_worker)
+    found = _by_stream(platform, _is_worker)
     if not found:
         raise NoVictimError("no driver had Python workers")
     stream, processes = pick(sorted(found.items()), dice)
     return Struck(f"Python workers of {stream}, {_kill(processes)}", stream)
 
 
-def kill_part(part: Part, house: House, dice: float) -> Struck:
+def kill_part(part: Part, platform: Platform, dice: float) -> Struck:
     """SIGKILL to one part of the platform, but not to its children."""
-    state = house.parts().get(part.name)
+    state = platform.parts().get(part.name)
     if state is None or state.pid is None:
         raise NoVictimError(f"{part.name} was not there ({state.state if state else 'no supervisor'})")
     return Struck(f"{part.name}, {_kill([psutil.Process(state.pid)])}")
 
 
-def kill_everything(house: House, dice: float) -> Struck:
+def kill_everything(platform: Platform, dice: float) -> Struck:
     """SIGKILL to every process at once; then `stateward up`."""
-    owned = house.processes()
+    owned = platform.processes()
     # First the supervisor, which would start the others again.
     owned.sort(key=lambda one: (one.part is not None, one.stream is not None))
     _kill(one.process for one in owned)
-    house.up()
+    platform.up()
     return Struck(f"all {len(owned)} processes, then `stateward up`")
 
 
-def fill_disk(what: str, disk_of: Callable[[House], Disk], house: House, dice: float) -> Struck:
+def fill_disk(what: str, disk_of: Callable[[Platform], Disk], platform: Platform, dice: float) -> Struck:
     """Fill a disk for a while."""
-    disk = disk_of(house)
+    disk = disk_of(platform)
     if disk.problem:
         raise NoVictimError(f"no disk of its own: {disk.problem}")
     used = disk.fill()
@@ -102,9 +102,9 @@ def fill_disk(what: str, disk_of: Callable[[House], Disk], house: House, dice: f
     return Struck(f"the disk of the {what}, full at {used / 2**20:.0f} MiB for {_FULL_S:.0f} s")
 
 
-def send_ahead(by: timedelta, house: House, dice: float) -> Struck:
+def send_ahead(by: timedelta, platform: Platform, dice: float) -> Struck:
     """Send events of a producer whose clock is ahead, in event time and in Kafka's timestamps."""
-    feed = pick(house.feeds, dice)
+    feed = pick(platform.feeds, dice)
     records = ahead(feed.sent, by, datetime.now(UTC), dice)
     if not records:
         raise NoVictimError(f"nothing was sent to {feed.topic} yet")
@@ -112,17 +112,17 @@ def send_ahead(by: timedelta, house: House, dice: float) -> Struck:
     return Struck(f"{len(records)} events to {feed.topic}, {by} ahead")
 
 
-def send_garbage(house: House, dice: float) -> Struck:
+def send_garbage(platform: Platform, dice: float) -> Struck:
     """Send garbage to a partition that has nothing else."""
-    feed = pick(house.feeds, dice)
+    feed = pick(platform.feeds, dice)
     records = garbage(len(feed.sent))
     feed.send_others([(record, None) for record in records], GARBAGE_PARTITION)
     return Struck(f"{len(records)} records to partition {GARBAGE_PARTITION} of {feed.topic}")
 
 
-def add_partitions(house: House, dice: float) -> Struck:
+def add_partitions(platform: Platform, dice: float) -> Struck:
     """Add partitions to a topic in use; once for each topic."""
-    feeds = [feed for feed in house.feeds if feed.partitions == PARTITIONS]
+    feeds = [feed for feed in platform.feeds if feed.partitions == PARTITIONS]
     if not feeds:
         raise NoVictimError("every topic has got its partitions")
     feed = pick(feeds, dice)
@@ -130,15 +130,15 @@ def add_partitions(house: House, dice: float) -> Struck:
     return Struck(f"{feed.topic} has {feed.partitions} partitions")
 
 
-def move_clock(seconds: int, house: House, dice: float) -> Struck:
+def move_clock(seconds: int, platform: Platform, dice: float) -> Struck:
     """Kill a driver; the next one of its stream has a wrong clock."""
     if library() is None:
         raise NoVictimError("no libfaketime here (Debian: faketime)")
-    found = _by_stream(house, _is_jvm)
+    found = _by_stream(platform, _is_jvm)
     if not found:
         raise NoVictimError("no driver was there")
     stream, processes = pick(sorted(found.items()), dice)
-    set_clock(house.clocks, stream, seconds)
+    set_clock(platform.clocks, stream, seconds)
     return Struck(f"driver of {stream}, {_kill(processes)}; the next one is {seconds:+d} s off", stream)
 
 
@@ -175,12 +175,14 @@ _ALL = (
 FAULTS = {fault.name: fault for fault in _ALL}
 
 
-def _by_stream(house: House, wanted: Callable[[psutil.Process], bool]) -> dict[str, list[psutil.Process]]:
+def _by_stream(
+    platform: Platform, wanted: Callable[[psutil.Process], bool]
+) -> dict[str, list[psutil.Process]]:
     """The matching processes of each stream's driver; streams without any are left out."""
     found = {
         stream: [process for process in family if wanted(process)]
-        for stream, family in drivers(house.processes()).items()
-        if stream in house.streams
+        for stream, family in drivers(platform.processes()).items()
+        if stream in platform.streams
     }
     return {stream: processes for stream, processes in found.items() if processes}
 

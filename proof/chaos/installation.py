@@ -35,7 +35,7 @@ _RESOLVE_AFTER_S = 30.0
 
 
 @dataclass
-class House:
+class Platform:
     """An installation with some of the streams, and a disk of its own for its data.
 
     Attributes:
@@ -143,7 +143,7 @@ class House:
 
 
 @contextlib.contextmanager
-def house_in(folder: Path, streams: Sequence[str]) -> Iterator[House]:
+def platform_in(folder: Path, streams: Sequence[str]) -> Iterator[Platform]:
     """A platform that is up with these streams, none of them deployed, in a folder of its own."""
     home = folder / "home"
     installation = Installation.in_folder(
@@ -154,19 +154,19 @@ def house_in(folder: Path, streams: Sequence[str]) -> Iterator[House]:
     )
     clocks = folder / "clocks"
     with disk_at(home / "data") as disk, disk_at(home / "cache") as cache, clocks_in(clocks):
-        house = House(installation, tuple(streams), disk, cache, clocks)
+        platform = Platform(installation, tuple(streams), disk, cache, clocks)
         try:
-            house.up()
-            yield house
+            platform.up()
+            yield platform
         except BaseException:
-            house.keep_data()
+            platform.keep_data()
             raise
         finally:
             try:
                 for one in (disk, cache):
                     one.free()
             finally:
-                house.down()
+                platform.down()
 
 
 def _notifiers_in(folder: Path, messages: Path) -> Path:

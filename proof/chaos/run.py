@@ -15,11 +15,11 @@ from confluent_kafka import KafkaException
 
 from proof.chaos.faults import FAULTS, NoVictimError
 from proof.chaos.feed import Feed
-from proof.chaos.installation import House, house_in
+from proof.chaos.installation import Platform, platform_in
 from proof.chaos.progress import Gap, Hit, Miss
 from proof.chaos.schedule import Planned, plan_faults
 from proof.chaos.truths import LANDING, expected_of, in_kafka, topics_of, wrongly_sent
-from proof.chaos.verdict import told_twice, wrong_balance, wrong_output
+from proof.chaos.verdict import sent_twice, wrong_balance, wrong_output
 from proof.chaos.watch import Nurse, Watch
 from proof.traffic.generate import Plan
 from proof.traffic.profiles import profile_named
@@ -93,11 +93,11 @@ def run_chaos(folder: Path, options: Options, say: Say, keep: bool = False) -> O
         AssertionError: It did not start, or did not finish in time.
     """
     outcome = Outcome()
-    with _Stopwatch(outcome, "in all"), house_in(folder, options.streams) as house:
-        say(f"the platform is up in {house.home}")
-        run = _Run(house, options, outcome, say)
+    with _Stopwatch(outcome, "in all"), platform_in(folder, options.streams) as platform:
+        say(f"the platform is up in {platform.home}")
+        run = _Run(platform, options, outcome, say)
         with _Stopwatch(outcome, "deploy"):
-            house.deploy()
+            platform.deploy()
         with run.watched():
             with _Stopwatch(outcome, "chaos"):
                 run.chaos()
@@ -108,24 +108,24 @@ def run_chaos(folder: Path, options: Options, say: Say, keep: bool = False) -> O
         with _Stopwatch(outcome, "compare"):
             run.judge()
         if outcome.wrong or keep:
-            house.keep_data()
+            platform.keep_data()
     return outcome
 
 
 class _Run:
     """The steps of a run; `chaos`, `recover`, `finish` and `judge`, in this order."""
 
-    def __init__(self, house: House, options: Options, outcome: Outcome, say: Say) -> None:
-        settings = house.installation.settings
-        self._house, self._options, self._outcome, self._say = house, options, outcome, say
+    def __init__(self, platform: Platform, options: Options, outcome: Outcome, say: Say) -> None:
+        settings = platform.installation.settings
+        self._platform, self._options, self._outcome, self._say = platform, options, outcome, say
         self._feeds = [
             Feed(settings.kafka_bootstrap, _plan(options, topic)) for topic in topics_of(options.streams)
         ]
-        house.feeds = self._feeds
+        platform.feeds = self._feeds
         self._began_ms = int(time.time() * 1000)
         self._began = time.monotonic()
-        self._watch = Watch(house, self._feeds, self._now)
-        self._nurse = Nurse(house, self._now, say)
+        self._watch = Watch(platform, self._feeds, self._now)
+        self._nurse = Nurse(platform, self._now, say)
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -149,43 +149,43 @@ class _Run:
 
     def recover(self) -> None:
         """Wait until everything runs again and all records are read."""
-        for disk in (self._house.disk, self._house.cache):
+        for disk in (self._platform.disk, self._platform.cache):
             disk.free()
-        self._house.wait_ready()
+        self._platform.wait_ready()
         for feed in self._feeds:
             feed.join()
         self._wait(lambda: not any(self._watch.waiting().values()), "every stream has caught up")
 
     def finish(self) -> None:
         """Let every timeout pass, send late events, wait until all is processed; then stop everything."""
-        house = self._house
+        platform = self._platform
         for feed in self._feeds:
-            after = tick_after(feed.topic, house.installation.settings.streams)
+            after = tick_after(feed.topic, platform.installation.settings.streams)
             feed.tick(feed.last_event + after)
         self._wait(self._all_passed, "the watermark of every stream is beyond the last event")
         for feed in self._feeds:
             feed.send_late()
         self._wait(self._all_done, "all is read and no state is left")
-        self._kafka = in_kafka(house.installation.settings.kafka_bootstrap, self._feeds)
+        self._kafka = in_kafka(platform.installation.settings.kafka_bootstrap, self._feeds)
         self._nurse.look()
-        self._outcome.failures = house.failures()
-        house.down()
+        self._outcome.failures = platform.failures()
+        platform.down()
 
     def judge(self) -> None:
         """Compare everything, after the platform has stopped."""
-        house, outcome = self._house, self._outcome
+        platform, outcome = self._platform, self._outcome
         outcome.records = sum(len(feed.sent) for feed in self._feeds)
         wrong: dict[str, Any] = {**wrongly_sent(self._feeds, self._kafka)}
-        for stream, spec in house.specs.items():
+        for stream, spec in platform.specs.items():
             expected = expected_of(
-                spec, house.installation.settings, self._feeds, self._kafka, self._began_ms
+                spec, platform.installation.settings, self._feeds, self._kafka, self._began_ms
             )
             outcome.rows[stream] = sum(map(len, expected.tables.values()))
-            if found := wrong_output(house.layout, stream, expected):
+            if found := wrong_output(platform.layout, stream, expected):
                 wrong[stream] = found
-        wrong |= wrong_balance({stream: house.status(stream) for stream in house.streams})
-        wrong |= told_twice([*house.home.rglob("alerts*.jsonl")])
-        if left := house.left_behind():
+        wrong |= wrong_balance({stream: platform.status(stream) for stream in platform.streams})
+        wrong |= sent_twice([*platform.home.rglob("alerts*.jsonl")])
+        if left := platform.left_behind():
             wrong["processes left behind"] = left
         if self._nurse.needed:
             wrong["a person was needed"] = self._nurse.needed
@@ -199,7 +199,7 @@ class _Run:
         self._sleep_until(planned.at_s)
         at_s = self._now()
         try:
-            struck = fault.strike(self._house, planned.dice)
+            struck = fault.strike(self._platform, planned.dice)
         except (NoVictimError, psutil.Error, KafkaException) as error:
             self._missed(planned, str(error))
             return
@@ -214,8 +214,8 @@ class _Run:
         """Whether the watermark of every stream that has one is past the last event of its topic."""
         last = {feed.topic: feed.last_event for feed in self._feeds}
         return all(
-            _is_beyond(self._house.status(stream).get("watermark"), last[spec.source.names[0]])
-            for stream, spec in self._house.specs.items()
+            _is_beyond(self._platform.status(stream).get("watermark"), last[spec.source.names[0]])
+            for stream, spec in self._platform.specs.items()
             if stream != LANDING
         )
 
@@ -223,10 +223,10 @@ class _Run:
         return all(self._done(stream, names) for stream, names in self._topics().items())
 
     def _topics(self) -> dict[str, Sequence[str]]:
-        return {stream: spec.source.names for stream, spec in self._house.specs.items()}
+        return {stream: spec.source.names for stream, spec in self._platform.specs.items()}
 
     def _done(self, stream: str, topics: Sequence[str]) -> bool:
-        status = self._house.status(stream)
+        status = self._platform.status(stream)
         mine = [feed for feed in self._feeds if feed.topic in topics]
         sent = sum(len(feed.sent) for feed in mine)
         if stream == LANDING:
@@ -240,8 +240,8 @@ class _Run:
     def _described(self) -> str:
         waiting = self._watch.waiting()
         return "; ".join(
-            f"{stream}: {waiting[stream]} waiting, {self._house.live(stream).describe()}"
-            for stream in self._house.streams
+            f"{stream}: {waiting[stream]} waiting, {self._platform.live(stream).describe()}"
+            for stream in self._platform.streams
         )
 
     def _now(self) -> float:

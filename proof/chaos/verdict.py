@@ -53,7 +53,7 @@ def wrong_balance(statuses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return wrong
 
 
-def told_twice(files: Iterable[Path]) -> dict[str, list[str]]:
+def sent_twice(files: Iterable[Path]) -> dict[str, list[str]]:
     """Messages that occur more than once in a file of JSON lines, by `message_id`; at most three a file."""
     found = {}
     for file in files:

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from proof.chaos.feed import Feed
-from proof.chaos.installation import House
+from proof.chaos.installation import Platform
 from proof.chaos.progress import Gap, Progress
 from proof.chaos.truths import TOPICS
 from proof.demo.airflow_api import AirflowApiError
@@ -49,19 +49,19 @@ class Watch:
     """Observes once a second what each stream has committed.
 
     Args:
-        house: The platform.
+        platform: The platform.
         feeds: The traffic.
         clock: Seconds from the start.
     """
 
-    def __init__(self, house: House, feeds: Sequence[Feed], clock: Callable[[], float]) -> None:
-        self._house = house
+    def __init__(self, platform: Platform, feeds: Sequence[Feed], clock: Callable[[], float]) -> None:
+        self._platform = platform
         self._clock = clock
         self._feeds: Mapping[str, list[Feed]] = {
             stream: [feed for feed in feeds if TOPICS[stream] in (None, feed.topic)]
-            for stream in house.streams
+            for stream in platform.streams
         }
-        self._progress = {stream: Progress(stream) for stream in house.streams}
+        self._progress = {stream: Progress(stream) for stream in platform.streams}
 
     def looking(self) -> Background:
         """Observe while this is entered."""
@@ -82,7 +82,7 @@ class Watch:
     def _look(self) -> None:
         for stream, progress in self._progress.items():
             handed = self._handed(stream)
-            progress.see(self._clock(), handed, self._house.status(stream).get("delivered"))
+            progress.see(self._clock(), handed, self._platform.status(stream).get("delivered"))
 
     def _handed(self, stream: str) -> int:
         return sum(len(feed.sent) for feed in self._feeds[stream])
@@ -96,7 +96,7 @@ class Nurse:
         needed: A text for each time that a person would have been needed.
     """
 
-    house: House
+    platform: Platform
     clock: Callable[[], float]
     say: Callable[[str], None]
     needed: list[str] = field(default_factory=list)
@@ -107,14 +107,14 @@ class Nurse:
 
     def look(self) -> None:
         """Observe once; an API server that does not answer is skipped."""
-        for stream, run in self.house.runs.items():
-            live = self.house.live(stream)
+        for stream, run in self.platform.runs.items():
+            live = self.platform.live(stream)
             try:
                 state = live.run_state(run)
                 if state in ("queued", "running"):
                     continue
-                self._note(stream, run, state, self.house.status(stream))
-                self.house.runs[stream] = live.trigger("run")
+                self._note(stream, run, state, self.platform.status(stream))
+                self.platform.runs[stream] = live.trigger("run")
             except (httpx.HTTPError, AirflowApiError, AssertionError):
                 continue
 

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -47,7 +48,7 @@ def metadata_database() -> Path:
 
 
 @dataclass
-class House:
+class Platform:
     """One installation whose driver is the stand-in, and the DAG runs started in it."""
 
     home: Path
@@ -99,7 +100,7 @@ class House:
 
         dag = DagBag(str(ROOT / "dags" / "streams.py")).dags[dag_id]
         run = dag.test(run_conf={"action": action, "reason": reason})
-        return told({task.task_id: str(task.state) for task in run.get_task_instances()})
+        return task_states({task.task_id: str(task.state) for task in run.get_task_instances()})
 
     def failed_output(self) -> str:
         """What runs printed that have ended by now, for the message of a test that waits in vain."""
@@ -117,12 +118,18 @@ def results(run: subprocess.Popen[str], timeout_s: float = 90) -> tuple[dict[str
     """Wait for a DAG run; return the state of each task, and everything it printed."""
     output, _ = run.communicate(timeout=timeout_s)
     lines = [line.split() for line in output.splitlines() if line.startswith("RESULT")]
-    return told({task: state for _, task, state in lines}), output
+    return task_states({task: state for _, task, state in lines}), output
 
 
-def told(states: dict[str, str]) -> dict[str, str]:
+def task_states(states: dict[str, str]) -> dict[str, str]:
     """The states of a run's tasks; that there was no upgrade is said of those runs only that were for one."""
     return {task: state for task, state in states.items() if (task, state) != ("upgrade", "skipped")}
+
+
+def sent_messages(home: Path) -> list[dict[str, Any]]:
+    """What a `JsonLinesNotifier` has written to the file `messages` of an installation."""
+    file = home / "messages"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def write_quick_spec(folder: Path) -> None:
@@ -135,7 +142,7 @@ def write_quick_spec(folder: Path) -> None:
 
 
 @pytest.fixture
-def house(tmp_path: Path, metadata_database: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+def platform(tmp_path: Path, metadata_database: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Platform]:
     """An installation in a temporary folder. Everything it has started is ended afterwards."""
     from stateward.control.launchers import processes
 
@@ -159,7 +166,7 @@ def house(tmp_path: Path, metadata_database: Path, monkeypatch: pytest.MonkeyPat
     }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    made = House(home, environment)
+    made = Platform(home, environment)
     yield made
     for run in made.runs:
         if run.poll() is None:

@@ -174,7 +174,7 @@ def test_state_written_under_other_settings_still_ends(bench: Bench) -> None:
     assert bench.is_empty
 
 
-def test_a_copy_that_is_not_of_the_record_is_made_anew(bench: Bench, tmp_path: Path) -> None:
+def test_a_copy_that_is_not_of_the_record_is_made_again(bench: Bench, tmp_path: Path) -> None:
     bench.batch(("u", event("a", 100)), ("v", event("a", 150)))
     bench.end_task()
     bench.batch(("u", event("b", 300)))
@@ -189,7 +189,7 @@ def test_a_copy_that_is_not_of_the_record_is_made_anew(bench: Bench, tmp_path: P
     assert bench.is_empty
 
 
-def test_a_copy_that_is_ahead_of_the_record_is_made_anew(bench: Bench) -> None:
+def test_a_copy_that_is_ahead_of_the_record_is_made_again(bench: Bench) -> None:
     """A task that has finished runs again if Spark has not committed its batch."""
     bench.batch(("u", event("a", 100)))
     bench.end_task()

@@ -6,7 +6,7 @@ import pytest
 
 from stateward.runtime.checkpoint.generations import PendingOperationError
 from tests.support.state.installed_stream import STREAM, Stage, two_batches_and_one_after_a_savepoint
-from tests.support.state.restore_child import die
+from tests.support.state.restore_child import restore_dies
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def test_a_death_at_any_point_leaves_the_old_or_leads_to_the_new(stage: Stage) -
     assert new != old
     seen: set[str] = set()
     acts = 0
-    while die(installed := stage.fresh(), acts, "op-1"):
+    while restore_dies(installed := stage.fresh(), acts, "op-1"):
         if installed.generation.pending is None:
             assert installed.generation.number == 1
             assert installed.rows() == old
@@ -31,7 +31,7 @@ def test_a_death_at_any_point_leaves_the_old_or_leads_to_the_new(stage: Stage) -
             with pytest.raises(PendingOperationError, match=r"operation op-1 .*`stateward state restore"):
                 installed.generation.require_settled(STREAM)
             # It is killed again, and then finished.
-            assert die(installed, 0, "op-2")
+            assert restore_dies(installed, 0, "op-2")
             seen.add("under way")
         done = installed.restore(operation="op-3")
         assert done["finished"] == ("op-1" if "under way" in seen else None)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-from typing import Any
 
 import pytest
 
@@ -14,7 +12,7 @@ from stateward.contract.storage import read_json
 from stateward.control.reconcile.observe import read_supervisor
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
-from tests.airflow.conftest import STREAM, House, results
+from tests.airflow.conftest import STREAM, Platform, results, sent_messages
 from tests.support.full import ci_full
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -22,62 +20,57 @@ pytestmark = pytest.mark.airflow
 
 
 @pytest.fixture
-def listening(house: House, monkeypatch: pytest.MonkeyPatch) -> House:
-    """An installation that tells of incidents in the file `told`, and takes five good seconds for the end."""
-    file = house.home / "notifiers.yaml"
+def listening(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Platform:
+    """A platform that writes incidents to the file `messages`, and five good seconds end one."""
+    file = platform.home / "notifiers.yaml"
     file.write_text(
         "- class: stateward.airflow.notifiers.json_lines.JsonLinesNotifier\n"
-        f"  kwargs: {{path: {house.home}/told}}\n"
+        f"  kwargs: {{path: {platform.home}/messages}}\n"
         "- class: stateward.airflow.notifiers.task_log.TaskLogNotifier\n"
     )
     for name, value in (("NOTIFIERS", str(file)), ("RESOLVE_AFTER_S", "5")):
-        house.environment[f"STATEWARD_{name}"] = value
+        platform.environment[f"STATEWARD_{name}"] = value
         monkeypatch.setenv(f"STATEWARD_{name}", value)
-    return house
+    return platform
 
 
-def told(house: House) -> list[dict[str, Any]]:
-    file = house.home / "told"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+def events(platform: Platform) -> list[str]:
+    return [message["event"] for message in sent_messages(platform.home)]
 
 
-def events(house: House) -> list[str]:
-    return [message["event"] for message in told(house)]
-
-
-def driver(house: House, starts: int) -> int:
+def driver(platform: Platform, starts: int) -> int:
     """Wait until the newest of `starts` drivers runs, and is supervised; return its process id."""
-    layout = Layout.of(Settings(home=house.home))
+    layout = Layout.of(Settings(home=platform.home))
 
     def pid() -> int | None:
-        status, lines = read_json(layout.status_uri(STREAM)) or {}, house.starts()
+        status, lines = read_json(layout.status_uri(STREAM)) or {}, platform.starts()
         newest = lines and lines[-1] == f"{status.get('run_id')} {status.get('pid')}"
         ok = newest and len(lines) == starts and status["state"] == "running"
         return int(status["pid"]) if ok and read_supervisor(layout, STREAM) else None
 
     def found() -> str:
-        return f"expected driver {starts} to run, starts: {house.starts()}\n{house.failed_output()}"
+        return f"expected driver {starts} to run, starts: {platform.starts()}\n{platform.failed_output()}"
 
     return wait_until(pid, PATIENCE_S, found) or 0
 
 
-def hears(house: House, *expected: str) -> None:
-    """Wait until exactly these turns have been told."""
+def wait_for_events(platform: Platform, *expected: str) -> None:
+    """Wait until exactly these turns have been sent."""
     wait_until(
-        lambda: events(house) == list(expected),
+        lambda: events(platform) == list(expected),
         240,
-        lambda: f"expected {expected}, told {events(house)}\n{house.failed_output()}",
+        lambda: f"expected {expected}, sent {events(platform)}\n{platform.failed_output()}",
     )
 
 
 @ci_full
-def test_several_crashes_are_one_incident_with_one_resolution(listening: House) -> None:
+def test_several_crashes_are_one_incident_with_one_resolution(listening: Platform) -> None:
     run = listening.trigger("run")
     os.kill(driver(listening, starts=1), signal.SIGKILL)
     os.kill(driver(listening, starts=2), signal.SIGKILL)
     driver(listening, starts=3)
-    hears(listening, "opened", "resolved")
-    opened, resolved = told(listening)
+    wait_for_events(listening, "opened", "resolved")
+    opened, resolved = sent_messages(listening.home)
     assert opened["id"] == resolved["id"]
     assert "process gone" in opened["cause"]
     assert resolved["restarts"] == 2
@@ -90,17 +83,19 @@ def test_several_crashes_are_one_incident_with_one_resolution(listening: House) 
 
 
 @ci_full
-def test_a_supervisor_that_is_killed_in_an_incident_leaves_no_duplicate(listening: House) -> None:
+def test_a_supervisor_that_is_killed_in_an_incident_leaves_no_duplicate(
+    listening: Platform,
+) -> None:
     first = listening.trigger("run")
     os.kill(driver(listening, starts=1), signal.SIGKILL)
     pid = driver(listening, starts=2)
-    hears(listening, "opened")
+    wait_for_events(listening, "opened")
     first.kill()
     first.communicate()
     os.kill(pid, signal.SIGKILL)
     second = listening.trigger("run")
-    hears(listening, "opened", "resolved")
-    opened, resolved = told(listening)
+    wait_for_events(listening, "opened", "resolved")
+    opened, resolved = sent_messages(listening.home)
     assert opened["id"] == resolved["id"]
     assert resolved["restarts"] == 2
     assert opened["links"]["dag_run"] != resolved["links"]["dag_run"]
@@ -110,7 +105,7 @@ def test_a_supervisor_that_is_killed_in_an_incident_leaves_no_duplicate(listenin
 
 
 @ci_full
-def test_giving_up_is_told_once_more_and_a_stop_ends_the_incident(listening: House) -> None:
+def test_giving_up_is_told_once_more_and_a_stop_ends_the_incident(listening: Platform) -> None:
     run = listening.trigger("run")
     pid = driver(listening, starts=1)
     (listening.home / "fail").touch()
@@ -118,7 +113,7 @@ def test_giving_up_is_told_once_more_and_a_stop_ends_the_incident(listening: Hou
     states, output = results(run)
     assert states == {"deploy": "success", "supervise": "failed"}, output
     assert events(listening) == ["opened", "escalated"]
-    opened, escalated = told(listening)
+    opened, escalated = sent_messages(listening.home)
     assert opened["id"] == escalated["id"]
     assert "restarted 2 times" in escalated["cause"]
     # No supervisor is left: the run that stops the stream reports that the incident is over.
@@ -128,7 +123,7 @@ def test_giving_up_is_told_once_more_and_a_stop_ends_the_incident(listening: Hou
 
 
 @ci_full
-def test_a_run_that_gave_up_ends_once_that_is_told(listening: House) -> None:
+def test_a_run_that_gave_up_ends_once_that_is_told(listening: Platform) -> None:
     """And does not fire again and again while the receiver is away."""
     file = listening.home / "notifiers.yaml"
     right = file.read_text()

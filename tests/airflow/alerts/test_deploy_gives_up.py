@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +25,7 @@ from stateward.control.reconcile.leader_heartbeat import renew
 from stateward.control.reconcile.observe import read_supervisor
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
+from tests.airflow.conftest import sent_messages
 
 pytestmark = pytest.mark.airflow
 
@@ -55,7 +55,7 @@ class Controlled:
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """An installation with the file `told` as the receiver, and a stream `s` whose driver keeps failing."""
+    """With the file `messages` as the receiver, and a stream `s` whose driver keeps failing."""
     made = Settings(home=tmp_path, notifiers=tmp_path / "notifiers.yaml", resolve_after_s=0)
     listen(made, "stateward.airflow.notifiers.json_lines.JsonLinesNotifier")
     monkeypatch.setattr(deploy_stream, "controller_of", lambda stream, current_spec: Controlled(made))
@@ -66,7 +66,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 def listen(settings: Settings, notifier: str) -> None:
     settings.notifiers.write_text(
         f"- class: {notifier}\n  name: all\n"
-        + (f"  kwargs: {{path: {settings.home}/told}}\n" if "JsonLines" in notifier else "")
+        + (f"  kwargs: {{path: {settings.home}/messages}}\n" if "JsonLines" in notifier else "")
     )
 
 
@@ -83,15 +83,10 @@ def deploy(run_id: str) -> None:
         DeployStreamOperator(task_id="deploy", stream="s", poll_s=0.01).execute(context)
 
 
-def told(settings: Settings) -> list[dict[str, Any]]:
-    file = settings.home / "told"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-
-
-def test_it_is_told_once_and_a_later_run_that_succeeds_resolves_it(settings: Settings) -> None:
+def test_it_is_sent_once_and_a_later_run_that_succeeds_resolves_it(settings: Settings) -> None:
     deploy("manual__1")
     deploy("manual__2")
-    (opened,) = told(settings)
+    (opened,) = sent_messages(settings.home)
     assert (opened["event"], opened["topic"], opened["gave_up"]) == ("opened", "driver", True)
     assert opened["cause"].startswith("Driver failed: no such option; restarted 5 times")
     assert opened["links"]["dag_run"].endswith("/dags/stream_s/runs/manual__1")
@@ -103,8 +98,8 @@ def test_it_is_told_once_and_a_later_run_that_succeeds_resolves_it(settings: Set
     Dispatcher("s", "stream_s/manual__3", {}, settings).attend(
         Observation("s", Healthy("running"), seen, now)
     )
-    assert [one["event"] for one in told(settings)] == ["opened", "resolved"]
-    assert told(settings)[1]["id"] == opened["id"]
+    assert [one["event"] for one in sent_messages(settings.home)] == ["opened", "resolved"]
+    assert sent_messages(settings.home)[1]["id"] == opened["id"]
 
 
 def test_where_another_run_supervises_that_one_tells(
@@ -118,7 +113,7 @@ def test_where_another_run_supervises_that_one_tells(
 
     monkeypatch.setattr("time.sleep", it_lives)
     deploy("manual__1")
-    assert told(settings) == []
+    assert sent_messages(settings.home) == []
 
 
 def test_a_receiver_that_is_away_is_tried_again_and_the_stream_left_to_others_meanwhile(
@@ -146,4 +141,4 @@ def test_a_receiver_that_is_away_is_tried_again_and_the_stream_left_to_others_me
     monkeypatch.setattr("time.sleep", time_passes)
     deploy("manual__1")
     assert free == [True]
-    assert [one["event"] for one in told(settings)] == ["opened"]
+    assert [one["event"] for one in sent_messages(settings.home)] == ["opened"]

@@ -24,6 +24,7 @@ from stateward.control.reconcile.decide import Action, Done, GiveUp, Healthy, Ob
 from stateward.control.reconcile.leader_heartbeat import claim
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
+from tests.airflow.conftest import sent_messages
 
 pytestmark = pytest.mark.airflow
 
@@ -61,10 +62,10 @@ class Addressed(BaseNotifier):
 
 @pytest.fixture
 def dispatcher(tmp_path: Path) -> Dispatcher:
-    """A dispatcher whose file of notifiers is `notifiers.yaml`, and which writes to `told`."""
+    """A dispatcher whose file of notifiers is `notifiers.yaml`, and which writes to `messages`."""
     settings = Settings(home=tmp_path, notifiers=tmp_path / "notifiers.yaml", resolve_after_s=0)
     made = Dispatcher("s", "stream_s/manual__1+00:00", {}, settings)
-    notifiers(made, f"- class: {JSON_LINES}\n  kwargs: {{path: {tmp_path}/told}}\n")
+    notifiers(made, f"- class: {JSON_LINES}\n  kwargs: {{path: {tmp_path}/messages}}\n")
     return made
 
 
@@ -79,9 +80,8 @@ def look(action: Action | None = None) -> Observation:
     return Observation("s", action or GiveUp("driver failed: the disk is broken"), seen, now)
 
 
-def told(dispatcher: Dispatcher) -> list[dict[str, Any]]:
-    file = dispatcher.settings.home / "told"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+def sent(dispatcher: Dispatcher) -> list[dict[str, Any]]:
+    return sent_messages(dispatcher.settings.home)
 
 
 def deliveries(dispatcher: Dispatcher) -> list[Delivery]:
@@ -106,7 +106,7 @@ def make_due(dispatcher: Dispatcher) -> None:
 
 def test_what_a_receiver_gets(dispatcher: Dispatcher) -> None:
     assert dispatcher.attend(look()).to_send is False
-    (message,) = told(dispatcher)
+    (message,) = sent(dispatcher)
     assert message["message_id"] == f"{message['id']}/opened"
     assert message["title"] == "critical: s: the driver keeps failing, and is not started again"
     assert message["cause"] == "Driver failed: the disk is broken."
@@ -118,7 +118,7 @@ def test_what_a_receiver_gets(dispatcher: Dispatcher) -> None:
     assert "What to do: Look at the end of the driver's log (`stateward logs s`)" in message["text"]
     for _ in range(3):
         assert dispatcher.attend(look()).to_send is False
-    assert len(told(dispatcher)) == 1
+    assert len(sent(dispatcher)) == 1
 
 
 def test_templates_have_the_incident(dispatcher: Dispatcher) -> None:
@@ -134,7 +134,7 @@ def test_one_that_refuses_costs_the_others_nothing_and_is_tried_again_with_a_bou
 ) -> None:
     notifiers(dispatcher, f"- class: {HERE}.Refusing\n{dispatcher.settings.notifiers.read_text()}")
     assert dispatcher.attend(look()).to_send is True
-    assert len(told(dispatcher)) == 1
+    assert len(sent(dispatcher)) == 1
     assert "notifier Refusing did not accept s-driver-" in caplog.text
     assert "attempt 1 of 5" in caplog.text
     # The document is readable by more people than the log, which hides secrets.
@@ -146,7 +146,7 @@ def test_one_that_refuses_costs_the_others_nothing_and_is_tried_again_with_a_bou
         left.append(dispatcher.attend(look()).to_send)
     assert left == [True, True, True, True, False]
     assert "attempt 5 of 5" in caplog.text
-    assert len(told(dispatcher)) == 1
+    assert len(sent(dispatcher)) == 1
 
 
 def test_one_that_hangs_is_given_up_on_in_time(
@@ -175,12 +175,12 @@ def test_a_supervisor_killed_while_it_sent_makes_its_successor_send_again(
     with monkeypatch.context() as dying, pytest.raises(KilledError):
         dying.setattr("stateward.airflow.notifiers.dispatcher.succeeded", die)
         dispatcher.attend(look())
-    assert len(told(dispatcher)) == 1
+    assert len(sent(dispatcher)) == 1
     dispatcher.attend(look())
-    assert len(told(dispatcher)) == 1, "it does not wait before it tries again"
+    assert len(sent(dispatcher)) == 1, "it does not wait before it tries again"
     make_due(dispatcher)
     assert dispatcher.attend(look()).to_send is False
-    first, second = told(dispatcher)
+    first, second = sent(dispatcher)
     assert first["message_id"] == second["message_id"]
 
 
@@ -206,13 +206,13 @@ def test_a_file_that_is_corrected_in_time_loses_no_message(dispatcher: Dispatche
     notifiers(dispatcher, right)
     make_due(dispatcher)
     assert dispatcher.attend(look()).to_send is False
-    assert len(told(dispatcher)) == 1
+    assert len(sent(dispatcher)) == 1
 
 
 def test_a_resolution_follows(dispatcher: Dispatcher) -> None:
     dispatcher.attend(look())
     dispatcher.attend(look(Done("stopped, as someone has asked")))
-    opened, resolved = told(dispatcher)
+    opened, resolved = sent(dispatcher)
     assert (opened["event"], resolved["event"]) == ("opened", "resolved")
     assert resolved["id"] == opened["id"]
     assert resolved["title"].startswith("Resolved: s: ")
@@ -227,10 +227,10 @@ def test_incidents_that_cannot_be_written_down_stop_nothing(
     assert left.to_send is False
     assert left.not_before is not None
     assert "the task continues" in caplog.text
-    assert told(dispatcher) == []
+    assert sent(dispatcher) == []
 
 
-def test_incidents_that_cannot_be_read_begin_anew(
+def test_incidents_that_cannot_be_read_start_over(
     dispatcher: Dispatcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = Path(incidents_uri(dispatcher.layout, "s").removeprefix("file://"))
@@ -238,7 +238,7 @@ def test_incidents_that_cannot_be_read_begin_anew(
     file.write_text('{"memory": 3}')
     dispatcher.attend(look())
     assert "starting without any" in caplog.text
-    assert len(told(dispatcher)) == 1
+    assert len(sent(dispatcher)) == 1
 
 
 def test_nothing_is_written_while_nothing_happens(dispatcher: Dispatcher) -> None:

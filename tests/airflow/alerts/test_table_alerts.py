@@ -32,8 +32,8 @@ __all__ = ["layout", "submit"]
 class Validations:
     """Validations of one table, each a run of its own."""
 
-    def __init__(self, layout: Layout, submit: list[Any], told: Path) -> None:
-        self._layout, self._submit, self._told = layout, submit, told
+    def __init__(self, layout: Layout, submit: list[Any], messages: Path) -> None:
+        self._layout, self._submit, self._messages = layout, submit, messages
         self._count = 0
         make_table(layout)
 
@@ -50,8 +50,8 @@ class Validations:
         else:
             make_operator().execute(given)
 
-    def told(self) -> list[tuple[str, str]]:
-        lines = self._told.read_text().splitlines() if self._told.exists() else []
+    def sent(self) -> list[tuple[str, str]]:
+        lines = self._messages.read_text().splitlines() if self._messages.exists() else []
         return [(one["event"], one["topic"]) for one in map(json.loads, lines)]
 
 
@@ -60,31 +60,31 @@ def validations(
     layout: Layout, submit: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Validations:
     monkeypatch.setenv("STATEWARD_NOTIFIERS", str(tmp_path / "notifiers.yaml"))
-    told = tmp_path / "told"
-    entry = f"- class: {JSON_LINES}\n  level: warn\n  kwargs: {{path: {told}}}\n"
+    messages = tmp_path / "messages"
+    entry = f"- class: {JSON_LINES}\n  level: warn\n  kwargs: {{path: {messages}}}\n"
     (tmp_path / "notifiers.yaml").write_text(entry)
-    return Validations(layout, submit, told)
+    return Validations(layout, submit, messages)
 
 
 def test_a_table_that_breaks_is_told_once_and_once_when_it_is_in_order(validations: Validations) -> None:
     validations.run(PASSED)
-    assert validations.told() == []
+    assert validations.sent() == []
     validations.run(PASSED, BROKEN)
     validations.run(PASSED, BROKEN, WARNED)
-    assert validations.told() == [("opened", "quality"), ("opened", "quality_warn")]
+    assert validations.sent() == [("opened", "quality"), ("opened", "quality_warn")]
     validations.run(PASSED, WARNED)
     validations.run(PASSED)
-    assert validations.told()[2:] == [("resolved", "quality"), ("resolved", "quality_warn")]
+    assert validations.sent()[2:] == [("resolved", "quality"), ("resolved", "quality_warn")]
 
 
 def test_a_look_at_the_past_says_nothing_of_now(validations: Validations) -> None:
     validations.run(BROKEN, table="sessions", from_version=3, to_version=7)
-    assert validations.told() == []
+    assert validations.sent() == []
     validations.run(BROKEN)
     validations.run(PASSED, table="sessions", from_version=1, to_version=2)
-    assert validations.told() == [("opened", "quality")]
+    assert validations.sent() == [("opened", "quality")]
     validations.run(PASSED, table="sessions", from_version=3)
-    assert validations.told()[1:] == [("resolved", "quality")]
+    assert validations.sent()[1:] == [("resolved", "quality")]
 
 
 def test_one_that_refuses_keeps_the_verdict_waiting_and_changes_nothing_of_it(
@@ -112,5 +112,5 @@ def test_one_that_refuses_keeps_the_verdict_waiting_and_changes_nothing_of_it(
     monkeypatch.setattr("time.sleep", no_more_refusing)
     validations.run(BROKEN)
     assert len(waited) == 1
-    assert validations.told() == [("opened", "quality")], "no message is sent twice"
+    assert validations.sent() == [("opened", "quality")], "no message is sent twice"
     assert (tmp_path / "second").read_text().count("\n") == 1

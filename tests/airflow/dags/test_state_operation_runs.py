@@ -19,7 +19,7 @@ from stateward.control.reconcile.maintenance_hold import held_by, hold
 from stateward.control.reconcile.observe import read_control
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
-from tests.airflow.conftest import ROOT, STREAM, House
+from tests.airflow.conftest import ROOT, STREAM, Platform
 from tests.airflow.dags.test_stream_runs import running
 from tests.support.full import ci_full
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -71,8 +71,8 @@ class Jobs:
 
 
 @pytest.fixture
-def jobs(house: House, monkeypatch: pytest.MonkeyPatch) -> Jobs:
-    made = Jobs(Layout.of(Settings(home=house.home)))
+def jobs(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Jobs:
+    made = Jobs(Layout.of(Settings(home=platform.home)))
     monkeypatch.setattr(batch_job, "run", made.run)
     monkeypatch.setattr(
         batch_job,
@@ -83,12 +83,12 @@ def jobs(house: House, monkeypatch: pytest.MonkeyPatch) -> Jobs:
 
 
 @pytest.fixture
-def supervised(house: House) -> Iterator[House]:
+def supervised(platform: Platform) -> Iterator[Platform]:
     """The stream runs, and a DAG run supervises it."""
-    house.trigger("run")
-    running(house, starts=1)
-    yield house
-    house.run_here("stop")
+    platform.trigger("run")
+    running(platform, starts=1)
+    yield platform
+    platform.run_here("stop")
 
 
 def operate(verb: str, **fields: Any) -> dict[str, str]:
@@ -110,18 +110,18 @@ def states(done: str, skipped: str = "", failed: str = "") -> dict[str, str]:
 
 @ci_full
 def test_a_stream_that_was_given_up_is_started_by_the_operation_that_mends_it(
-    house: House, jobs: Jobs
+    platform: Platform, jobs: Jobs
 ) -> None:
-    (house.home / "fail").write_text("data_loss")
-    assert house.run_here("run")["deploy"] == "failed"
-    jobs.acts["skip"] = (house.home / "fail").unlink
+    (platform.home / "fail").write_text("data_loss")
+    assert platform.run_here("run")["deploy"] == "failed"
+    jobs.acts["skip"] = (platform.home / "fail").unlink
     assert operate("skip") == states("drain operate start watch outcome", skipped="savepoint")
-    running(house, starts=2)
-    house.run_here("stop")
+    running(platform, starts=2)
+    platform.run_here("stop")
 
 
 def test_only_what_needs_it_stops_a_supervised_stream_which_starts_again(
-    supervised: House, jobs: Jobs
+    supervised: Platform, jobs: Jobs
 ) -> None:
     for fields in ({"verb": "savepoints"}, {"verb": "savepoint", "dry_run": True}):
         assert operate(**fields) == states("operate outcome", skipped="drain savepoint start watch")
@@ -136,12 +136,12 @@ def test_only_what_needs_it_stops_a_supervised_stream_which_starts_again(
     assert held_by(jobs.layout, STREAM) is None
 
 
-def test_a_stopped_stream_stays_stopped_and_is_not_watched(house: House, jobs: Jobs) -> None:
+def test_a_stopped_stream_stays_stopped_and_is_not_watched(platform: Platform, jobs: Jobs) -> None:
     assert operate("savepoint") == states("drain operate outcome", skipped="savepoint start watch")
-    assert house.starts() == []
+    assert platform.starts() == []
 
 
-def scheduled(house: House) -> dict[str, str]:
+def scheduled(platform: Platform) -> dict[str, str]:
     """Run the DAG of savepoints on schedule in this process; returns the states of its tasks."""
     from airflow.dag_processing.dagbag import DagBag
 
@@ -151,27 +151,27 @@ def scheduled(house: House) -> dict[str, str]:
 
 @ci_full
 def test_a_scheduled_savepoint_waits_for_the_stream_to_be_deployed(
-    house: House, jobs: Jobs, caplog: pytest.LogCaptureFixture
+    platform: Platform, jobs: Jobs, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Path(house.environment["STATEWARD_STREAMS"], f"{STREAM}.yaml").open("a") as text:
+    with Path(platform.environment["STATEWARD_STREAMS"], f"{STREAM}.yaml").open("a") as text:
         text.write('\nsavepoints: {schedule: "0 4 * * *", keep: 5, days: 2}\n')
-    found = scheduled(house)
+    found = scheduled(platform)
     assert found.pop("deployed") == "success"
     assert set(found.values()) == {"skipped"}
     assert jobs.ran == []
     assert f"stream {STREAM} was never deployed" in caplog.text
 
-    house.trigger("run")
-    running(house, starts=1)
-    house.run_here("stop")
-    found = scheduled(house)
+    platform.trigger("run")
+    running(platform, starts=1)
+    platform.run_here("stop")
+    found = scheduled(platform)
     assert [found[task] for task in ("deployed", "drain", "operate", "outcome", "prune")] == ["success"] * 5
     assert jobs.ran == ["savepoint", "prune"]
 
 
 @ci_full
 def test_a_refusal_starts_the_stream_again_and_fails_the_run_with_its_words(
-    supervised: House, jobs: Jobs, capfd: pytest.CaptureFixture[str]
+    supervised: Platform, jobs: Jobs, capfd: pytest.CaptureFixture[str]
 ) -> None:
     jobs.refusals["restore"] = "there is no savepoint to go back to"
     found = operate("restore")
@@ -194,7 +194,7 @@ def test_a_refusal_starts_the_stream_again_and_fails_the_run_with_its_words(
 
 
 def test_a_stream_that_does_not_come_back_goes_back_and_runs(
-    supervised: House, jobs: Jobs, capfd: pytest.CaptureFixture[str]
+    supervised: Platform, jobs: Jobs, capfd: pytest.CaptureFixture[str]
 ) -> None:
     jobs.acts["repartition"] = (supervised.home / "fail").touch
     jobs.acts["restore"] = (supervised.home / "fail").unlink
@@ -215,7 +215,7 @@ def test_a_stream_that_does_not_come_back_goes_back_and_runs(
 
 
 def test_a_try_after_a_worker_has_died_goes_on_and_does_not_repeat(
-    house: House, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+    platform: Platform, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first try ends as with its worker: after the job has done its work, before the task has."""
     monkeypatch.setitem(operation_tasks._AGAIN, "retry_delay", timedelta(0))
@@ -232,25 +232,27 @@ def test_a_try_after_a_worker_has_died_goes_on_and_does_not_repeat(
     assert (jobs.ran, died) == (["savepoint"], ["once"])
 
 
-def deploy_another(house: House) -> None:
+def deploy_another(platform: Platform) -> None:
     """Change what a driver is started with."""
-    file = Path(house.environment["STATEWARD_STREAMS"], f"{STREAM}.yaml")
+    file = Path(platform.environment["STATEWARD_STREAMS"], f"{STREAM}.yaml")
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"trigger_interval": "7s"}))
 
 
-def release(house: House) -> str | None:
-    control = read_control(Layout.of(Settings(home=house.home)), STREAM)
+def release(platform: Platform) -> str | None:
+    control = read_control(Layout.of(Settings(home=platform.home)), STREAM)
     return control.release if control else None
 
 
-def configured(house: House) -> int:
+def configured(platform: Platform) -> int:
     """The trigger interval that the newest driver was started with, in milliseconds."""
-    document = read_json(Layout.of(Settings(home=house.home)).config_uri(STREAM))
+    document = read_json(Layout.of(Settings(home=platform.home)).config_uri(STREAM))
     assert document is not None
     return int(document["trigger_interval_ms"])
 
 
-def test_an_upgrade_starts_what_is_deployed_and_watches_it_to_the_end(supervised: House, jobs: Jobs) -> None:
+def test_an_upgrade_starts_what_is_deployed_and_watches_it_to_the_end(
+    supervised: Platform, jobs: Jobs
+) -> None:
     before = release(supervised)
     deploy_another(supervised)
     # What holds the stream for another reason brings in nothing new.
@@ -266,7 +268,7 @@ def test_an_upgrade_starts_what_is_deployed_and_watches_it_to_the_end(supervised
 
 
 @ci_full
-def test_an_upgrade_that_does_not_last_goes_back_to_what_ran(supervised: House, jobs: Jobs) -> None:
+def test_an_upgrade_that_does_not_last_goes_back_to_what_ran(supervised: Platform, jobs: Jobs) -> None:
     before = release(supervised)
     deploy_another(supervised)
     jobs.acts["upgrade"] = (supervised.home / "fail").touch
@@ -281,7 +283,7 @@ def test_an_upgrade_that_does_not_last_goes_back_to_what_ran(supervised: House, 
 
 
 def test_what_may_not_run_on_the_state_is_not_started_and_nothing_stops(
-    supervised: House, jobs: Jobs
+    supervised: Platform, jobs: Jobs
 ) -> None:
     jobs.refusals["verdict"] = "the state needs a migration"
     deploy_another(supervised)

@@ -60,7 +60,7 @@ def session(number: int, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-class House:
+class Tables:
     """The tables of one installation: sessions that the stream wrote, and one batch of another program."""
 
     def __init__(self, folder: Path, spark: SparkSession) -> None:
@@ -171,8 +171,8 @@ def event(offset: int, person: int, after_s: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def house(tmp_path: Path, spark: SparkSession) -> House:
-    return House(tmp_path, spark)
+def written(tmp_path: Path, spark: SparkSession) -> Tables:
+    return Tables(tmp_path, spark)
 
 
 def failures(table: DataFrame, severity: str = "critical") -> list[Failure]:
@@ -233,12 +233,12 @@ def test_a_hash_of_a_row_is_the_same_without_spark(spark: SparkSession, tmp_path
     assert {row["whole"]: row["hash"] for row in again} == by_spark
 
 
-def test_failing_rows_are_kept_once_masked_and_with_where_they_came_from(house: House) -> None:
-    facts = house.facts("one", 0, 3, START)
+def test_failing_rows_are_kept_once_masked_and_with_where_they_came_from(written: Tables) -> None:
+    facts = written.facts("one", 0, 3, START)
     for _ in range(2):  # the second time is a retry
-        house.quarantine(facts, failures(house.table(3)))
-    by_name = {entry["name"]: entry for entry in house.entries()}
-    assert len(house.entries()) == len(by_name) == 4
+        written.quarantine(facts, failures(written.table(3)))
+    by_name = {entry["name"]: entry for entry in written.entries()}
+    assert len(written.entries()) == len(by_name) == 4
 
     entry = by_name["duration_is_not_negative"]
     row = json.loads(entry["row"])
@@ -269,58 +269,62 @@ def test_failing_rows_are_kept_once_masked_and_with_where_they_came_from(house: 
     assert whole["row"] is whole["row_hash"] is None
     told = json.loads(whole["origin"])
     assert (told["commits_of_the_stream"], told["commits_of_others"]) == (2, 2)  # one made the table
-    assert "person" not in json.dumps([entry["row"] for entry in house.entries()])
+    assert "person" not in json.dumps([entry["row"] for entry in written.entries()])
 
 
 @ci_full
-def test_the_view_holds_rows_back_until_a_newer_validation_of_their_range_does_not(house: House) -> None:
+def test_the_view_holds_rows_back_until_a_newer_validation_of_their_range_does_not(
+    written: Tables,
+) -> None:
     with pytest.raises(ValidViewError, match="found none"):
-        register_valid(house.spark, house.tables, "user_sessions", "sessions")
-    everything = house.facts("one", 0, 3, START)
-    house.validated(everything)
-    assert house.valid() == ["s1", "s2", "s3", "s3", "s4", "s5"]  # nothing was ever quarantined
+        register_valid(written.spark, written.tables, "user_sessions", "sessions")
+    everything = written.facts("one", 0, 3, START)
+    written.validated(everything)
+    assert written.valid() == ["s1", "s2", "s3", "s3", "s4", "s5"]  # nothing was ever quarantined
 
-    found = failures(house.table(3))
-    house.quarantine(replace(everything, run_id="two"), found)
-    house.quarantine(replace(everything, run_id="warned"), failures(house.table(3).limit(1), "warn"))
+    found = failures(written.table(3))
+    written.quarantine(replace(everything, run_id="two"), found)
+    written.quarantine(replace(everything, run_id="warned"), failures(written.table(3).limit(1), "warn"))
     held_back = ["s1", "s4"]
-    assert house.valid() == held_back
-    assert house.valid(version=1) == ["s1"]
+    assert written.valid() == held_back
+    assert written.valid(version=1) == ["s1"]
 
     later = START + timedelta(minutes=1)
-    house.append([session(6)], batch=2)
-    house.validated(house.facts("next", 4, 4, later))  # of another range: decides nothing
-    assert house.valid() == [*held_back, "s6"]
+    written.append([session(6)], batch=2)
+    written.validated(written.facts("next", 4, 4, later))  # of another range: decides nothing
+    assert written.valid() == [*held_back, "s6"]
 
-    again = house.facts("again", 0, 4, later)
-    house.quarantine(again, found[:1])  # the suite has changed: the others are no failures any more
-    house.validated(again)
-    assert house.valid() == ["s1", "s3", "s3", "s4", "s5", "s6"]
+    again = written.facts("again", 0, 4, later)
+    written.quarantine(again, found[:1])  # the suite has changed: the others are no failures any more
+    written.validated(again)
+    assert written.valid() == ["s1", "s3", "s3", "s4", "s5", "s6"]
 
-    blind = house.facts("blind", 0, 4, later + timedelta(minutes=1))
+    blind = written.facts("blind", 0, 4, later + timedelta(minutes=1))
     unevaluated = Failure(found[0].name, "a_type", "critical", None)
-    house.quarantine(blind, [unevaluated])  # it could not be evaluated, and so has cleared nothing
-    house.validated(blind)
-    assert house.valid() == ["s1", "s3", "s3", "s4", "s5", "s6"]
+    written.quarantine(blind, [unevaluated])  # it could not be evaluated, and so has cleared nothing
+    written.validated(blind)
+    assert written.valid() == ["s1", "s3", "s3", "s4", "s5", "s6"]
 
-    house.validated(house.facts("whole", 4, 4, later + timedelta(minutes=2)), is_range=False)
-    assert house.valid() == ["s1", "s2", "s3", "s3", "s4", "s5", "s6"]
+    written.validated(written.facts("whole", 4, 4, later + timedelta(minutes=2)), is_range=False)
+    assert written.valid() == ["s1", "s2", "s3", "s3", "s4", "s5", "s6"]
 
 
-def test_a_lasting_view_sees_what_is_quarantined_and_which_columns_are_added_later(house: House) -> None:
-    facts = house.facts("one", 0, 3, START)
-    house.validated(facts)
-    view = register_valid(house.spark, house.tables, "user_sessions", "sessions", catalog="default")
+def test_a_lasting_view_sees_what_is_quarantined_and_which_columns_are_added_later(
+    written: Tables,
+) -> None:
+    facts = written.facts("one", 0, 3, START)
+    written.validated(facts)
+    view = register_valid(written.spark, written.tables, "user_sessions", "sessions", catalog="default")
     assert view == "default.sessions_valid"
     try:
-        assert house.spark.table(view).count() == 6
+        assert written.spark.table(view).count() == 6
         rows = pa.Table.from_pylist([session(7) | {"note": "new"}])
-        write_deltalake(house.uri, rows.cast(_wider(rows)), mode="append", schema_mode="merge")
-        bad = house.table(4).where("session_id IN ('s5', 's7')")
-        house.quarantine(house.facts("two", 0, 4, START), [Failure("known", "a_type", "critical", bad)])
-        assert {row["session_id"] for row in house.spark.table(view).collect()} == {"s1", "s2", "s3", "s4"}
+        write_deltalake(written.uri, rows.cast(_wider(rows)), mode="append", schema_mode="merge")
+        bad = written.table(4).where("session_id IN ('s5', 's7')")
+        written.quarantine(written.facts("two", 0, 4, START), [Failure("known", "a_type", "critical", bad)])
+        assert {row["session_id"] for row in written.spark.table(view).collect()} == {"s1", "s2", "s3", "s4"}
     finally:
-        house.spark.sql(f"DROP VIEW {view}")
+        written.spark.sql(f"DROP VIEW {view}")
 
 
 def _wider(rows: pa.Table) -> pa.Schema:

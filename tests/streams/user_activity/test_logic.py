@@ -48,10 +48,10 @@ def events_of(timeline: str) -> list[ActivityEvent]:
 
 
 def shown(rows: Iterable[Sequence[Any]]) -> list[str]:
-    return [told(row) for row in rows]
+    return [row_text(row) for row in rows]
 
 
-def told(row: Any) -> str:
+def row_text(row: Any) -> str:
     if isinstance(row, ActivitySession):
         assert row.duration_ms == row.logout_ms - row.login_ms
         return f"{row.login_ms}-{row.logout_ms} {row.close_reason} {row.session_count}"

@@ -29,9 +29,9 @@ from tests.streams.user_activity.test_logic import (
     TIMEOUT,
     event,
     events_of,
+    row_text,
     shown,
     stream,
-    told,
 )
 
 
@@ -54,7 +54,7 @@ def defined_rows(events: list[ActivityEvent]) -> set[str]:
     """The rows by their definition, from a look at the event before or behind each; no state."""
     ordered = sorted(events, key=lambda e: (e.event_ms, e.event_id))
     starts = [0, *(n for n, (a, b) in enumerate(pairwise(ordered), 1) if b.event_ms - a.event_ms >= IDLE)]
-    rows = {told(_odd(one, "UNKNOWN_ACTIVITY")) for one in ordered if one.activity not in (LOGIN, LOGOUT)}
+    rows = {row_text(_odd(one, "UNKNOWN_ACTIVITY")) for one in ordered if one.activity not in (LOGIN, LOGOUT)}
     known = [(number, one) for number, one in enumerate(ordered) if one.activity in (LOGIN, LOGOUT)]
     ends: list[tuple[int, ActivityEvent | None]] = [*known, (len(ordered), None)]
     for (number, one), (_, after) in pairwise(ends):
@@ -66,9 +66,9 @@ def defined_rows(events: list[ActivityEvent]) -> set[str]:
         if one is None or one.activity == LOGIN:
             continue
         if before is None or before.activity == LOGOUT or any(earlier < n <= number for n in starts):
-            rows.add(told(_odd(one, "LOGOUT_WITHOUT_LOGIN")))
+            rows.add(row_text(_odd(one, "LOGOUT_WITHOUT_LOGIN")))
         elif one.event_ms - before.event_ms >= TIMEOUT:
-            rows.add(told(_odd(one, "LOGOUT_AFTER_TIMEOUT")))
+            rows.add(row_text(_odd(one, "LOGOUT_AFTER_TIMEOUT")))
     return rows
 
 

@@ -202,7 +202,7 @@ def _lagging(now: datetime) -> Iterator[Sample]:
             sample.at,
             "a",
             "waiting" if away else "running",
-            message="Kafka is away, trying again: broker 10.2.0.7:9092 does not answer" if away else "",
+            message="Kafka at 10.2.0.7:9092 does not answer: Local: Timed out" if away else "",
             lag=lag,
             per_minute=done,
             delay=timedelta(seconds=125 + lag / 4000),

@@ -53,10 +53,10 @@ class Driven:
             status = self._launch.status()
             return status if status.get("run_id") == self.run_id and reached(status) else None
 
-        def told() -> str:
+        def message() -> str:
             return f"{what}: {self._launch.status()} {self._launch.log(self.run_id).read_text()[-2000:]}"
 
-        return wait_until(look, PATIENCE_S, told)
+        return wait_until(look, PATIENCE_S, message)
 
     def drain(self) -> None:
         """SIGTERM, and wait for its end."""

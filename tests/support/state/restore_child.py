@@ -16,28 +16,21 @@ class Death(BaseException):
     """The process is gone: no handler of ours sees it."""
 
 
-class Mortal:
-    """Dies before one of its acts, which are documents that are written and tables that go back."""
+def restore_dies(installed: Installed, survives: int, operation: str) -> bool:
+    """Whether a restore dies before it has written a document, or taken a table back, for so many times."""
+    left = iter(range(survives))
 
-    def __init__(self, patch: pytest.MonkeyPatch, survives: int) -> None:
-        self._left = survives
-        for module, name in ((storage, "write_text"), (restore_module, "take_back")):
-            patch.setattr(module, name, self._mortal(getattr(module, name)))
-
-    def _mortal(self, work: Callable[..., Any]) -> Callable[..., Any]:
-        def act(*arguments: Any) -> Any:
-            self._left -= 1
-            if self._left < 0:
+    def dying(work: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*arguments: Any) -> Any:
+            if next(left, None) is None:
                 raise Death
             return work(*arguments)
 
-        return act
+        return step
 
-
-def die(installed: Installed, survives: int, operation: str) -> bool:
-    """Whether a restore dies after so many acts."""
     with pytest.MonkeyPatch.context() as patch:
-        Mortal(patch, survives)
+        for module, name in ((storage, "write_text"), (restore_module, "take_back")):
+            patch.setattr(module, name, dying(getattr(module, name)))
         try:
             installed.restore(operation=operation)
         except Death:

@@ -72,7 +72,7 @@ def test_every_incident_is_opened_once_and_then_open_or_resolved(
 
 
 @given(st.lists(st.tuples(st.integers(1, 400), _SIGHTS), max_size=30), st.integers(0, 29))
-def test_nothing_is_told_twice_by_a_supervisor_that_takes_over(
+def test_nothing_is_sent_twice_by_a_supervisor_that_takes_over(
     steps: list[tuple[int, Sight]], taken_over_at: int
 ) -> None:
     """It begins with what was written down, which it reads back, and looks at the same stream."""

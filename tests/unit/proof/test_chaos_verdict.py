@@ -11,7 +11,7 @@ from deltalake import write_deltalake
 
 from proof.chaos.disk import disk_at
 from proof.chaos.truths import Found, topics_of, wrongly_sent
-from proof.chaos.verdict import told_twice, wrong_balance, wrong_output
+from proof.chaos.verdict import sent_twice, wrong_balance, wrong_output
 from proof.traffic.records import EVENT, Record
 from proof.truth.expected import Expected
 from stateward.project.layout import Layout
@@ -65,12 +65,12 @@ def test_counters_have_to_add_up_and_the_driver_to_be_drained() -> None:
     assert set(wrong_balance({"sums": {**STATUS, "state": "running"}})) == {"status of sums"}
 
 
-def test_a_message_that_was_told_twice_is_found(tmp_path: Path) -> None:
+def test_a_message_that_was_sent_twice_is_found(tmp_path: Path) -> None:
     file = tmp_path / "alerts.jsonl"
     file.write_text(
         '{"message_id": "1", "at": 1}\n{"message_id": "2", "at": 1}\n{"message_id": "1", "at": 9}\n'
     )
-    assert told_twice([file]) == {"alerts.jsonl": ["1"]}
+    assert sent_twice([file]) == {"alerts.jsonl": ["1"]}
 
 
 class _Feed:

@@ -99,7 +99,7 @@ def test_without_a_reason_nothing_is_overridden(
         wanted(control(desired, declared), wish(action, ""), "r2")
 
 
-def test_what_the_yaml_declares_anew_ends_an_override() -> None:
+def test_what_the_yaml_now_declares_ends_an_override() -> None:
     suspended = control("suspended", "running", "suspended")
     assert declare(suspended, "running", "r2", NOW) is None
     found = declare(suspended, "stopped", "r2", NOW)

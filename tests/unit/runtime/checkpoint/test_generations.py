@@ -58,7 +58,7 @@ def test_one_write_makes_the_next_generation_current_and_ends_the_operation(tmp_
 
 
 @pytest.mark.parametrize("content", ["{}", '{"generation": "x", "folder": "g"}', "[]", "{"])
-def test_a_document_that_says_nothing_is_no_reason_to_begin_anew(tmp_path: Path, content: str) -> None:
+def test_a_document_that_says_nothing_is_no_reason_to_start_over(tmp_path: Path, content: str) -> None:
     (tmp_path / "current.json").write_text(content)
     with pytest.raises(PointerError, match=r"current\.json: expected the current generation"):
         generations.current(f"file://{tmp_path}")

@@ -54,7 +54,7 @@ def test_a_backlog_that_is_read_in_large_batches_is_no_growth() -> None:
     assert abs(change) < 10
 
 
-def test_looks_between_two_samples_change_nothing_and_a_clock_set_back_begins_anew() -> None:
+def test_looks_between_two_samples_change_nothing_and_a_clock_set_back_starts_over() -> None:
     trend = trend_of(list(range(120)), every_s=0.5)
     assert trend.change_per_s == 2.0
     trend.note(BEGIN - 3600, 7)

@@ -30,7 +30,7 @@ def test_of_a_hundred_records_or_none() -> None:
     assert shares.add(None, totals(500)) == nothing, "a stream without event time"
 
 
-def test_a_restore_begins_anew() -> None:
+def test_a_restore_starts_over() -> None:
     shares = Shares()
     shares.add(0, totals(10_000, dead=10))
     assert shares.add(MINUTE, totals(5_000)) == {"dead_share": None, "late_share": None}

@@ -178,7 +178,7 @@ def test_a_try_after_the_last_act_does_nothing_again(installed: Installed) -> No
     assert (code, second["data"], installed.generation.number) == (0, first["data"], 2)
 
 
-def test_a_savepoint_that_was_half_made_is_made_anew(installed: Installed) -> None:
+def test_a_savepoint_that_was_half_made_is_made_again(installed: Installed) -> None:
     _, made = again(installed, "savepoint")
     folder = installed.folder / "data" / "savepoints" / STREAM / made["data"]["savepoint"]
     (folder / "manifest.json").unlink()

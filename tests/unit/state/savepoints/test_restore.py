@@ -26,7 +26,7 @@ from tests.support.state.installed_stream import (
     Stage,
     two_batches_and_one_after_a_savepoint,
 )
-from tests.support.state.restore_child import die
+from tests.support.state.restore_child import restore_dies
 
 SAVEPOINT = stamp(NOW)
 
@@ -239,7 +239,9 @@ def test_a_concurrent_writer_of_a_shared_table_is_waited_for(
 
 
 def test_what_was_begun_is_finished_before_anything_else(installed: Installed) -> None:
-    survived = next(n for n in range(99) if die(installed, n, "op-1") and installed.generation.pending)
+    survived = next(
+        n for n in range(99) if restore_dies(installed, n, "op-1") and installed.generation.pending
+    )
     assert survived > 0
     with pytest.raises(
         StateError, match=r"operation op-1 has begun to go back to savepoint 20261122T024500Z"
