@@ -13,7 +13,7 @@ from typing import Literal
 
 from stateward.contract.stream_status import Status
 
-Unit = Literal["seconds", "bytes", "count", "rate", "share"]
+Unit = Literal["seconds", "bytes", "count", "rate", "share", "factor"]
 Read = Callable[[Status, datetime], float | None]
 
 SLOW_STATE = "the state is slow: it no longer fits into memory, or its disk is slow"
@@ -26,7 +26,7 @@ class Measure:
 
     Attributes:
         name: As in `health.limits` of the YAML.
-        unit: The unit of the value and the limits; a rate is in records a second, a share from 0 to 1.
+        unit: That of the value and the limits; a rate is in records a second, a share from 0 to 1.
         read: Its value in a status, at a time; None while it is not known.
         text: What a warning says, with `{}` for the value.
         metric: The end of its metric's name; the unit is part of it.
@@ -92,14 +92,7 @@ _ALL = (
         warn=120,
         critical=300,
     ),
-    Measure(
-        "lag",
-        "count",
-        _field("lag_records"),
-        "{} records behind",
-        "lag_records",
-        "records in Kafka that wait",
-    ),
+    Measure("lag", "count", _field("lag_records"), "{} records behind", "lag_records", "records that wait"),
     Measure(
         "lag_growth",
         "rate",
@@ -189,6 +182,47 @@ _ALL = (
         _MANY_KEYS.format("more kept for each"),
         warn=1_000_000_000,
         critical=5_000_000_000,
+    ),
+    Measure(
+        "state_keys",
+        "count",
+        _field("state_keys"),
+        "the state has {} keys",
+        "state_keys",
+        "live keys of a keyed stream; rows of a stream on Spark's own operators",
+        _MANY_KEYS.format("keys that stay longer"),
+    ),
+    Measure(
+        "bytes_per_key",
+        "bytes",
+        _field("bytes_per_key"),
+        "a key takes {}",
+        "state_bytes_per_key",
+        "mean size of a key with its state",
+        "more is kept of each key than planned",
+    ),
+    Measure(
+        "largest_key",
+        "factor",
+        _field("largest_key_ratio"),
+        "the largest key takes {} times the others' mean",
+        "largest_key_ratio",
+        "size of the largest key over the mean of the others; missing below 100 kB",
+        "one key gets far more events than the others: a bot, an empty id or a test account; `stateward state"
+        " inspect` names it",
+        warn=100,
+        critical=1000,
+    ),
+    Measure(
+        "partition_imbalance",
+        "factor",
+        _field("partition_imbalance"),
+        "the largest state partition has {} times the median",
+        "partition_imbalance_ratio",
+        "size of the largest state partition over the median; missing below 10 MB",
+        "a bucket with a large key, or few buckets for each partition; `stateward state inspect` shows both",
+        warn=3,
+        critical=10,
     ),
     Measure(
         "state_commit",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from statistics import median_low
+from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -22,6 +23,43 @@ OUTCOMES: Final = ("accepted", "dead", "late", "duplicates")
 
 BOUNDS: Final = ("held_full", "folded_early", "below_floor", "ids_full", "ids_forgotten")
 """What the bounds of keys have cost (docs/state-bounds.md)."""
+
+
+LEAST_LARGE_KEY_BYTES: Final = 100_000
+"""A largest key below this is not compared with the others: it costs nothing."""
+
+LEAST_BALANCED_BYTES: Final = 10_000_000
+"""Partitions of a smaller state are not compared with each other."""
+
+
+class BucketSize(NamedTuple):
+    """The size of one bucket of a keyed stream, in JSON an array.
+
+    Attributes:
+        partition: The state partition that has it.
+        keys: Number of its keys.
+        bytes: Size of its keys and their states, as JSON.
+        largest: The size of its largest key and state, rounded down by at most an eighth.
+    """
+
+    partition: int
+    keys: int
+    bytes: int
+    largest: int
+
+
+class Buckets(Struct, frozen=True):
+    """The buckets of a keyed stream.
+
+    Attributes:
+        generation: The checkpoint.
+        unknown: Number of buckets that have not been processed since their sizes are kept.
+        sizes: By number, without empty buckets and unknown ones.
+    """
+
+    generation: int
+    unknown: int
+    sizes: Mapping[str, BucketSize]
 
 
 class OperatorState(Struct, frozen=True):
@@ -69,6 +107,12 @@ class Status(Struct, frozen=True):
         delivered: Records that Kafka delivered to this checkpoint, which counts over restarts of the driver,
             as do `without_record`, the four outcomes, `rows_out` and `bounds`.
         operators: What Spark has counted of each in the last batch.
+        state_keys: Live keys of a keyed stream; rows of a stream on Spark's own operators.
+        live_bytes: Their size: of a keyed stream its keys and states as JSON, else RocksDB's files.
+        largest_key_bytes: The size of the largest key and its state.
+        partition_bytes: `live_bytes` of each state partition that has keys, by its number; None of a stream
+            on Spark's own operators, which report no partitions.
+        buckets: None without buckets. While some are unknown, the four fields above are None.
     """
 
     stream: str
@@ -117,12 +161,39 @@ class Status(Struct, frozen=True):
     bounds: Mapping[str, int] | None = None
     rows_out: int | None = None
     operators: tuple[OperatorState, ...] | None = None
+    state_keys: int | None = None
+    live_bytes: int | None = None
+    largest_key_bytes: int | None = None
+    partition_bytes: Mapping[str, int] | None = None
+    buckets: Buckets | None = None
     version: int = 1
 
     @property
     def lasting_cause(self) -> Cause | None:
         """The cause of the driver's end, if another driver would end in the same way."""
         return self.cause if self.cause and self.cause.lasting and self.state in ENDED else None
+
+    @property
+    def bytes_per_key(self) -> float | None:
+        """The mean size of a key and its state, bytes; None without keys."""
+        return self.live_bytes / self.state_keys if self.state_keys and self.live_bytes is not None else None
+
+    @property
+    def largest_key_ratio(self) -> float | None:
+        """The largest key's size over the mean of the others; None below `LEAST_LARGE_KEY_BYTES`."""
+        largest, keys, size = self.largest_key_bytes, self.state_keys, self.live_bytes
+        if largest is None or largest < LEAST_LARGE_KEY_BYTES or size is None or not keys or keys < 2:
+            return None
+        return largest / max(1.0, (size - largest) / (keys - 1))
+
+    @property
+    def partition_imbalance(self) -> float | None:
+        """The largest partition over the median; None for one partition or below `LEAST_BALANCED_BYTES`."""
+        sizes = list((self.partition_bytes or {}).values())
+        if len(sizes) < 2 or sum(sizes) < LEAST_BALANCED_BYTES:
+            return None
+        # The smaller one of two: against their mean the larger could never be more than double.
+        return max(sizes) / max(1, median_low(sizes))
 
 
 def status_from(document: Mapping[str, Any], origin: str = "status document") -> tuple[Status, list[str]]:

@@ -92,6 +92,9 @@ OPERATORS: dict[str, Family] = {
 }
 """What Spark has counted of each stateful operator, by the field of `OperatorState`."""
 
+LARGEST_KEY = _gauge("largest_key_bytes", "size of the largest key with its state")
+PARTITION_BYTES = _gauge("partition_state_bytes", "size of a state partition's keys and states", "partition")
+
 MEASURES = {name: _gauge(one.metric, one.help) for name, one in measures.MEASURES.items()}
 """By the measure's name in `health.limits` of the YAML (docs/health.md)."""
 
@@ -117,6 +120,8 @@ FAMILIES: tuple[Family, ...] = (
     ROWS,
     BOUND_COSTS,
     *MEASURES.values(),
+    LARGEST_KEY,
+    PARTITION_BYTES,
     *OPERATORS.values(),
     LIMIT,
     BREACH,

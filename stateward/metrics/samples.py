@@ -106,7 +106,7 @@ def _measures(
     # A driver that has ended, or is silent, would be shown with the lag that it had.
     present = seen.own_status is not None and health.can_be_judged(status, now)
     if present:
-        yield from _operators(stream, status)
+        yield from _state(stream, status)
     for name, family in catalogue.MEASURES.items():
         if not present and name not in _WITHOUT_DRIVER:
             continue
@@ -117,7 +117,10 @@ def _measures(
                 yield Sample(catalogue.BREACH, (stream, name, level), float(value > limit))
 
 
-def _operators(stream: str, status: Status) -> Iterator[Sample]:
+def _state(stream: str, status: Status) -> Iterator[Sample]:
+    yield from _if_known(catalogue.LARGEST_KEY, (stream,), status.largest_key_bytes)
+    for partition, size in (status.partition_bytes or {}).items():
+        yield Sample(catalogue.PARTITION_BYTES, (stream, partition), float(size))
     for operator in status.operators or ():
         for name, family in catalogue.OPERATORS.items():
             value: float | None = getattr(operator, name)

@@ -36,6 +36,7 @@ Duration = Annotated[Span, AfterValidator(_positive)]
 Instant = Annotated[datetime, BeforeValidator(_instant), WithJsonSchema({"type": "string"})]
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Count = Annotated[int, Field(gt=0)]
+Factor = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
 
 

@@ -7,7 +7,7 @@ from pydantic import create_model, model_validator
 
 from stateward.contract.measures import MEASURES
 from stateward.project.durations import format_duration
-from stateward.project.spec_fields import Count, Duration, Part, Share
+from stateward.project.spec_fields import Count, Duration, Factor, Part, Share
 from stateward.project.unexpected_value import UnexpectedValueError
 
 
@@ -47,6 +47,16 @@ class ShareLimit(_Limit):
     critical: Share | None = None
 
 
+class FactorLimit(_Limit):
+    """Multiples above which a measure is worth a warning, or critical; null: not judged."""
+
+    warn: Factor | None = None
+    critical: Factor | None = None
+
+
+_KINDS: dict[str, type[_Limit]] = {"share": ShareLimit, "factor": FactorLimit}
+
+
 def _limits() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, measure in MEASURES.items():
@@ -55,7 +65,7 @@ def _limits() -> dict[str, Any]:
             of_time = {level: None if at is None else timedelta(seconds=at) for level, at in limits.items()}
             found[name] = (DurationLimit, DurationLimit(**of_time))
         else:
-            kind = ShareLimit if measure.unit == "share" else NumberLimit
+            kind = _KINDS.get(measure.unit, NumberLimit)
             found[name] = (kind, kind.model_validate(limits))
     return found
 
@@ -63,8 +73,8 @@ def _limits() -> dict[str, Any]:
 class HealthLimits(create_model("_Limits", __base__=Part, **_limits())):  # type: ignore[misc]
     """What is reported of a stream that runs, with its likely cause; nothing is restarted for it.
 
-    `lag` in records, `lag_growth` in records a second, `state_bytes` and `memory_bytes` in bytes, shares
-    from 0 to 1 (docs/health.md).
+    `lag` in records, `lag_growth` in records a second, `state_bytes`, `bytes_per_key` and `memory_bytes` in
+    bytes, shares from 0 to 1; `largest_key` and `partition_imbalance` are factors (docs/health.md).
     """
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import Row
 from spark_jobs.user_sessions.declaration import JOB, SESSIONS
 from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import SessionEvent
+from stateward.contract.stream_status import BucketSize
 from stateward.runtime.ingest.packed_format import LANE_DATA_TICK, LANE_DEAD, LANE_OTHER, LANE_TICK
 from stateward.runtime.sink.output_rows import decode_rows
 from tests.support.spark.bucket_bench import BucketBench, close_copies
@@ -202,6 +203,32 @@ def test_a_copy_that_is_ahead_of_the_record_is_made_again(bench: Bench) -> None:
     bench.watermark(5000)
 
     assert [(s["user_id"], s["event_count"]) for s in bench.sessions] == [("u", 2)]
+    assert bench.is_empty
+
+
+def true_size(bench: Bench) -> BucketSize:
+    """The size by the log alone."""
+    sizes = [len(key) + len(json.dumps(state, separators=(",", ":"))) for key, state in bench.states.items()]
+    return BucketSize(0, len(sizes), sum(sizes), max(sizes, default=0))
+
+
+def test_a_bucket_reports_its_size_whatever_comes_and_ends(bench: Bench, tmp_path: Path) -> None:
+    for number in range(20):
+        bench.batch(*((f"u{key}", event(f"{number}", number * 50 + key)) for key in range(number % 7)))
+        if number % 3 == 2:
+            bench.watermark(number * 50)
+        if number == 8:
+            bench.fail_task()  # the copy is older than the log, and built again
+        if number == 14:
+            bench.end_task()
+            close_copies()
+            bench.processor._cache_root = str(tmp_path / "another machine")
+        if number in (9, 15) or number > 16:
+            true = true_size(bench)
+            assert bench.size[:3] == true[:3]
+            assert 7 / 8 * true.largest < bench.size.largest <= true.largest
+    bench.watermark(9000)
+    assert bench.size == BucketSize(0, 0, 0, 0)
     assert bench.is_empty
 
 

@@ -44,7 +44,8 @@ class Finding:
     Attributes:
         level: How far.
         measure: Its name, as in `health.limits` of the YAML.
-        value: What was found: seconds, bytes, records, rows, records a second, or a share from 0 to 1.
+        value: What was found: seconds, bytes, records, rows, records a second, a share from 0 to 1, or a
+            factor.
         limit: What it is above.
         what: Both, as a sentence.
         cause: The most likely cause, and what to do.
@@ -67,6 +68,7 @@ _FORMS: Mapping[Unit, Callable[[float], str]] = {
     "count": lambda number: f"{number:,.0f}",
     "rate": lambda per_s: f"{per_s:,.0f} records a second",
     "share": lambda share: f"{share:.1%}",
+    "factor": lambda factor: f"{factor:,.1f}",
 }
 
 
@@ -84,8 +86,8 @@ def judge_health(limits: Mapping[str, Limit], status: Status, now: datetime) -> 
     """Compare what a driver says of itself with the limits.
 
     Args:
-        limits: By the name of the measure; seconds, bytes, records, rows, records a second, or a
-            share from 0 to 1.
+        limits: By the name of the measure; seconds, bytes, records, rows, records a second, a share from 0
+            to 1, or a factor.
         status: What the driver last said. What it does not say, as one of an earlier release, is not judged;
             nor is a driver that does not run, or has been silent for a minute: `decide` has its eye on those.
         now: The time, UTC.

@@ -189,9 +189,21 @@ def _facts(read: Documents, now: datetime) -> tuple[tuple[str, str], ...]:
         ("delivered", _number(status.delivered)),
         *((name.replace("_", " "), _number(getattr(status, name))) for name in _COUNTERS),
         ("state rows", _number(status.state_rows)),
+        *_state_facts(status),
         ("release", _release(read)),
     ]
     return tuple((name, value) for name, value in facts if value != NOTHING)
+
+
+def _state_facts(status: Status) -> list[tuple[str, str]]:
+    """Return the size of the state: its keys, and how evenly it lies."""
+    largest, imbalance = status.largest_key_bytes, status.partition_imbalance
+    return [
+        ("keys", _number(status.state_keys)),
+        ("bytes per key", format_bytes(status.bytes_per_key)),
+        ("largest key", format_bytes(largest or None)),
+        ("largest partition", NOTHING if imbalance is None else f"{imbalance:.1f} × the median"),
+    ]
 
 
 def _operators(status: Status | None) -> tuple[tuple[str, ...], ...]:

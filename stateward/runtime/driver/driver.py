@@ -150,7 +150,12 @@ class Driver:
 
     def _stream_query(self, spark: SparkSession, partitions: Mapping[str, int]) -> StreamQuery:
         note_start = partial(self._checks.note_start, self._job, self._config)
-        return StreamQuery(spark, self._job, self._config, partitions, self._keeper, note_start=note_start)
+        keeper, config = self._keeper, self._config
+        query = StreamQuery(spark, self._job, config, partitions, keeper, note_start=note_start)
+        if query.sizes is not None:
+            before = self._status.document
+            query.sizes.carry(before["generation"], before["buckets"])
+        return query
 
     def _ensure_topics(self) -> dict[str, int]:
         """The partitions of each data topic."""
@@ -189,7 +194,8 @@ class Driver:
         try:
             query = stream_query.start()
             ledger = stream_query.ensure_ledger(str(query.id))
-            self._progress = Progress(stream_query.checkpoint, ledger, self._config.topics)
+            topics, sizes = self._config.topics, stream_query.sizes
+            self._progress = Progress(stream_query.checkpoint, ledger, topics, sizes)
             self._status.update(state="running", message="", cause=None, **self._progress.resume())
             while query.isActive and not self._should_stop():
                 fields = self._progress.poll(query)

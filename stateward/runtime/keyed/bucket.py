@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
+from stateward.contract.stream_status import BucketSize
 from stateward.runtime.keyed.bucket_copy import CachedState, Chunks
 from stateward.runtime.keyed.state_cache import StateCache
 from stateward.runtime.keyed.state_log import GONE, Chunk, Head, StateLog
@@ -66,6 +67,7 @@ class Bucket:
         if before is None:
             self._chunk[key] = state
             self._live += 1
+            self._chunks.resize(0, _size(key, state))
             self._copy.put(key, CachedState(seq, due_ms, due_ms, state), None)
             return
         # An early alarm is moved when it fires, which costs less than moving it for every event.
@@ -78,6 +80,8 @@ class Bucket:
         else:
             self._chunk[key] = state
             self._mark_outdated(before)
+            if len(before.state) != len(state):
+                self._chunks.resize(_size(key, before.state), _size(key, state))
         self._copy.put(key, CachedState(seq, alarm_ms, due_ms, state), before.alarm_ms)
 
     def remove(self, key: str, before: CachedState) -> None:
@@ -85,6 +89,7 @@ class Bucket:
         self._chunk[key] = GONE
         self._live -= 1
         self._mark_outdated(before)
+        self._chunks.resize(_size(key, before.state), 0)
         self._copy.delete(key, before.alarm_ms)
 
     def due(self) -> list[str]:
@@ -99,6 +104,10 @@ class Bucket:
                 moved = CachedState(cached.seq, cached.due_ms, cached.due_ms, cached.state)
                 self._copy.put(key, moved, cached.alarm_ms)
         return keys
+
+    def size(self, partition: int) -> BucketSize:
+        """The size of the bucket after `finish`."""
+        return BucketSize(partition, self._live, self._chunks.bytes, self._chunks.largest)
 
     def finish(self, fired_ms: int | None = None) -> int | None:
         """Write the changes, and set the bucket's next timer.
@@ -178,6 +187,7 @@ class Bucket:
         self._copy.clear()
         self._chunks = Chunks(self._head.stamp, entries, {seq: live[seq] for seq in entries})
         for key, (seq, state) in newest.items():
+            self._chunks.resize(0, _size(key, state))
             due_ms = alarm(key, state)
             self._copy.put(key, CachedState(seq, due_ms, due_ms, state), None)
         self._copy.set_chunks(self._chunks)
@@ -197,6 +207,7 @@ class Bucket:
         for key, (_, old) in newest.items():
             state = upgrade(head.schema_version, key, old)
             self._chunk[key] = state
+            self._chunks.resize(0, _size(key, state))
             due_ms = alarm(key, state)
             self._copy.put(key, CachedState(head.next_seq, due_ms, due_ms, state), None)
         self._copy.set_chunks(self._chunks)
@@ -211,3 +222,7 @@ class Bucket:
             for key, state in chunk.items():
                 newest[key] = seq, state
         return {key: found for key, found in newest.items() if found[1] != GONE}, entries
+
+
+def _size(key: str, state: bytes) -> int:
+    return len(key.encode()) + len(state)

@@ -41,18 +41,59 @@ class CachedState(msgspec.Struct, frozen=True, gc=False):
 
 
 class Chunks(msgspec.Struct):
-    """The chunks of a bucket's log.
+    """The chunks of a bucket's log, and the sizes of its keys.
 
     Attributes:
         stamp: The stamp of the log that was copied.
         entries: The number of entries of each chunk.
         live: The number of live states in each chunk.
+        bytes: The size of all keys with their states.
+        classes: The number of keys in each `size_class`; with the classes the largest size is known without
+            looking for it, whichever key ends.
     """
 
     stamp: str = ""
     entries: dict[int, int] = {}
     live: dict[int, int] = {}
+    bytes: int = 0
+    classes: dict[int, int] = {}
 
+    def resize(self, before: int, after: int) -> None:
+        """Count that the size of a key with its state has changed; 0 if it has none."""
+        self.bytes += after - before
+        # For most keys: this runs once for each key that a batch changes.
+        old = _CLASSES[before] if before < _COMMON else size_class(before)
+        new = _CLASSES[after] if after < _COMMON else size_class(after)
+        if old == new:
+            return
+        classes = self.classes
+        if after:
+            classes[new] = classes.get(new, 0) + 1
+        if before:
+            classes[old] -= 1
+            if not classes[old]:
+                del classes[old]
+
+    @property
+    def largest(self) -> int:
+        """The size of the largest key with its state, rounded down by less than an eighth; 0 without keys."""
+        return least_size(max(self.classes)) if self.classes else 0
+
+
+def size_class(size: int) -> int:
+    """The class of a size: eight for each power of two, so that sizes of a class differ by an eighth."""
+    shift = size.bit_length() - 4
+    return (shift << 3) + (size >> shift) if shift > 0 else size
+
+
+def least_size(number: int) -> int:
+    """The smallest size of a `size_class`."""
+    shift = max(0, (number >> 3) - 1)
+    return (number - (shift << 3)) << shift
+
+
+_COMMON = 4096
+_CLASSES = tuple(map(size_class, range(_COMMON)))
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Chunks).decode

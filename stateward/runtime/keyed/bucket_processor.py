@@ -157,10 +157,11 @@ class BucketProcessor(StatefulProcessor):
         outcome: BucketOutput,
         fired_ms: int | None = None,
     ) -> None:
+        copy = self._copy()
         bucket = Bucket(
             number,
             self._log,
-            self._copy(),
+            copy,
             self._alarm,
             upgrade=self._upgrade,
             schema_version=self._state_version,
@@ -171,6 +172,7 @@ class BucketProcessor(StatefulProcessor):
         for key in bucket.due():
             self._process_key(bucket, key, [], outcome)
         outcome.timers[number] = bucket.finish(fired_ms)
+        outcome.sizes[number] = bucket.size(copy.partition)
 
     def _process_key(
         self, bucket: Bucket, key: str, records: list[tuple[Any, ...]], outcome: BucketOutput

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from stateward.contract.stream_status import BucketSize
 from stateward.runtime.api.key_logic import KeyResult
 from stateward.runtime.api.stream_job import Output
 from stateward.runtime.api.tables import LATE_EVENTS
@@ -28,6 +29,7 @@ class BucketOutput:
 
     Attributes:
         timers: The current timer (ms) of each bucket, or None.
+        sizes: The current size of each bucket.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class BucketOutput:
     ) -> None:
         self.watermark_ms = watermark_ms
         self.timers: dict[int, int | None] = {}
+        self.sizes: dict[int, BucketSize] = {}
         self.accepted = self.dead = self.duplicates = self.tick_records = self.others = 0
         self._overruns: Counter[str] = Counter()
         self._topic = topic
@@ -93,5 +96,5 @@ class BucketOutput:
         if any(counts.values()):
             counts["watermark_ms"] = self.watermark_ms
         if any(counts.values()) or self.timers:
-            counts["timers"] = self.timers
+            counts |= {"timers": self.timers, "sizes": self.sizes}
             yield KIND_COUNTS, 1, json.dumps(counts).encode()

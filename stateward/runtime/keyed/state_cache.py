@@ -43,6 +43,7 @@ class StateCache:
     """
 
     def __init__(self, root: str, checkpoint_uri: str, partition: int) -> None:
+        self.partition = partition
         self._folder = copy_folder(root, checkpoint_uri)
         environment = _environment(root, checkpoint_uri, partition)
         self._keys = environment.open_db(b"keys")

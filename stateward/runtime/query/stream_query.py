@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from stateward.contract.names import BATCH_COUNTS
 from stateward.runtime.api.landing_job import LandingJob
 from stateward.runtime.api.native_job import NativeJob
+from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.api.tables import DEAD_LETTERS, LATE_EVENTS, SHARED_TABLES
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.delta.commit_retry import app_id
@@ -26,6 +27,7 @@ from stateward.runtime.kafka.planner_handover import Handover, new_handover
 from stateward.runtime.kafka.scan_barrier import new_barrier_file
 from stateward.runtime.keyed.bucket_processor import BucketProcessor
 from stateward.runtime.keyed.copy_folders import prepare_copy
+from stateward.runtime.keyed.state_sizes import StateSizes
 from stateward.runtime.lease.lease_keeper import LeaseKeeper
 from stateward.runtime.query import scan
 from stateward.runtime.query.native_query import NATIVE_CONF, native_rows
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
 
     from stateward.runtime.api.any_job import AnyJob
     from stateward.runtime.api.config import Config
-    from stateward.runtime.api.stream_job import StreamJob
     from stateward.runtime.watermark.partition_times import Times
 
 
@@ -70,6 +71,7 @@ class StreamQuery:
 
     Attributes:
         clock: The broker's time; tests replace it.
+        sizes: The sizes of a keyed stream's buckets; None for another stream.
     """
 
     def __init__(
@@ -94,6 +96,9 @@ class StreamQuery:
             self.timers = UnknownTimers()
         else:
             self.timers = BucketTimers(config.state_buckets, new=self.checkpoint.last_planned() < 0)
+        self.sizes: StateSizes | None = None
+        if isinstance(job, StreamJob):
+            self.sizes = StateSizes(config.state_buckets, new=self.checkpoint.last_planned() < 0)
         self.ledger: Ledger | None = None
         self._generation: str | None = None
         self._noted = False
@@ -210,6 +215,7 @@ class StreamQuery:
             note_timers=self.timers.note,
             checkpoint_uri=self._config.checkpoint_uri,
             note_times=self._note_times,
+            note_sizes=self.sizes.note if self.sizes is not None else None,
         )(batch, batch_id)
 
 

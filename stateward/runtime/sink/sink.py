@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -60,6 +60,8 @@ class BatchSink:
         note_timers: Receives the current timers (ms) of buckets.
         checkpoint_uri: The checkpoint with the batch's plan and state.
         note_times: Receives the event times of the batch, or None if it had no records; called last.
+        note_sizes: Receives the current sizes of buckets, in the order of `BucketSize`; None for a stream
+            without buckets.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class BatchSink:
         note_timers: Callable[[Mapping[int, int | None]], None],
         checkpoint_uri: str,
         note_times: Callable[[Times | None], None],
+        note_sizes: Callable[[Mapping[int, Sequence[int]]], None] | None = None,
     ) -> None:
         self._stream = stream
         self._run_id = run_id
@@ -84,6 +87,7 @@ class BatchSink:
         self._note_timers = note_timers
         self._checkpoint_uri = checkpoint_uri
         self._note_times = note_times
+        self._note_sizes = note_sizes
 
     def __call__(self, batch: ArrowRows, batch_id: int) -> None:
         """Run one batch as one Spark job and commit its rows.
@@ -119,6 +123,8 @@ class BatchSink:
         self._sync()
         for document in documents:
             self._note_timers({int(bucket): at for bucket, at in document.get("timers", {}).items()})
+            if self._note_sizes is not None:
+                self._note_sizes({int(bucket): size for bucket, size in document.get("sizes", {}).items()})
         self._note_times(counted.times)
 
     def _sync(self) -> None:

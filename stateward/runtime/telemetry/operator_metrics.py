@@ -43,6 +43,23 @@ def operator_measures(operators: Sequence[Mapping[str, Any]], records: int) -> d
     }
 
 
+def operator_sizes(operators: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Status fields: the rows of all operators, and RocksDB's files of the newest version.
+
+    Args:
+        operators: ``stateOperators`` of a batch of a stream on Spark's own operators.
+
+    Returns:
+        ``state_keys`` and ``live_bytes``; None without state, or if the store does not count its files.
+    """
+    files = [operator["customMetrics"].get("rocksdbSstFileSize") for operator in operators]
+    return {
+        "state_keys": sum(operator["numRowsTotal"] for operator in operators) if operators else None,
+        # Before its first snapshot the state is in memory and in changelogs alone.
+        "live_bytes": (sum(files) or None) if operators and None not in files else None,
+    }
+
+
 def _each(operators: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     seen: Counter[str] = Counter()
     found = []

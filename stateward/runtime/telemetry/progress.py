@@ -11,8 +11,9 @@ from stateward.contract.stream_status import BOUNDS, OUTCOMES
 from stateward.runtime.checkpoint.batch_plan import Plan
 from stateward.runtime.checkpoint.checkpoint import Checkpoint, consumed
 from stateward.runtime.checkpoint.offsets import Offsets
+from stateward.runtime.keyed.state_sizes import StateSizes
 from stateward.runtime.sink.ledger import Ledger
-from stateward.runtime.telemetry.operator_metrics import operator_measures
+from stateward.runtime.telemetry.operator_metrics import operator_measures, operator_sizes
 from stateward.runtime.telemetry.shares import Shares
 
 if TYPE_CHECKING:
@@ -43,12 +44,20 @@ class Progress:
         checkpoint: The query's checkpoint.
         ledger: Its counters.
         topics: The data topics.
+        sizes: The sizes of a keyed stream's buckets; None for another stream.
     """
 
-    def __init__(self, checkpoint: Checkpoint, ledger: Ledger, topics: Sequence[str]) -> None:
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        ledger: Ledger,
+        topics: Sequence[str],
+        sizes: StateSizes | None = None,
+    ) -> None:
         self._checkpoint = checkpoint
         self._ledger = ledger
         self._topics = topics
+        self._sizes = sizes
         # Constant while a query runs.
         self._skipped = checkpoint.skipped(topics)
         self._seen: tuple[str, int] | None = None
@@ -83,6 +92,7 @@ class Progress:
             "input_rows": records,
             "input_rows_per_s": round(1000 * records / duration_ms, 1) if duration_ms else None,
             **operator_measures(operators, records),
+            **({} if self._sizes else operator_sizes(operators)),
             **self._committed(committed),
         }
 
@@ -117,6 +127,7 @@ class Progress:
             **{name: totals[name] for name in OUTCOMES},
             "rows_out": totals["rows_out"],
             "bounds": {name: totals[name] for name in BOUNDS},
+            **(self._sizes.fields if self._sizes else {}),
         }
 
 

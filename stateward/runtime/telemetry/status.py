@@ -58,7 +58,8 @@ class StatusFile:
             pid_started=process.pid_started,
             python_pid=python_pid,
         )
-        self._document = as_json(status) | {"started_at": iso(started)}
+        # The next driver continues with the sizes, also when this one ends before it has read the state.
+        self._document = as_json(status) | {"started_at": iso(started), "buckets": _last_buckets(uri)}
 
     @property
     def state(self) -> str:
@@ -119,3 +120,11 @@ class StatusFile:
     def _write(self) -> None:
         self._document["updated_at"] = iso(self._clock())
         storage.write_passing(self._uri, json.dumps(self._document, separators=(",", ":")))
+
+
+def _last_buckets(uri: str) -> object:
+    """``buckets`` of the status that this one replaces, or None."""
+    try:
+        return (storage.read_json(uri) or {}).get("buckets")
+    except (OSError, ValueError):
+        return None

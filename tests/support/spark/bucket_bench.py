@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
+from stateward.contract.stream_status import BucketSize
 from stateward.runtime.api.key_logic import KeyLogic
 from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.ingest.packed_format import LANE_EVENT
@@ -60,6 +61,7 @@ class BucketBench:
         self.in_kafka: dict[tuple[int, int], bytes] = {}
         self.other: list[tuple[str, int, bytes]] = []
         self.reported: int | None = None
+        self.size = BucketSize(0, 0, 0, 0)
         self._offset = self._next_ms = 0
         self._tables = {output.table.name for output in job.outputs}
 
@@ -126,6 +128,7 @@ class BucketBench:
                 counts = json.loads(row["data"])
                 counts.pop("watermark_ms", None)
                 (self.reported,) = counts.pop("timers").values()
+                self.size = BucketSize(*counts.pop("sizes")[str(BUCKET[1])])
                 self.counts.update(counts)
             else:
                 self.other.append((row["kind"], row["rows"], row["data"]))

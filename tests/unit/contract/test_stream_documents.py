@@ -22,7 +22,7 @@ from stateward.contract.stream_control import (
     control_from,
     orders_in,
 )
-from stateward.contract.stream_status import Cause, OperatorState, Status, status_from
+from stateward.contract.stream_status import Buckets, BucketSize, Cause, OperatorState, Status, status_from
 from stateward.runtime.telemetry.status import StatusFile
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -51,7 +51,14 @@ CONTROL_OF_THE_LAST_RELEASE = """
 "at":"2026-01-31T12:00:00.000000Z"},"declared":"running","release":"1f0c-5a6b","override":
 {"desired":"suspended","author":"ann","reason":"the disk is changed","at":"2026-01-31T12:00:00.000000Z"}}"""
 
-NEW_IN_THE_STATUS = {"operators"}
+NEW_IN_THE_STATUS = {
+    "operators",
+    "state_keys",
+    "live_bytes",
+    "largest_key_bytes",
+    "partition_bytes",
+    "buckets",
+}
 
 STATUS = Status(
     "user_sessions",
@@ -140,10 +147,19 @@ def test_documents_have_the_form_that_the_last_release_reads() -> None:
     assert form(as_json(STATUS)) == form(json.loads(STATUS_OF_THE_LAST_RELEASE)) | unknown
 
 
-def test_a_status_has_what_spark_has_counted_of_each_operator() -> None:
-    document = {**as_json(STATUS), "operators": [{"name": "dedupe", "rows": 7, "of_tomorrow": 1}]}
+def test_a_status_says_how_large_the_state_is() -> None:
+    document = {
+        **as_json(STATUS),
+        "operators": [{"name": "dedupe", "rows": 7, "of_tomorrow": 1}],
+        "buckets": {"generation": 2, "unknown": 0, "sizes": {"17": [0, 3, 900, 500]}},
+    }
     found, errors = status_from(document)
-    assert (found.operators, errors) == ((OperatorState("dedupe", rows=7),), [])
+    assert (found.operators, found.buckets) == (
+        (OperatorState("dedupe", rows=7),),
+        Buckets(2, 0, {"17": BucketSize(0, 3, 900, 500)}),
+    )
+    assert errors == []
+    assert json.loads(json.dumps(as_json(found)))["buckets"]["sizes"] == {"17": [0, 3, 900, 500]}
     found, errors = status_from({**document, "operators": [{"rows": 7}]}, "s.json")
     assert found.operators is None
     assert errors == ["s.json: operators.name: expected a value, found nothing"]

@@ -110,7 +110,14 @@ def written(tmp_path: Path) -> Written:
         bounds=dict.fromkeys(BOUNDS, 7),
     )
     operator = OperatorState("symmetricHashJoin", 1000, 20, 5, 3_000_000, 2_000_000, 250.0, 90, 10)
-    change_status(written, operators=[as_json(operator), {"name": "dedupe"}])
+    change_status(
+        written,
+        operators=[as_json(operator), {"name": "dedupe"}],
+        state_keys=10_001,
+        live_bytes=22_000_000,
+        largest_key_bytes=2_000_000,
+        partition_bytes={"0": 16_000_000, "1": 4_000_000},
+    )
     change(written, Layout.of(written.settings).control_uri(STREAM), failures=4)
     return written
 
@@ -144,10 +151,27 @@ def written(tmp_path: Path) -> Written:
         "state_update_seconds": 0.000031,
         "state_removal_seconds": 0.002,
         "memory_bytes": 1_250_000_000,
+        "state_keys": 10_001,
+        "state_bytes_per_key": 22_000_000 / 10_001,
+        "largest_key_bytes": 2_000_000,
+        "largest_key_ratio": 1000,
+        "partition_imbalance_ratio": 4,
     }.items(),
 )
 def test_a_stream_that_runs_is_told_in_base_units(written: Written, name: str, expected: float) -> None:
     assert value(written, name) == pytest.approx(expected)
+
+
+def test_each_partition_has_its_size_and_a_driver_of_the_release_before_says_nothing(
+    written: Written,
+) -> None:
+    assert value(written, "partition_state_bytes", partition="1") == 4_000_000
+    assert value(written, "breach", measure="partition_imbalance", level="warn") == 1
+    assert value(written, "breach", measure="largest_key", level="critical") == 0
+    before = ("state_keys", "live_bytes", "largest_key_bytes", "partition_bytes", "operators", "buckets")
+    change_status(written, **dict.fromkeys(before))
+    names = {name for name, _ in scraped(written)}
+    assert not {name for name in names if "operator_" in name or "partition_" in name or "_key" in name}
 
 
 def test_each_operator_is_told_as_far_as_spark_has_counted_it(written: Written) -> None:

@@ -100,6 +100,19 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("state_update", {"state_update_ms": 51}, "critical 51 ms", "no longer fits into memory"),
     ("state_removal", {"state_removal_ms": 5_001}, "warn 5 s", "timeout.jitter"),
     ("state_removal", {"state_removal_ms": 15_001}, "critical 15 s", "timeout.jitter"),
+    (
+        "largest_key",
+        {"state_keys": 101, "live_bytes": 120_000, "largest_key_bytes": 110_000},
+        "critical 1,100.0",
+        "an empty id",
+    ),
+    (
+        "partition_imbalance",
+        {"partition_bytes": {"0": 31_000_000, "1": 10_000_000}},
+        "warn 3.1",
+        "few buckets",
+    ),
+    ("partition_imbalance", {"partition_bytes": {"0": 9, "1": 110_000_000}}, "critical", "state inspect"),
     ("memory_bytes", {"memory_bytes": 3_600_000_000}, "warn 3.6 GB", "large batches"),
     ("memory_bytes", {"memory_bytes": 6_100_000_000}, "critical 6.1 GB", "large batches"),
 ]
@@ -127,6 +140,8 @@ def test_a_measure_above_its_default(measure: str, said: dict[str, Any], expecte
         ("watermark_delay", 600, {"watermark": ago(601)}, "neither grows nor shrinks"),
         ("watermark_delay", 600, {"watermark": ago(601), "caught_up": True}, "source.tick"),
         ("state_rows", 99, {}, "more keys than planned"),
+        ("state_keys", 99, {"state_keys": 100}, "more keys than planned"),
+        ("bytes_per_key", 500, {"state_keys": 10, "live_bytes": 6000}, "more is kept of each key"),
     ],
 )
 def test_what_depends_on_the_stream_is_judged_once_it_has_a_limit(

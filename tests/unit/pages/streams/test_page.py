@@ -111,6 +111,28 @@ def test_each_operator_has_its_measures(written: Written) -> None:
     assert "Operators with state" not in text(page(written))
 
 
+def test_the_size_of_the_state_is_among_the_facts(written: Written) -> None:
+    written.stream("user_sessions", [Line(NOW, "r1")])
+    uri = Layout.of(written.settings).status_uri("user_sessions")
+    status = read_json(uri) or {}
+    sizes = {"state_keys": 2000, "live_bytes": 12_000_000, "largest_key_bytes": 1_500_000}
+    write_json(uri, {**status, **sizes, "partition_bytes": {"0": 10_000_000, "1": 2_000_000}})
+    view = views(written)["user_sessions"]
+    assert {
+        ("keys", "2,000"),
+        ("bytes per key", "6.0 kB"),
+        ("largest key", "1.5 MB"),
+        ("largest partition", "5.0 × the median"),
+    } <= set(view.facts)
+    found = {finding.measure.partition(" (")[0] for finding in view.findings}
+    assert found == {
+        "the largest key takes 285.6 times the others' mean",
+        "the largest state partition has 5.0 times the median",
+    }
+    write_json(uri, status)
+    assert {"keys", "bytes per key", "largest key"}.isdisjoint(dict(views(written)["user_sessions"].facts))
+
+
 def test_a_stream_that_lags_comes_first_with_its_warning(written: Written) -> None:
     write(written, "lagging")
     html = page(written)

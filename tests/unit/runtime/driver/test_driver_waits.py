@@ -65,6 +65,8 @@ class StandInQuery:
 class QueryOnAFullDisk:
     """A STAND-IN for `StreamQuery`: its first starts fail for lack of space."""
 
+    sizes = None
+
     def __init__(self, folder: Path, failures: int, then: Any) -> None:
         self.checkpoint = Checkpoint(f"file://{folder}/checkpoint")
         self._uri = f"file://{folder}/batch_counts"
