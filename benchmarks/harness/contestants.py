@@ -105,6 +105,7 @@ class Peer:
 PEER_LIST = (
     Peer("plain_loop", "plain_loop.py", "plain_loop", "none"),
     Peer("flink_sql", "flink_sql.py", "flink", "exactly once, files"),
+    Peer("plain_spark", "plain_spark.py", "spark", "exactly once, files"),
     Peer("pyflink", "pyflink_process.py", "flink", "exactly once, files"),
     Peer("bytewax", "bytewax_sessions.py", "bytewax", "exactly once, files"),
     Peer("quix", "quix_sessions.py", "quix", "exactly once, Kafka", needs_flush=True),

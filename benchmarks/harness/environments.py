@@ -21,13 +21,16 @@ def python_of(name: str, cache: Path) -> Path:
     """Return the Python of a peer's environment, which is built when its pins are new.
 
     Args:
-        name: of the environment: `peers/<name>.requirements.txt` pins it.
+        name: of the environment: `peers/<name>.requirements.txt` pins it. Without that file it is the
+            project's own.
         cache: folder that holds all environments.
 
     Raises:
         EnvironmentBuildError: the packages could not be installed; the message ends with the installer's own.
     """
     pins = PEERS / f"{name}.requirements.txt"
+    if not pins.exists():
+        return Path(sys.executable)
     folder = cache / "venvs" / name
     installed = folder / "installed.txt"
     python = folder / "bin" / "python"
