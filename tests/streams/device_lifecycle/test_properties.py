@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from spark_jobs.device_lifecycle.model import (
     FINAL,
@@ -29,21 +28,9 @@ from tests.streams.device_lifecycle.test_machine import (
     statuses_of,
     stream,
 )
+from tests.support.streams.samples import timelines
 
-
-def _drawn(number: int, choice: tuple[int, str]) -> DeviceReading:
-    at, mark = choice
-    return reading(mark, at, f"{number * 7 % 41}")
-
-
-# Drawn as one list of small choices, because each draw costs more than a whole timeline.
-arrivals_of_a_device = st.lists(
-    st.tuples(
-        st.integers(0, 150),
-        st.sampled_from("rrrrriieEox"),
-    ),
-    max_size=40,
-).map(lambda choices: [_drawn(number, choice) for number, choice in enumerate(choices)])
+arrivals_of_a_device = timelines(reading, "rrrrriieEox", until=150, most=40)
 
 
 def by_definition(readings: Iterable[DeviceReading]) -> tuple[int, list[tuple[str, int, int | None]]]:

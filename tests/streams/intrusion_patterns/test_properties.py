@@ -30,21 +30,9 @@ from tests.streams.intrusion_patterns.test_logic import (
     events_of,
     stream,
 )
+from tests.support.streams.samples import timelines
 
-
-def _drawn(number: int, choice: tuple[int, str]) -> SecurityEvent:
-    at, mark = choice
-    return event(mark, at, f"{number * 7 % 41}")
-
-
-# Drawn as one list of small choices, because each draw costs more than a whole timeline.
-arrivals_of_a_source = st.lists(
-    st.tuples(
-        st.integers(0, 60),
-        st.sampled_from("SSFFEo"),
-    ),
-    max_size=24,
-).map(lambda choices: [_drawn(number, choice) for number, choice in enumerate(choices)])
+arrivals_of_a_source = timelines(event, "SSFFEo", until=60, most=24)
 
 
 def by_definition(one: Pattern, events: Sequence[SecurityEvent]) -> list[tuple[str, ...]]:

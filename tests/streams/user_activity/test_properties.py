@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from spark_jobs.user_activity.model import (
     LOGIN,
@@ -33,21 +32,9 @@ from tests.streams.user_activity.test_logic import (
     shown,
     stream,
 )
+from tests.support.streams.samples import timelines
 
-
-def _drawn(number: int, choice: tuple[int, str]) -> ActivityEvent:
-    at, mark = choice
-    return event(mark, at, f"{number * 7 % 41}")
-
-
-# Drawn as one list of small choices, because each draw costs more than a whole timeline.
-arrivals_of_a_user = st.lists(
-    st.tuples(
-        st.integers(0, 150),
-        st.sampled_from("iiiooo?"),
-    ),
-    max_size=40,
-).map(lambda choices: [_drawn(number, choice) for number, choice in enumerate(choices)])
+arrivals_of_a_user = timelines(event, "iiiooo?", until=150, most=40)
 
 
 def defined_rows(events: list[ActivityEvent]) -> set[str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from deltalake import DeltaTable, write_deltalake
+from hypothesis import strategies as st
 
 from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.project import Project
@@ -22,6 +24,8 @@ from stateward.runtime.ingest.parse import Parsed, Parser, Rejection
 from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.runtime.sink.output_rows import decode_rows, encode_rows, encode_table
 from stateward.runtime.watermark.admission import Seen
+
+E = TypeVar("E")
 
 TODAY_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 BOUNDS = Bounds(not_before_ms=0, max_ahead_ms=86_400_000, max_record_bytes=10_000)
@@ -145,3 +149,22 @@ def check_tables(job: Any, folder: Path) -> None:
         found = DeltaTable(uri)
         assert found.schema() == output.table.schema()
         assert found.to_pyarrow_table().num_rows == len(rows)
+
+
+def timelines(
+    event: Callable[[str, int, str], E], marks: str, until: int, most: int
+) -> st.SearchStrategy[list[E]]:
+    """Events of one key in any order, some with the same id.
+
+    Args:
+        event: Makes an event from its mark, its time and its id.
+        marks: The kinds of events; a repeated mark is drawn more often.
+        until: The latest time.
+        most: The maximum number of events.
+    """
+
+    def drawn(choices: list[tuple[int, str]]) -> list[E]:
+        return [event(mark, at, f"{number * 7 % 41}") for number, (at, mark) in enumerate(choices)]
+
+    # Drawn as one list of small choices, because each draw costs more than a whole timeline.
+    return st.lists(st.tuples(st.integers(0, until), st.sampled_from(marks)), max_size=most).map(drawn)

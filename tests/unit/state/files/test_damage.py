@@ -53,11 +53,6 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
     return Stage(tmp_path_factory.mktemp("damage"), three_batches)
 
 
-@pytest.fixture
-def installed(stage: Stage) -> Installed:
-    return stage.fresh()
-
-
 def files(installed: Installed) -> list[CopiedFile]:
     return checksums_of(installed.generation.uri)
 

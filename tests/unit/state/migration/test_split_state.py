@@ -29,7 +29,6 @@ from tests.support.state.installed_stream import (
     STREAM,
     Installed,
     Stage,
-    two_batches_and_one_after_a_savepoint,
 )
 from tests.unit.state.compatibility.test_descriptor import config_of
 from tests.unit.state.operation.test_operation_pages import operation, perform
@@ -102,11 +101,6 @@ def test_streams_with_different_settings_are_refused(tmp_path: Path, changes: di
     found, stays = described(JOB, tmp_path), described(STAYS, tmp_path)
     [problem] = split_findings(found, stays, described(GOES, tmp_path, **changes))
     assert "that differs between both" in problem
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
-    return Stage(tmp_path_factory.mktemp("split"), two_batches_and_one_after_a_savepoint)
 
 
 @pytest.fixture

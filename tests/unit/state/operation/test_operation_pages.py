@@ -34,13 +34,7 @@ from tests.support.state.installed_stream import (
     FakeKafka,
     Installed,
     Stage,
-    two_batches_and_one_after_a_savepoint,
 )
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
-    return Stage(tmp_path_factory.mktemp("operations"), two_batches_and_one_after_a_savepoint)
 
 
 @pytest.fixture

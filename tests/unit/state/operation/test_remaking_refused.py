@@ -17,13 +17,8 @@ from stateward.state.compatibility.descriptor import describe, write_descriptor
 from stateward.state.compatibility.source_text import function_text
 from stateward.state.operation.context import Context
 from stateward.state.operation.journal import Journal
-from tests.support.state.installed_stream import Installed, Stage, two_batches_and_one_after_a_savepoint
+from tests.support.state.installed_stream import Installed, Stage
 from tests.unit.state.operation.test_operation_pages import operation, perform
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
-    return Stage(tmp_path_factory.mktemp("remaking"), two_batches_and_one_after_a_savepoint)
 
 
 @pytest.fixture

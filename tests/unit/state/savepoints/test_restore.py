@@ -23,8 +23,6 @@ from tests.support.state.installed_stream import (
     OPERATOR,
     STREAM,
     Installed,
-    Stage,
-    two_batches_and_one_after_a_savepoint,
 )
 from tests.support.state.restore_child import restore_dies
 
@@ -38,16 +36,6 @@ def of_stream(rows: dict[str, list[dict[str, Any]]], stream: str) -> dict[str, l
         for name, found in rows.items()
         if name in shared
     }
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
-    return Stage(tmp_path_factory.mktemp("restore"), two_batches_and_one_after_a_savepoint)
-
-
-@pytest.fixture
-def installed(stage: Stage) -> Installed:
-    return stage.fresh()
 
 
 def test_checkpoint_and_tables_go_back_and_the_stream_goes_on(installed: Installed) -> None:

@@ -39,11 +39,6 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
     return Stage(tmp_path_factory.mktemp("savepoint"), two_batches)
 
 
-@pytest.fixture
-def installed(stage: Stage) -> Installed:
-    return stage.fresh()
-
-
 def folder(installed: Installed, savepoint: str = stamp(NOW)) -> Path:
     return installed.folder / "data" / "savepoints" / STREAM / savepoint
 
