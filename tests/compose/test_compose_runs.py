@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,11 +59,11 @@ def send_later_events(project: Project, folder: Path, days: int, prefix: str) ->
 
 def wait_in_the_middle(project: Project, before: int) -> None:
     """Wait until some of 10,000 further records are committed, and others wait."""
-    seen: dict[str, object] = {}
+    seen: dict[str, Any] = {}
 
     def some_are_read() -> bool:
         seen.update(project.stream(STREAM))
-        delivered, lag = seen["counters"]["delivered"], seen["lag_records"]  # type: ignore[index]
+        delivered, lag = seen["counters"]["delivered"], seen["lag_records"]
         assert delivered < before + KNOWN_EVENTS, "all were read before anybody looked"
         return bool(delivered > before and lag)
 

@@ -46,9 +46,9 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 @pytest.fixture
-def log(bench: Bench) -> CountingLog:
+def log(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> CountingLog:
     counting = CountingLog(bench.processor._log)
-    bench.processor._log = counting  # type: ignore[assignment]
+    monkeypatch.setattr(bench.processor, "_log", counting)
     return counting
 
 

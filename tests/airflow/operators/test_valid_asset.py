@@ -69,9 +69,8 @@ class Validations:
 
     def submit(self, operator: SparkSubmitOperator) -> None:
         """What the Spark job would do: write its results, and fail where one does not hold."""
-        arguments = dict(
-            zip(operator.application_args[::2], operator.application_args[1::2], strict=True)  # type: ignore[index]
-        )
+        given = operator.application_args or []
+        arguments = dict(zip(given[::2], given[1::2], strict=True))
         self.environments.append(dict(operator.env_vars or {}))
         same = {
             "stream": STREAM,

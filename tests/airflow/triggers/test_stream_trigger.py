@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
-from airflow.sdk.module_loading import import_string  # type: ignore[attr-defined]
+from airflow.sdk.module_loading import import_string  # type: ignore[attr-defined]  # re-exported without __all__
 from airflow.serialization.serialized_objects import BaseSerialization
 from msgspec import structs
 
@@ -26,7 +26,7 @@ from stateward.contract.storage import write_json
 from stateward.contract.stream_control import Control, Launch
 from stateward.control.health.thresholds import Thresholds
 from stateward.control.reconcile.leader_heartbeat import claim
-from stateward.control.reconcile.observe import read_supervisor, thresholds_of
+from stateward.control.reconcile.observe import observe, read_supervisor, thresholds_of
 from stateward.project.layout import Layout
 from stateward.project.spec import load_spec
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -256,13 +256,12 @@ def test_storage_that_fails_once_is_looked_at_again(
     from stateward.airflow.triggers import stream_progress
 
     looks: list[int] = []
-    real = stream_progress.observe  # type: ignore[attr-defined]
 
     def flaky(*arguments: Any) -> Any:
         looks.append(1)
         if len(looks) < 3:
             raise OSError("storage away")
-        return real(*arguments)
+        return observe(*arguments)
 
     monkeypatch.setattr(stream_progress, "observe", flaky)
     driver.kill()

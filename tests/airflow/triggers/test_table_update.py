@@ -86,7 +86,7 @@ def test_a_version_fires_once_and_not_again_after_a_restart(layout: Layout) -> N
 
     def restarted(count: int, timeout_s: float) -> list[dict[str, Any]]:
         trigger = make_trigger(layout, max_staleness_s=0.0)
-        trigger.asset_state_store = store  # type: ignore[assignment]
+        trigger.asset_state_store = store  # type: ignore[assignment]  # the real one needs the supervisor
         return asyncio.run(events(trigger, count, timeout_s))
 
     assert restarted(1, 0.5) == []  # there is no table yet

@@ -73,7 +73,7 @@ BAD: dict[str, list[Any]] = {
         event("x", is_last=1),
         event("x", timeout_s="60"),
         event("x", event_time=1_700_000_000),
-        event(17),  # type: ignore[arg-type]
+        {**event("x"), "event_id": 17},
     ],
     "empty_field": [event("x", user_id=""), event("x", user_id="  "), event("")],
     "value_out_of_range": [
@@ -129,7 +129,8 @@ def test_every_kind_of_bad_input_ends_where_it_belongs(launch: Launch, spark: Sp
     assert [(row["event_id"], row["key"]) for row in late] == [("late", "other")]
     assert json.loads(late[0]["value"])["event_id"] == "late"
     assert late[0]["watermark"] == NOW - timedelta(minutes=2)
-    totals = running.stream.ledger.totals(10**9)  # type: ignore[union-attr]
+    assert running.stream.ledger is not None
+    totals = running.stream.ledger.totals(10**9)
     assert totals["duplicates"] == 1
     assert (totals["accepted"], totals["dead"], totals["late"]) == (len(GOOD) + 1, len(dead), 1)
     committed = running.checkpoint.planned(running.checkpoint.last_committed())

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from stateward.alerts.incident import IncidentState, Message, Observation, next_incidents
 from stateward.contract.stream_control import Control, Failure
+from stateward.contract.stream_control import Launch as Launched
 from stateward.contract.stream_status import Status
 from stateward.control.health.health import Finding
 from stateward.control.reconcile.decide import (
@@ -101,9 +102,7 @@ def look(at: datetime, sight: Sight) -> Observation:
     return Observation("s", action, Observed(launched, status, Presence.ALIVE), at)
 
 
-def launch_of(status: Status):  # type: ignore[no-untyped-def]
-    from stateward.contract.stream_control import Launch as Launched
-
+def launch_of(status: Status) -> Launched:
     return Launched(run_id=status.run_id, at=T0, host="h", log="/l", failure=GONE)
 
 

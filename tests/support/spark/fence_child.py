@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from deltalake import DeltaTable, Transaction
 from deltalake.transaction import AddAction
 
@@ -39,7 +40,7 @@ def main(folder: str) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
         add_files(table, files, rows, transactions)
 
-    table_commits.add_files = stopped  # type: ignore[attr-defined]
+    pytest.MonkeyPatch().setattr(table_commits, "add_files", stopped)
     sink_of(installed, check)(FULL, 0)
 
 

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.state import job
@@ -55,11 +57,12 @@ def main(file: str, step: str) -> None:
         make_current(*arguments)
         die()
 
-    job.report_step = say  # type: ignore[attr-defined]
+    patch = pytest.MonkeyPatch()
+    patch.setattr(job, "report_step", say)
     if step == PLANNED:
         die_once_planned(request)
     if step == MADE_CURRENT:
-        generations.make_current = then_die  # type: ignore[assignment]
+        patch.setattr(generations, "make_current", then_die)
     job.perform(request)
 
 

@@ -27,7 +27,7 @@ class Event(NamedTuple):
 def state(**fields: Any) -> Any:
     """A named tuple; a field is its type, or a pair of type and default."""
     kinds = {name: part[0] if isinstance(part, tuple) else part for name, part in fields.items()}
-    made: Any = NamedTuple("State", list(kinds.items()))  # type: ignore[misc]
+    made: Any = NamedTuple("State", list(kinds.items()))  # type: ignore[misc]  # mypy expects a literal
     defaults = {name: part[1] for name, part in fields.items() if isinstance(part, tuple)}
     if defaults:
         made.__new__.__defaults__ = tuple(defaults.values())

@@ -24,7 +24,7 @@ def without(kind: Any, gone: str) -> Any:
 
 
 def made(fields: dict[str, Any], defaults: dict[str, Any]) -> Any:
-    kind: Any = NamedTuple("State", list(fields.items()))  # type: ignore[misc]
+    kind: Any = NamedTuple("State", list(fields.items()))  # type: ignore[misc]  # mypy expects a literal
     kind._field_defaults = defaults
     return kind
 

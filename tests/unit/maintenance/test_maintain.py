@@ -19,6 +19,7 @@ from stateward.maintenance import record, steps, summary
 from stateward.maintenance.maintain import Maintained, Task, maintain
 from stateward.maintenance.policy import Policy
 from stateward.maintenance.retention import Need
+from stateward.maintenance.table_files import most_small_in_a_partition
 from stateward.runtime.api.tables import BATCH_COUNTS
 from stateward.runtime.sink.ledger import BatchCounts, Ledger
 from stateward.runtime.sink.output_rows import COUNT_NAMES
@@ -200,11 +201,10 @@ def test_who_changes_the_same_files_first_wins_and_the_step_is_left_for_later(
     visits: Visits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     visits.add(6)
-    overtaken = steps.most_small_in_a_partition  # type: ignore[attr-defined]
 
     def overtaking(table: DeltaTable, *args: Any) -> int:
         DeltaTable(visits.uri).delete("n = 3")
-        return overtaken(table, *args)
+        return most_small_in_a_partition(table, *args)
 
     monkeypatch.setattr(steps, "most_small_in_a_partition", overtaking)
 

@@ -6,6 +6,7 @@ from itertools import product
 from typing import get_args
 
 import pytest
+from msgspec import convert
 from msgspec.structs import replace
 
 from stateward.contract.stream_control import Control, Desired, Hold, Launch
@@ -53,7 +54,8 @@ def observed(actual: str, wish: str) -> Observed:
     presence, _, state = actual.partition(", ")
     status = None
     if state != "silent":
-        status = Status("s", "r1", state, started_at=ago(18), updated_at=ago(1), batch_id=4)  # type: ignore[arg-type]
+        known = convert(state, DriverState)
+        status = Status("s", "r1", known, started_at=ago(18), updated_at=ago(1), batch_id=4)
     return Observed(control(wish), status, Presence(presence))
 
 

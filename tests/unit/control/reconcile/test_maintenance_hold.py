@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
-from stateward.contract.stream_control import Control, Failure
+from stateward.contract.stream_control import Control, Desired, Failure
 from stateward.contract.stream_control import Launch as Launched
 from stateward.contract.stream_status import Status
 from stateward.control.launchers.driver_process import DriverCommand
@@ -54,9 +54,9 @@ def layout(settings: Settings) -> Layout:
     return Layout.of(settings)
 
 
-def deployed(layout: Layout, desired: str = "running") -> Control:
+def deployed(layout: Layout, desired: Desired = "running") -> Control:
     launch = Launched("r1", NOW, "h", "/l", 7, 1.0)
-    control = Control(STREAM, desired, "r1", NOW, "me", "why", launch, restarts=(NOW,))  # type: ignore[arg-type]
+    control = Control(STREAM, desired, "r1", NOW, "me", "why", launch, restarts=(NOW,))
     write_json(layout.control_uri(STREAM), as_json(control))
     return control
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from stateward.contract.storage import read_json
+from stateward.contract.storage import read_json, replace_file
 from stateward.control.launchers import driver_process, launch
 from stateward.control.releases import release as release_module
 from stateward.control.releases.release import (
@@ -132,7 +132,7 @@ def test_an_edit_while_it_is_kept_never_gets_under_the_name_of_the_version_befor
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = release_of(spec(settings), settings)
-    copytree, replace_file = shutil.copytree, release_module.replace_file  # type: ignore[attr-defined]
+    copytree = shutil.copytree
 
     def edited_before_the_copy(*arguments: Any, **options: Any) -> object:
         (settings.jobs / STREAM / "job.py").write_text("print('two')\n")

@@ -13,7 +13,7 @@ from msgspec import structs
 from stateward.contract.storage import read_json, write_json
 from stateward.contract.stream_control import Control, Failure
 from stateward.contract.stream_control import Launch as Started
-from stateward.contract.stream_status import Status
+from stateward.contract.stream_status import DriverState, Status
 from stateward.control.reconcile.decide import (
     Action,
     Done,
@@ -284,8 +284,8 @@ def test_every_decision_has_a_word(action: Action, expected: tuple[str, str]) ->
         ("starting", Wait("launched 3 s ago"), "starting"),
     ],
 )
-def test_a_driver_that_comes_goes_or_waits(state: str, action: Action, word: str) -> None:
+def test_a_driver_that_comes_goes_or_waits(state: DriverState, action: Action, word: str) -> None:
     control = structs.replace(CONTROL, launch=Started("r1", NOW, "h", "log"))
-    status = Status("s", "r1", state, NOW, NOW)  # type: ignore[arg-type]
+    status = Status("s", "r1", state, NOW, NOW)
 
     assert condition(Observed(control, status, Presence.ALIVE), action).state == word

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from stateward.platform.jars.resolution import WishedSet, artifact_of, read_wishes, select
 from stateward.platform.jars.fetch import Jar, JarFetchError, fetch, format_lock, missing, read_lock
+from stateward.platform.jars.resolution import WishedSet, artifact_of, read_wishes, select
 
 CONTENTS = {"one": b"first jar" * 1000, "two": b"second jar" * 1000}
 
@@ -40,9 +41,9 @@ class Repository:
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    def __init__(self, asked: list[str], *arguments: object, **named: object) -> None:
+    def __init__(self, asked: list[str], *arguments: Any, **named: Any) -> None:
         self._asked = asked
-        super().__init__(*arguments, **named)  # type: ignore[arg-type]
+        super().__init__(*arguments, **named)
 
     def do_GET(self) -> None:
         self._asked.append(self.path)

@@ -64,13 +64,14 @@ def traceback_of(error: Exception) -> str:
         return traceback.format_exc()
 
 
-def with_jvm_stack(stack: str) -> Exception:
+class JvmError(RuntimeError):
     """The error that PySpark raises for an exception in the JVM."""
-    error = RuntimeError(
-        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Writing failed"
-    )
-    error._stackTrace = stack  # type: ignore[attr-defined]
-    return error
+
+    def __init__(self, stack: str) -> None:
+        super().__init__(
+            "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Writing failed"
+        )
+        self._stackTrace = stack
 
 
 def chained(inner: Exception) -> Exception:
@@ -92,14 +93,14 @@ def chained(inner: Exception) -> Exception:
         (in_a_worker(traceback_of(DataLossError("gone"))), Cause("data_loss", lasting=True)),
         (in_a_worker("_internal.SchemaMismatchError: Cannot cast"), Cause("schema", lasting=True)),
         (
-            with_jvm_stack("Caused by: x: [STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema"),
+            JvmError("Caused by: x: [STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema"),
             Cause("state", lasting=True),
         ),
         (chained(DataLossError("x")), Cause("data_loss", lasting=True)),
         (LeaseLostError("x"), LEASE),
         (FULL, DISK_FULL),
         (OSError(errno.EDQUOT, "Disk quota exceeded"), DISK_FULL),
-        (with_jvm_stack("Caused by: java.io.IOException: No space left on device"), DISK_FULL),
+        (JvmError("Caused by: java.io.IOException: No space left on device"), DISK_FULL),
         (chained(FULL), DISK_FULL),
         (in_a_worker("OSError: [Errno 28] No space left on device: '/cache/0'"), DISK_FULL),
         (RuntimeError("Python worker exited unexpectedly (crashed)"), OTHER),
@@ -170,7 +171,7 @@ def test_a_partition_made_a_moment_ago_is_asked_again(
 
 
 def test_a_full_disk_may_pass_and_lost_records_do_not_whatever_else_failed_with_them() -> None:
-    assert is_transient(with_jvm_stack("Caused by: java.io.IOException: No space left on device"))
+    assert is_transient(JvmError("Caused by: java.io.IOException: No space left on device"))
     assert is_transient(chained(FULL))
     both = in_a_worker(f"{traceback_of(DataLossError('gone'))}\nPython worker exited unexpectedly")
     assert not is_transient(both)

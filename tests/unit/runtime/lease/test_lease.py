@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import psutil
@@ -150,16 +152,16 @@ def test_a_process_id_used_again_is_not_taken_for_the_holder(tmp_path: Path) -> 
     assert lease(tmp_path, "second", this_process()).acquire().epoch == 2
 
 
-def _claim(folder: str, number: int, barrier: object, results: object) -> None:
+def _claim(folder: str, number: int, barrier: Barrier, results: Queue[tuple[int, object]]) -> None:
     try:
         claimant = lease(Path(folder), f"run-{number}", this_process())
-        barrier.wait(timeout=60)  # type: ignore[attr-defined]
-        results.put((number, claimant.acquire().epoch))  # type: ignore[attr-defined]
+        barrier.wait(timeout=60)
+        results.put((number, claimant.acquire().epoch))
     except LeaseHeldError:
-        results.put((number, None))  # type: ignore[attr-defined]
+        results.put((number, None))
     except Exception as error:
-        results.put((number, repr(error)))  # type: ignore[attr-defined]
-    barrier.wait()  # type: ignore[attr-defined]  # no process exits, and so releases the lease, before all have tried
+        results.put((number, repr(error)))
+    barrier.wait()  # no process exits, and so releases the lease, before all have tried
 
 
 def test_of_many_processes_that_claim_at_once_exactly_one_wins(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from stateward.runtime.watermark.admission import Admission, Limits, Overrun, Seen, admit
 
@@ -17,9 +18,9 @@ class Event:
     event_ms: int
 
 
-def judge(*arrivals: Event, watermark: int, **known: object) -> Admission[Event]:
-    settings = {"held": (), "recent": (), "floor_ms": None, "limits": LIMITS, **known}
-    return admit(arrivals=arrivals, watermark_ms=watermark, passed_ms=watermark, **settings)  # type: ignore[arg-type]
+def judge(*arrivals: Event, watermark: int, **known: Any) -> Admission[Event]:
+    settings: dict[str, Any] = {"held": (), "recent": (), "floor_ms": None, "limits": LIMITS, **known}
+    return admit(arrivals=arrivals, watermark_ms=watermark, passed_ms=watermark, **settings)
 
 
 def test_an_event_before_the_watermark_is_late_and_one_at_it_is_not() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,9 +93,9 @@ def test_a_problem_of_the_logs_is_reported(damage: Damage, message: str, checkpo
 def refused(checkpoint: Path, target: Path, partitions: int) -> str:
     """The error of a repartition, which neither uses Spark nor writes."""
     before = sorted(checkpoint.parent.rglob("*"))
-    spark: object = None
+    spark: Any = None
     with pytest.raises(RepartitionRefusedError) as error:
-        repartition(spark, f"file://{checkpoint}", f"file://{target}", partitions, lambda *step: None)  # type: ignore[arg-type]
+        repartition(spark, f"file://{checkpoint}", f"file://{target}", partitions, lambda *step: None)
     assert sorted(checkpoint.parent.rglob("*")) == before
     return str(error.value)
 
@@ -119,7 +120,7 @@ def test_a_repartition_to_the_current_number_succeeds_without_a_target(
     checkpoint: Path, tmp_path: Path
 ) -> None:
     target = tmp_path / "target"
-    spark: object = None
-    done = repartition(spark, f"file://{checkpoint}", f"file://{target}", 2, lambda *step: None)  # type: ignore[arg-type]
+    spark: Any = None
+    done = repartition(spark, f"file://{checkpoint}", f"file://{target}", 2, lambda *step: None)
     assert (done.changed, done.partitions_before, done.partitions_after) == (False, 2, 2)
     assert not target.exists()

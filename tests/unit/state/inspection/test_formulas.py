@@ -48,7 +48,8 @@ SIZE = Size(keys=100, key_bytes=1000, value_bytes=9000, store_bytes=20_000, disk
 
 
 def test_the_size_formula_gives_the_size_on_disk() -> None:
-    assert SIZE.versioning == 5.0 == SIZE.store_factor * SIZE.file_factor  # type: ignore[operator]
+    assert SIZE.store_factor is not None and SIZE.file_factor is not None
+    assert SIZE.versioning == 5.0 == SIZE.store_factor * SIZE.file_factor
     total = SIZE.keys * (SIZE.mean_key_bytes + SIZE.mean_value_bytes) * SIZE.versioning
     assert total == SIZE.disk_bytes
 

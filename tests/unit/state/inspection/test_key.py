@@ -64,7 +64,9 @@ def test_lists_report_only_added_and_removed_items() -> None:
         ({"floor_ms": 1}, {"floor_ms": 1}, "nothing changed"),
     ],
 )
-def test_what_must_have_happened(before: dict | None, after: dict | None, said: str) -> None:  # type: ignore[type-arg]
+def test_what_must_have_happened(
+    before: dict[str, Any] | None, after: dict[str, Any] | None, said: str
+) -> None:
     assert reasons(before, after) == said
 
 

@@ -77,7 +77,7 @@ def test_a_row_that_is_no_state_has_a_reason(changes: dict[str, Any], wrong: str
 def test_a_function_that_fails_or_returns_another_type_has_a_reason() -> None:
     row = {"customer": "19", "at": AT, "total": "4", "closed": False}
     assert seeded(row, seed=of_total).wrong == "ValueError", "the text may contain values of the row"
-    text = StateV3("now", 2, 3, 4, 5, 6)  # type: ignore[arg-type]
+    text = StateV3("now", 2, 3, 4, 5, 6)  # type: ignore[arg-type]  # wrong on purpose
     assert (seeded(row, seed=lambda key, found: text).wrong or "").startswith(
         "ValidationError: Expected `int`"
     )

@@ -195,14 +195,16 @@ def test_how_far_back_raw_events_reaches_is_said(installed: Installed) -> None:
 
     uri = f"file://{installed.folder}/data/tables/raw_events"
     RAW_EVENTS.create(uri)
-    installed.config.tables["raw_events"] = uri  # type: ignore[index]
+    tables_of_config = installed.config.tables
+    assert isinstance(tables_of_config, dict)
+    tables_of_config["raw_events"] = uri
     for hours in (5, 29):
         at = NOW - timedelta(hours=hours)
         installed.append(
             RAW_EVENTS,
             {"topic": "device_readings", "record_timestamp": at, "date": at.date(), "partition": 0},
         )
-    del installed.config.tables["raw_events"]  # type: ignore[attr-defined]
+    del tables_of_config["raw_events"]
     kafka_forgot(installed)
     with pytest.raises(
         StateError, match=r"has the records of device_readings from 2026-11-20T21:45:00\+00:00 on"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -152,8 +153,8 @@ def test_a_copy_that_dies_is_never_listed_as_good(
     for survived in range(files):
         left = iter(range(survived))
 
-        def dying(*arguments: str, left: object = left) -> checkpoint_copy.CopiedFile:
-            if next(left, None) is None:  # type: ignore[call-overload]
+        def dying(*arguments: str, left: Iterator[int] = left) -> checkpoint_copy.CopiedFile:
+            if next(left, None) is None:
                 raise OSError("killed")
             return copy(*arguments)
 
