@@ -8,13 +8,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 from cryptography.fernet import Fernet
+
+if TYPE_CHECKING:
+    from stateward.project.layout import Layout
 
 # Airflow reads its home when it is first imported, which test modules do while they are collected.
 _HOME = tempfile.TemporaryDirectory(prefix="stateward-airflow-")
@@ -130,6 +134,24 @@ def sent_messages(home: Path) -> list[dict[str, Any]]:
     """What a `JsonLinesNotifier` has written to the file `messages` of an installation."""
     file = home / "messages"
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def make_due(layout: Layout) -> None:
+    """Let the gap before the next attempt to send a message of the stream `s` pass."""
+    from stateward.alerts.incident_document import change_incidents
+
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    change_incidents(
+        layout,
+        "s",
+        lambda incidents: replace(
+            incidents,
+            outbox=tuple(
+                replace(one, deliveries=tuple(replace(d, due=past) for d in one.deliveries))
+                for one in incidents.outbox
+            ),
+        ),
+    )
 
 
 def write_quick_spec(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +15,6 @@ from stateward.airflow.notifiers.dispatcher import Dispatcher
 from stateward.airflow.operators import deploy_stream
 from stateward.airflow.operators.deploy_stream import DeployStreamOperator
 from stateward.alerts.incident import Observation
-from stateward.alerts.incident_document import change_incidents
 from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
 from stateward.contract.stream_control import Control, Launch
@@ -25,7 +24,7 @@ from stateward.control.reconcile.leader_heartbeat import renew
 from stateward.control.reconcile.observe import read_supervisor
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
-from tests.airflow.conftest import sent_messages
+from tests.airflow.conftest import make_due, sent_messages
 
 pytestmark = pytest.mark.airflow
 
@@ -125,18 +124,7 @@ def test_a_receiver_that_is_away_is_tried_again_and_the_stream_left_to_others_me
     def time_passes(seconds: float) -> None:
         free.append(read_supervisor(layout, "s") is None)
         listen(settings, "stateward.airflow.notifiers.json_lines.JsonLinesNotifier")
-        past = datetime.now(UTC) - timedelta(seconds=1)
-        change_incidents(
-            layout,
-            "s",
-            lambda incidents: replace(
-                incidents,
-                outbox=tuple(
-                    replace(one, deliveries=tuple(replace(to, due=past) for to in one.deliveries))
-                    for one in incidents.outbox
-                ),
-            ),
-        )
+        make_due(layout)
 
     monkeypatch.setattr("time.sleep", time_passes)
     deploy("manual__1")

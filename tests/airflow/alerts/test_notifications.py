@@ -6,8 +6,7 @@ import json
 import socketserver
 import threading
 import time
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,14 +16,14 @@ from airflow.sdk import BaseNotifier
 from stateward.airflow.notifiers import delivery
 from stateward.airflow.notifiers.dispatcher import Dispatcher
 from stateward.alerts.incident import Observation
-from stateward.alerts.incident_document import change_incidents, incidents_uri, read_incidents
+from stateward.alerts.incident_document import incidents_uri, read_incidents
 from stateward.alerts.outbox import Delivery
 from stateward.contract.stream_control import Control
 from stateward.control.reconcile.decide import Action, Done, GiveUp, Healthy, Observed, Presence
 from stateward.control.reconcile.leader_heartbeat import claim
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
-from tests.airflow.conftest import sent_messages
+from tests.airflow.conftest import make_due, sent_messages
 
 pytestmark = pytest.mark.airflow
 
@@ -88,22 +87,6 @@ def deliveries(dispatcher: Dispatcher) -> list[Delivery]:
     return [one for outgoing in read_incidents(dispatcher.layout, "s").outbox for one in outgoing.deliveries]
 
 
-def make_due(dispatcher: Dispatcher) -> None:
-    """Let the gap before the next attempt pass."""
-    past = datetime.now(UTC) - timedelta(seconds=1)
-    change_incidents(
-        dispatcher.layout,
-        "s",
-        lambda incidents: replace(
-            incidents,
-            outbox=tuple(
-                replace(one, deliveries=tuple(replace(d, due=past) for d in one.deliveries))
-                for one in incidents.outbox
-            ),
-        ),
-    )
-
-
 def test_what_a_receiver_gets(dispatcher: Dispatcher) -> None:
     assert dispatcher.attend(look()).to_send is False
     (message,) = sent(dispatcher)
@@ -142,7 +125,7 @@ def test_one_that_refuses_costs_the_others_nothing_and_is_tried_again_with_a_bou
     left = [True]
     while left[-1]:
         assert dispatcher.attend(look()).to_send is True, "it does not wait before it tries again"
-        make_due(dispatcher)
+        make_due(dispatcher.layout)
         left.append(dispatcher.attend(look()).to_send)
     assert left == [True, True, True, True, False]
     assert "attempt 5 of 5" in caplog.text
@@ -178,7 +161,7 @@ def test_a_supervisor_killed_while_it_sent_makes_its_successor_send_again(
     assert len(sent(dispatcher)) == 1
     dispatcher.attend(look())
     assert len(sent(dispatcher)) == 1, "it does not wait before it tries again"
-    make_due(dispatcher)
+    make_due(dispatcher.layout)
     assert dispatcher.attend(look()).to_send is False
     first, second = sent(dispatcher)
     assert first["message_id"] == second["message_id"]
@@ -204,7 +187,7 @@ def test_a_file_that_is_corrected_in_time_loses_no_message(dispatcher: Dispatche
     notifiers(dispatcher, "- class: [\n")
     assert dispatcher.attend(look()).to_send is True
     notifiers(dispatcher, right)
-    make_due(dispatcher)
+    make_due(dispatcher.layout)
     assert dispatcher.attend(look()).to_send is False
     assert len(sent(dispatcher)) == 1
 

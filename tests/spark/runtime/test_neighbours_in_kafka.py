@@ -146,7 +146,7 @@ def test_offsets_that_have_no_record_are_counted_apart(
     assert (counted["delivered"], counted["accepted"], counted["without_record"]) == (3, 3, 5)
 
 
-def test_a_topic_that_was_made_anew_and_is_longer_stops_the_stream(
+def test_a_topic_that_was_made_again_and_is_longer_stops_the_stream(
     launch: Launch, admin: AdminClient, spark: SparkSession
 ) -> None:
     make(admin, launch.topic, "CreateTime")

@@ -234,7 +234,7 @@ def test_a_late_driver_that_was_asked_to_leave_is_no_incident() -> None:
         assert told == ()
 
 
-def test_a_supervisor_that_begins_anew_goes_on_where_the_one_before_was_killed() -> None:
+def test_a_supervisor_that_takes_over_goes_on_where_the_one_before_was_killed() -> None:
     """Whoever relaunched the driver and died before it wrote anything down left the count behind."""
     before, _ = play([(0, runs())])
     memory, told = play([(40, starts(1))], before)

@@ -35,7 +35,7 @@ def test_it_sees_its_own_commits_and_those_of_others(tmp_path: Path) -> None:
     assert table.to_pyarrow_table().num_rows == 7
 
 
-def test_it_is_opened_anew_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_opened_again_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delta_tables, "_COMMITS_BETWEEN_OPENINGS", 3)
     uri = str(tmp_path / "table")
     _write(uri, 0)

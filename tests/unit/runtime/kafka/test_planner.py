@@ -107,7 +107,7 @@ def test_the_broker_is_asked_for_the_time_now_and_then_and_its_time_goes_on(plan
     assert planning.cluster.asked == 2
 
 
-def test_a_topic_that_was_made_anew_is_not_read_on_from_the_middle(planning: Planning) -> None:
+def test_a_topic_that_was_made_again_is_not_read_on_from_the_middle(planning: Planning) -> None:
     planning.cluster.ends = {0: 5, 1: 0}
     after = planning.next(planning.planner.first().to_json())
     planning.cluster.id, planning.cluster.ends = "second", {0: 900, 1: 900}
