@@ -15,7 +15,7 @@ CLASSES = {
     "restore": "restore.RestoreVerb",
     "skip": "skip.SkipVerb",
     "inspect": "inspect.InspectVerb",
-    "advise": "repartition.AdviseVerb",
+    "advise": "advise.AdviseVerb",
     "explain": "explain.ExplainVerb",
     "compare": "compare.CompareVerb",
     "repartition": "repartition.RepartitionVerb",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stateward.state.partitions.advice import Measured, advise
-from stateward.state.verbs.repartition import busiest_hour
+from stateward.state.verbs.advise import busiest_hour
 
 GB = 1024**3
 QUIET = Measured(partitions=4, state_bytes=10_000_000, keys=50_000, records_per_s=500, cores=4, buckets=64)
