@@ -72,7 +72,7 @@ class Peer:
 
     def start(self, task: Task) -> subprocess.Popen[bytes]:
         """Start its program."""
-        environment = {**os.environ, "PYTHONPATH": str(PEERS), "JAVA_HOME": str(find_java())}
+        environment = {**os.environ, "PYTHONPATH": str(PEERS.parents[1]), "JAVA_HOME": str(find_java())}
         environment["PATH"] = f"{self._python.parent}:{environment['PATH']}"
         with log_of(task).open("wb") as log:
             return subprocess.Popen(

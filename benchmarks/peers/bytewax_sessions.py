@@ -22,7 +22,8 @@ from bytewax.dataflow import Dataflow
 from bytewax.operators.windowing import EventClock, SessionWindower, fold_window
 from bytewax.recovery import RecoveryConfig, init_db_dir
 from bytewax.testing import cluster_main
-from task import Task
+
+from benchmarks.peers.task import Task
 
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 

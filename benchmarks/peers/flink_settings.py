@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from pyflink.common import Configuration
-from task import Task
+
+from benchmarks.peers.task import Task
 
 
 def configuration(task: Task, **more: str) -> Configuration:

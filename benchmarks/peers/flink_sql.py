@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 
-from flink_settings import configuration, source_table
 from pyflink.table import EnvironmentSettings, TableEnvironment
-from task import Task
+
+from benchmarks.peers.flink_settings import configuration, source_table
+from benchmarks.peers.task import Task
 
 
 def main() -> None:

@@ -9,8 +9,9 @@ from typing import TextIO
 
 import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
-from runs import Run, add, take_closed
-from task import Task
+
+from benchmarks.peers.runs import Run, add, take_closed
+from benchmarks.peers.task import Task
 
 _SWEEP_MS = 10_000
 
@@ -25,9 +26,11 @@ def main() -> None:
     with (task.output / "sessions.json").open("w") as output:
         for messages in _batches(task):
             for message in messages:
-                event = orjson.loads(message.value())
+                value, partition = message.value(), message.partition()
+                assert value is not None and partition is not None
+                event = orjson.loads(value)
                 time_ms = int(datetime.fromisoformat(event["event_time"]).timestamp() * 1000)
-                latest[message.partition()] = max(latest[message.partition()], time_ms)
+                latest[partition] = max(latest[partition], time_ms)
                 if event["user_id"] != task.tick_user:
                     add(open_runs.setdefault(event["user_id"], []), time_ms, task.gap_ms)
             watermark_ms = min(latest.values()) - task.lateness_ms

@@ -17,10 +17,11 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
-from runs import Run, add, take_closed
-from task import Task
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from benchmarks.peers.runs import Run, add, take_closed
+from benchmarks.peers.task import Task
 
 ROWS = "user_id string, started_ms long, ended_ms long, event_count long"
 RUN = "started_ms long, ended_ms long, event_count long"

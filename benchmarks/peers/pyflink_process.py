@@ -11,21 +11,22 @@ import json
 import time
 from collections.abc import Iterator
 
-from flink_settings import configuration, source_table
 from pyflink.common import Encoder, Row, Types
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.datastream.connectors.file_system import FileSink
 from pyflink.datastream.functions import KeyedProcessFunction, RuntimeContext
 from pyflink.datastream.state import ValueState, ValueStateDescriptor
 from pyflink.table import StreamTableEnvironment
-from runs import add, take_closed
-from task import Task
+
+from benchmarks.peers.flink_settings import configuration, source_table
+from benchmarks.peers.runs import add, take_closed
+from benchmarks.peers.task import Task
 
 # With the default, 1000, nearly every event of more users misses, which costs a round trip to the JVM.
 _CACHED_KEYS = "100000"
 
 
-class Sessions(KeyedProcessFunction):  # type: ignore[misc]
+class Sessions(KeyedProcessFunction):  # type: ignore[misc]  # mypy does not see PyFlink
     """Opens, joins and closes the sessions of one user."""
 
     def __init__(self, gap_ms: int) -> None:

@@ -20,8 +20,9 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from quixstreams import Application, State
 from quixstreams.dataframe import StreamingDataFrame
 from quixstreams.dataframe.windows import Count
-from runs import add, take_closed
-from task import Task
+
+from benchmarks.peers.runs import add, take_closed
+from benchmarks.peers.task import Task
 
 _POLL_S = 0.1
 

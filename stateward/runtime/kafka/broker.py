@@ -106,11 +106,11 @@ class Broker:
 
     def begin_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         """The first offset that is still in each partition."""
-        return self._offsets(topic, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        return self._offsets(topic, partitions, OffsetSpec.earliest())
 
     def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         """The next offset of each partition; records of open transactions are excluded."""
-        return self._offsets(topic, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        return self._offsets(topic, partitions, OffsetSpec.latest())
 
     def _offsets(self, topic: str, partitions: int, spec: OffsetSpec) -> dict[int, int]:
         wanted = {TopicPartition(topic, partition): spec for partition in range(partitions)}
