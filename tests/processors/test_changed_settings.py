@@ -43,13 +43,18 @@ def settled(folder: Path, logic: DeviceMachine) -> BucketBench:
     return bench
 
 
-def test_a_shorter_timeout_holds_from_when_the_old_one_was_due_and_says_the_new_time(folder: Path) -> None:
-    bench = settled(folder, LONG)
-    bench.processor._logic = SHORT
+@pytest.mark.parametrize(
+    ("before", "after", "said_ms"), [(LONG, SHORT, 400), (SHORT, LONG, 1100)], ids=["shorter", "longer"]
+)
+def test_a_changed_timeout_holds_from_the_later_of_both_and_says_the_new_time(
+    folder: Path, before: DeviceMachine, after: DeviceMachine, said_ms: int
+) -> None:
+    bench = settled(folder, before)
+    bench.processor._logic = after
     bench.watermark(1099)
     assert offline_at(bench) == []
     bench.watermark(1100)
-    assert offline_at(bench) == [400]
+    assert offline_at(bench) == [said_ms]
 
 
 def test_a_shorter_timeout_holds_from_the_next_event(folder: Path) -> None:
@@ -58,15 +63,6 @@ def test_a_shorter_timeout_holds_from_the_next_event(folder: Path) -> None:
     bench.batch(reading("b", 700))
     bench.watermark(701)
     assert offline_at(bench) == [400]
-
-
-def test_a_longer_timeout_waits_on(folder: Path) -> None:
-    bench = settled(folder, SHORT)
-    bench.processor._logic = LONG
-    bench.watermark(1099)
-    assert offline_at(bench) == []
-    bench.watermark(1100)
-    assert offline_at(bench) == [1100]
 
 
 @pytest.mark.parametrize("eager", [True, False], ids=["to eager", "to watermark"])

@@ -158,15 +158,19 @@ def test_rows_are_those_of_a_run_that_had_the_new_version_always(
         if watermark_ms is not None:
             for bench in (upgraded, always):
                 bench.watermark(watermark_ms)
-    for bench in (upgraded, always):
+    require_same_rows(upgraded, always)
+
+
+def require_same_rows(one: Bench, other: Bench) -> None:
+    """Let all timeouts of both pass, and compare their rows and counts."""
+    for bench in (one, other):
         for later in range(1, 4):
             bench.watermark(4000 + later * _LONG)
         assert bench.is_empty
         bench.end_task()
     close_copies()
-
-    assert rows(upgraded) == rows(always)
-    assert upgraded.counts == always.counts
+    assert rows(one) == rows(other)
+    assert one.counts == other.counts
 
 
 def migrate(bench: Bench, to: StreamJob) -> None:
@@ -220,15 +224,7 @@ def test_rows_are_those_of_a_run_that_had_the_new_keys_always(
             bench.end_task()
             if watermark_ms is not None:
                 bench.watermark(watermark_ms)
-    for bench in (migrated, always):
-        for later in range(1, 4):
-            bench.watermark(4000 + later * _LONG)
-        assert bench.is_empty
-        bench.end_task()
-    close_copies()
-
-    assert rows(migrated) == rows(always)
-    assert migrated.counts == always.counts
+    require_same_rows(migrated, always)
 
 
 def draw_plan(events: list[Sent], data: st.DataObject) -> Plan:
