@@ -1,9 +1,10 @@
-"""Pure modules (docs/architecture.md). The contracts of packages are in pyproject.toml, for import-linter."""
+"""Pure modules (docs/architecture.md) and sizes of packages; import-linter has the contracts between them."""
 
 from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -119,3 +120,11 @@ def test_pure_modules_import_only_the_standard_library_and_each_other() -> None:
         and not any(module.startswith(f"{name}.") for module in pure)
     ]
     assert breaches == []
+
+
+def test_no_package_has_more_than_fifteen_modules() -> None:
+    """Decision 11 limits them."""
+    folders = ("stateward", "spark_jobs", "proof", "benchmarks", "tests")
+    modules = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
+    sizes = Counter(str(file.parent.relative_to(ROOT)) for file in modules if file.stem != "__init__")
+    assert {folder: size for folder, size in sizes.items() if size > 15} == {}
