@@ -76,6 +76,7 @@ class DriverConfig(Struct, frozen=True, kw_only=True):
     state_partitions: int
     state_buckets: int
     state_cache_dir: str | None = None
+    growth_window_ms: int = 3_600_000
     spark_conf: Mapping[str, str]
     lease: LeaseConfig
     checkpoint_uri: str

@@ -112,6 +112,8 @@ class Status(Struct, frozen=True):
         largest_key_bytes: The size of the largest key and its state.
         partition_bytes: `live_bytes` of each state partition that has keys, by its number; None of a stream
             on Spark's own operators, which report no partitions.
+        key_growth, state_growth: By what factor the keys and their bytes have grown over the growth window,
+            divided by that of the input, if the input has grown.
         buckets: None without buckets. While some are unknown, the four fields above are None.
     """
 
@@ -166,6 +168,8 @@ class Status(Struct, frozen=True):
     largest_key_bytes: int | None = None
     partition_bytes: Mapping[str, int] | None = None
     buckets: Buckets | None = None
+    key_growth: float | None = None
+    state_growth: float | None = None
     version: int = 1
 
     @property

@@ -1,9 +1,9 @@
 """The sections `health` and `restart` of a stream's YAML."""
 
 from datetime import timedelta
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import create_model, model_validator
+from pydantic import AfterValidator, create_model, model_validator
 
 from stateward.contract.measures import MEASURES
 from stateward.project.durations import format_duration
@@ -74,18 +74,33 @@ class HealthLimits(create_model("_Limits", __base__=Part, **_limits())):  # type
     """What is reported of a stream that runs, with its likely cause; nothing is restarted for it.
 
     `lag` in records, `lag_growth` in records a second, `state_bytes`, `bytes_per_key` and `memory_bytes` in
-    bytes, shares from 0 to 1; `largest_key` and `partition_imbalance` are factors (docs/health.md).
+    bytes, shares from 0 to 1; `largest_key`, `partition_imbalance`, `key_growth` and
+    `state_growth` are factors (docs/health.md).
     """
 
 
+def _within_history(value: timedelta) -> timedelta:
+    if not timedelta(minutes=5) <= value <= timedelta(hours=5):
+        raise UnexpectedValueError("a duration from 5m to 5h: the history has a line a minute for a day")
+    return value
+
+
+GrowthWindow = Annotated[Duration, AfterValidator(_within_history)]
+
+
 class Health(Part):
-    """Deadlines of a driver, after which it is replaced, and limits that are only reported."""
+    """Deadlines of a driver, after which it is replaced, and limits that are only reported.
+
+    `growth_window` is the time over which the growth of a state is compared with that of its input, which
+    takes four such windows; a change takes effect with the next driver.
+    """
 
     max_status_age: Duration = timedelta(seconds=15)
     start_deadline: Duration = timedelta(seconds=120)
     stop_deadline: Duration = timedelta(seconds=45)
     kill_grace: Duration = timedelta(seconds=10)
     max_commit_age: Duration = timedelta(minutes=10)
+    growth_window: GrowthWindow = timedelta(hours=1)
     limits: HealthLimits = HealthLimits()
 
 

@@ -70,6 +70,7 @@ def driver_config(spec: StreamSpec, settings: Settings, run_id: str) -> DriverCo
         state_partitions=spec.state.partitions,
         state_buckets=spec.state.buckets,
         state_cache_dir=_state_cache(spec, settings, layout),
+        growth_window_ms=to_ms(spec.health.growth_window),
         spark_conf=spec.spark.conf,
         lease=LeaseConfig(layout.lease_uri(spec.stream), to_ms(spec.lease.ttl), to_ms(spec.lease.renew)),
         checkpoint_uri=layout.checkpoint_uri(spec.stream),

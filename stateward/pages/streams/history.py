@@ -38,6 +38,7 @@ class Sample:
     lag_records: int | None = None
     state_rows: int | None = None
     state_bytes: int | None = None
+    state_keys: int | None = None
     delivered: int | None = None
 
 
@@ -65,6 +66,11 @@ def lag(samples: Iterable[Sample]) -> Series:
 def state_bytes(samples: Iterable[Sample]) -> Series:
     """Return the memory of the state store, bytes."""
     return tuple((one.at, float(one.state_bytes)) for one in samples if one.state_bytes is not None)
+
+
+def state_keys(samples: Iterable[Sample]) -> Series:
+    """Return the live keys."""
+    return tuple((one.at, float(one.state_keys)) for one in samples if one.state_keys is not None)
 
 
 def watermark_delay(samples: Iterable[Sample]) -> Series:
@@ -132,7 +138,7 @@ def _sample(document: Mapping[str, Any]) -> Sample | None:
         return None
 
 
-_WHOLE = ("batch_id", "batch_duration_ms", "lag_records", "state_rows", "state_bytes")
+_WHOLE = ("batch_id", "batch_duration_ms", "lag_records", "state_rows", "state_bytes", "state_keys")
 
 
 def _whole(value: object) -> int | None:

@@ -202,8 +202,14 @@ def _state_facts(status: Status) -> list[tuple[str, str]]:
         ("keys", _number(status.state_keys)),
         ("bytes per key", format_bytes(status.bytes_per_key)),
         ("largest key", format_bytes(largest or None)),
-        ("largest partition", NOTHING if imbalance is None else f"{imbalance:.1f} × the median"),
+        ("key growth", _times(status.key_growth)),
+        ("state growth", _times(status.state_growth)),
+        ("largest partition", _times(imbalance, " the median")),
     ]
+
+
+def _times(factor: float | None, of: str = "") -> str:
+    return NOTHING if factor is None else f"{factor:.1f} ×{of}"
 
 
 def _operators(status: Status | None) -> tuple[tuple[str, ...], ...]:
@@ -255,7 +261,7 @@ def _charts(
     now: datetime,
     max_lag: float | None,
 ) -> tuple[Chart, ...]:
-    """Draw lag, throughput, watermark delay and state size, with marks for incidents."""
+    """Draw lag, throughput, watermark delay, state size and keys, with marks for incidents."""
     marks = tuple(
         Mark(
             across(one.at, begin, now),
@@ -276,4 +282,5 @@ def _charts(
         chart("Throughput", "records a second", history.throughput(samples), format_rate),
         chart("Watermark delay", "", history.watermark_delay(samples), format_duration),
         chart("State size", "in memory", history.state_bytes(samples), format_bytes),
+        chart("Live keys", "", history.state_keys(samples), format_count),
     )

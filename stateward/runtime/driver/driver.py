@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -66,6 +67,7 @@ class Driver:
             history_uri(config.status_uri),
             reason=control.reason_of_launch(config.control_uri, config.run_id),
             may_write=self._keeper.check,
+            window=timedelta(milliseconds=config.growth_window_ms),
         )
         self._broker = Broker(config.bootstrap_servers)
         self._stop_requested = threading.Event()

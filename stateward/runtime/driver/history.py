@@ -17,6 +17,7 @@ from msgspec import structs
 from stateward.contract import storage
 from stateward.contract.reading import as_json
 from stateward.runtime.driver.control import LaunchReason
+from stateward.runtime.telemetry.growth import growth
 
 KEPT = timedelta(hours=24)
 EVERY = timedelta(seconds=60)
@@ -35,6 +36,9 @@ _MEASURES = (
     "state_rows",
     "state_bytes",
     "delivered",
+    "generation",
+    "state_keys",
+    "live_bytes",
 )
 
 
@@ -48,9 +52,18 @@ class History:
         uri: The file.
         reason: Why this driver was launched.
         may_write: Raises if this driver may no longer write.
+        window: Over which the growth of the state is computed.
     """
 
-    def __init__(self, uri: str, *, reason: LaunchReason, may_write: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        uri: str,
+        *,
+        reason: LaunchReason,
+        may_write: Callable[[], object],
+        window: timedelta = timedelta(hours=1),
+    ) -> None:
+        self._window = window
         self._uri = uri
         self._reason = reason
         self._may_write = may_write
@@ -58,7 +71,7 @@ class History:
         self._new: list[_Line] = []
         self._last: tuple[datetime, str] | None = None
 
-    def note(self, status: Mapping[str, Any], now: datetime) -> None:
+    def note(self, status: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         """Add the status: one line per minute, and one when the state has changed.
 
         A failed write never stops the stream: missing lines are written with the next one.
@@ -66,9 +79,14 @@ class History:
         Args:
             status: The document ``status/<stream>.json``.
             now: The time, aware.
+
+        Returns:
+            Status fields that follow from the history; empty if there was no new line.
         """
-        if self._is_due(str(status["state"]), now):
-            self._add(status, now)
+        if not self._is_due(str(status["state"]), now):
+            return {}
+        self._add(status, now)
+        return growth([*(self._kept or []), *self._new], now, self._window)
 
     def end(self, status: Mapping[str, Any], now: datetime) -> None:
         """Write the last line of this driver, while it still holds the lease."""

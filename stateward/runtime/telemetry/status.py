@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from stateward.contract.reading import as_json, iso
 from stateward.contract.stream_status import Status
 
 HEARTBEAT_S = 1.0
+Watch = Callable[[dict[str, Any], datetime], Mapping[str, Any] | None]
 
 _LOG = logging.getLogger(__name__)
 
@@ -93,11 +94,11 @@ class StatusFile:
         with self._lock:
             return dict(self._document)
 
-    def start_heartbeat(self, watch: Callable[[dict[str, Any], datetime], None] | None = None) -> None:
+    def start_heartbeat(self, watch: Watch | None = None) -> None:
         """Write the file every second until `stop_heartbeat`.
 
         Args:
-            watch: Receives the document and the time after each write.
+            watch: Receives the document and the time after each write, and returns fields to change.
         """
         self._thread = threading.Thread(target=self._beat, args=(watch,), name="status", daemon=True)
         self._thread.start()
@@ -108,12 +109,12 @@ class StatusFile:
         if self._thread is not None:
             self._thread.join()
 
-    def _beat(self, watch: Callable[[dict[str, Any], datetime], None] | None) -> None:
+    def _beat(self, watch: Watch | None) -> None:
         while not self._stop.wait(HEARTBEAT_S):
             try:
                 self.update()
-                if watch is not None:
-                    watch(self.document, self._clock())
+                if watch is not None and (fields := watch(self.document, self._clock())):
+                    self.update(**fields)
             except Exception:
                 _LOG.exception("status %s could not be written", self._uri)
 

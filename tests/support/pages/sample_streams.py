@@ -267,6 +267,7 @@ def _status(stream: str, sample: Sample, batch: int, delivered: int) -> dict[str
         "lag_records": sample.lag,
         "state_rows": sample.state_bytes // 420,
         "state_bytes": sample.state_bytes,
+        "state_keys": sample.state_bytes // 900,
         "delivered": delivered,
         "accepted": delivered - dead - late,
         "dead": dead,

@@ -58,6 +58,8 @@ NEW_IN_THE_STATUS = {
     "largest_key_bytes",
     "partition_bytes",
     "buckets",
+    "key_growth",
+    "state_growth",
 }
 
 STATUS = Status(

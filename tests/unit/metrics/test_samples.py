@@ -116,6 +116,8 @@ def written(tmp_path: Path) -> Written:
         state_keys=10_001,
         live_bytes=22_000_000,
         largest_key_bytes=2_000_000,
+        key_growth=1.2,
+        state_growth=1.4,
         partition_bytes={"0": 16_000_000, "1": 4_000_000},
     )
     change(written, Layout.of(written.settings).control_uri(STREAM), failures=4)
@@ -155,6 +157,8 @@ def written(tmp_path: Path) -> Written:
         "state_bytes_per_key": 22_000_000 / 10_001,
         "largest_key_bytes": 2_000_000,
         "largest_key_ratio": 1000,
+        "key_growth_ratio": 1.2,
+        "state_growth_ratio": 1.4,
         "partition_imbalance_ratio": 4,
     }.items(),
 )
@@ -168,7 +172,16 @@ def test_each_partition_has_its_size_and_a_driver_of_the_release_before_says_not
     assert value(written, "partition_state_bytes", partition="1") == 4_000_000
     assert value(written, "breach", measure="partition_imbalance", level="warn") == 1
     assert value(written, "breach", measure="largest_key", level="critical") == 0
-    before = ("state_keys", "live_bytes", "largest_key_bytes", "partition_bytes", "operators", "buckets")
+    before = (
+        "key_growth",
+        "state_growth",
+        "state_keys",
+        "live_bytes",
+        "largest_key_bytes",
+        "partition_bytes",
+        "operators",
+        "buckets",
+    )
     change_status(written, **dict.fromkeys(before))
     names = {name for name, _ in scraped(written)}
     assert not {name for name in names if "operator_" in name or "partition_" in name or "_key" in name}

@@ -187,6 +187,18 @@ BAD = [
         ["health.limits.state_commit.warn", "a duration such as", "30 (int)"],
         id="limits-duration",
     ),
+    pytest.param(
+        "  max_commit_age: 10m",
+        "  limits: {key_growth: {warn: 0}}\n  max_commit_age: 10m",
+        ["health.limits.key_growth.warn", "0"],
+        id="limits-factor",
+    ),
+    pytest.param(
+        "  max_commit_age: 10m",
+        "  growth_window: 6h\n  max_commit_age: 10m",
+        ["health.growth_window", "a duration from 5m to 5h", "6h"],
+        id="growth-window",
+    ),
 ]
 
 

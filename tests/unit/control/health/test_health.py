@@ -100,6 +100,9 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("state_update", {"state_update_ms": 51}, "critical 51 ms", "no longer fits into memory"),
     ("state_removal", {"state_removal_ms": 5_001}, "warn 5 s", "timeout.jitter"),
     ("state_removal", {"state_removal_ms": 15_001}, "critical 15 s", "timeout.jitter"),
+    ("key_growth", {"key_growth": 1.6}, "warn 1.6", "do not end"),
+    ("key_growth", {"key_growth": 3.5}, "critical 3.5", "do not end"),
+    ("state_growth", {"state_growth": 1.6}, "warn 1.6", "more is kept of each"),
     (
         "largest_key",
         {"state_keys": 101, "live_bytes": 120_000, "largest_key_bytes": 110_000},

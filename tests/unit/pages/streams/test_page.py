@@ -79,6 +79,7 @@ def test_a_healthy_day(written: Written) -> None:
         "Throughput",
         "Watermark delay",
         "State size",
+        "Live keys",
     ]
     assert all(chart.drawing and not chart.drawing.gaps and not chart.is_old for chart in sessions.charts)
     assert [(link.text, link.href) for link in sessions.links] == [
@@ -115,7 +116,7 @@ def test_the_size_of_the_state_is_among_the_facts(written: Written) -> None:
     written.stream("user_sessions", [Line(NOW, "r1")])
     uri = Layout.of(written.settings).status_uri("user_sessions")
     status = read_json(uri) or {}
-    sizes = {"state_keys": 2000, "live_bytes": 12_000_000, "largest_key_bytes": 1_500_000}
+    sizes = {"key_growth": 2.0, "state_keys": 2000, "live_bytes": 12_000_000, "largest_key_bytes": 1_500_000}
     write_json(uri, {**status, **sizes, "partition_bytes": {"0": 10_000_000, "1": 2_000_000}})
     view = views(written)["user_sessions"]
     assert {
@@ -123,13 +124,15 @@ def test_the_size_of_the_state_is_among_the_facts(written: Written) -> None:
         ("bytes per key", "6.0 kB"),
         ("largest key", "1.5 MB"),
         ("largest partition", "5.0 × the median"),
+        ("key growth", "2.0 ×"),
     } <= set(view.facts)
     found = {finding.measure.partition(" (")[0] for finding in view.findings}
     assert found == {
+        "there are 2.0 times as many keys as the input's growth explains",
         "the largest key takes 285.6 times the others' mean",
         "the largest state partition has 5.0 times the median",
     }
-    write_json(uri, status)
+    write_json(uri, {**status, "state_keys": None})
     assert {"keys", "bytes per key", "largest key"}.isdisjoint(dict(views(written)["user_sessions"].facts))
 
 
@@ -215,7 +218,7 @@ def test_without_documents_it_says_what_to_do(written: Written) -> None:
     said = text(page(written))
 
     assert "never started" in said and "trigger its DAG with the action run" in said
-    assert said.count("no samples") == 4
+    assert said.count("no samples") == 5
 
 
 def test_a_stream_that_nobody_supervises(written: Written) -> None:
