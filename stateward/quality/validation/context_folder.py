@@ -1,4 +1,4 @@
-"""The folder of a file context of Great Expectations: its stores, and the site of its Data Docs."""
+"""The contexts of Great Expectations: one in memory, and one in a folder with the site of its Data Docs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from great_expectations.data_context.types.base import DataContextConfig, ProgressBarsConfig
+from great_expectations.data_context.types.base import (
+    DataContextConfig,
+    InMemoryStoreBackendDefaults,
+    ProgressBarsConfig,
+)
 
 _VIEWS = "stateward.quality.reports.page_view"
 _SITE = "data_docs"
@@ -38,6 +42,15 @@ def context_folder(context_dir: Path, docs_dir: Path) -> Path:
     )
     (context_dir / "great_expectations.yml").write_text(config.to_yaml_str(), encoding="utf-8")
     return context_dir
+
+
+def memory_config() -> DataContextConfig:
+    """Return the configuration of a context in memory."""
+    return DataContextConfig(
+        store_backend_defaults=InMemoryStoreBackendDefaults(),
+        analytics_enabled=False,
+        progress_bars=ProgressBarsConfig(globally=False),
+    )
 
 
 def remove_less_masked(context_dir: Path, docs_dir: Path) -> None:

@@ -23,10 +23,9 @@ from great_expectations.data_context.types.resource_identifiers import (
 )
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 from great_expectations.expectations.metadata_types import FailureSeverity
-from great_expectations.validator.v1_validator import Validator as BatchValidator
 
 from stateward.quality.suites.suite import Expectation, Suite
-from stateward.quality.validation.context_folder import context_folder, remove_less_masked
+from stateward.quality.validation.context_folder import context_folder, memory_config, remove_less_masked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,16 +81,14 @@ class Outcome:
 
 
 class Validator:
-    """A file context of Great Expectations in one folder, with its Data Docs in another."""
+    """Evaluates suites, and keeps the results in a file context in one folder, with Data Docs in another."""
 
     def __init__(self, context_dir: Path, docs_dir: Path, keep: int = 50) -> None:
         self._keep = keep
         self._docs_dir = docs_dir
-        self._store_dir = context_dir / "validations"
+        self._context_dir = context_dir
+        self._context: Any = None
         remove_less_masked(context_dir, docs_dir)
-        self._context: Any = gx.get_context(
-            mode="file", context_root_dir=str(context_folder(context_dir, docs_dir))
-        )
 
     def run(
         self,
@@ -131,16 +128,7 @@ class Validator:
         label: str,
         run_id: RunIdentifier,
     ) -> tuple[list[Outcome], str]:
-        source = self._context.data_sources.add_or_update_spark(suite.name)
-        results = [
-            self._evaluate(
-                source.add_dataframe_asset(f"{label}_{name}"),
-                suite,
-                [one for one in prepared if one.frame == name],
-                frame,
-            )
-            for name, frame in frames.items()
-        ]
+        results = _evaluate(suite.name, prepared, frames, label)
         by_name = {
             item.expectation_config.meta["name"]: item for result in results for item in result.results
         }
@@ -150,18 +138,13 @@ class Validator:
             run_id=run_id,
             batch_identifier=f"{suite.name}-{label}",
         )
+        # After the evaluation: a ValidationDefinition stores its result in the context that was created last.
+        self._context = gx.get_context(
+            mode="file", context_root_dir=str(context_folder(self._context_dir, self._docs_dir))
+        )
         self._store(suite, prepared, key, _merged(results[0], items, key))
         outcomes = [_outcome(one, item) for one, item in zip(prepared, items, strict=True)]
         return outcomes, self._build_page(key)
-
-    def _evaluate(self, asset: Any, suite: Suite, prepared: list[Prepared], frame: DataFrame) -> Any:
-        batch = asset.add_batch_definition_whole_dataframe("pinned_version")
-        validator = BatchValidator(
-            batch_definition=batch,
-            batch_parameters={"dataframe": frame},
-            result_format={"result_format": "SUMMARY", "partial_unexpected_count": _PARTIAL_VALUES},
-        )
-        return validator.validate_expectation_suite(_suite(suite.name, prepared))
 
     def _store(self, suite: Suite, prepared: Sequence[Prepared], key: Any, result: Any) -> None:
         # As it was evaluated: the suite's page shows what each expectation means, with its numbers.
@@ -181,12 +164,35 @@ class Validator:
 
     def _prune(self, suite: str) -> None:
         """Delete the oldest validations of a suite; the index page reads all that are left."""
-        runs = sorted((self._store_dir / suite).glob("*/*"), key=lambda path: path.name, reverse=True)
+        stored = self._context_dir / "validations"
+        runs = sorted((stored / suite).glob("*/*"), key=lambda path: path.name, reverse=True)
         for run in runs[self._keep :]:
-            for folder in (run, self._docs_dir / "validations" / run.relative_to(self._store_dir)):
+            for folder in (run, self._docs_dir / "validations" / run.relative_to(stored)):
                 shutil.rmtree(folder, ignore_errors=True)
                 with contextlib.suppress(OSError):
                     folder.parent.rmdir()  # the run's name, unless it was tried again
+
+
+def _evaluate(
+    suite: str, prepared: Sequence[Prepared], frames: Mapping[str, DataFrame], label: str
+) -> list[Any]:
+    """Return a result for each frame. They stay in memory, because one page shows all of them."""
+    context: Any = gx.get_context(mode="ephemeral", project_config=memory_config())
+    source = context.data_sources.add_spark(suite)
+    results = []
+    for name, frame in frames.items():
+        asset = source.add_dataframe_asset(f"{label}_{name}")
+        about = [one for one in prepared if one.frame == name]
+        definition = context.validation_definitions.add(
+            gx.ValidationDefinition(
+                name=asset.name,
+                data=asset.add_batch_definition_whole_dataframe("pinned_version"),
+                suite=context.suites.add(_suite(f"{suite}_{name}", about)),
+            )
+        )
+        result_format = {"result_format": "SUMMARY", "partial_unexpected_count": _PARTIAL_VALUES}
+        results.append(definition.run(batch_parameters={"dataframe": frame}, result_format=result_format))
+    return results
 
 
 def _suite(name: str, prepared: Sequence[Prepared]) -> Any:
@@ -215,7 +221,7 @@ def _merged(first: Any, items: list[Any], key: Any) -> Any:
     return ExpectationSuiteValidationResult(
         results=items,
         success=held == len(items),
-        suite_name=first.suite_name,
+        suite_name=key.expectation_suite_identifier.name,
         statistics={
             "evaluated_expectations": len(items),
             "successful_expectations": held,
