@@ -94,7 +94,12 @@ class StateOperationOperator(BaseOperator):
             raise _judged(context, operation, error) from error
         finally:
             self._link(context, operation, settings)
-        result = operation.result() or {"good": True, "lines": []}
+        result = operation.result()
+        if result is None:
+            raise AirflowException(
+                f"stream {asked.stream}: expected a result of {operation.id}, found none. Its log "
+                f"{operation.log} says why."
+            )
         lines = list(result["lines"])
         for line in lines:
             self.log.info("%s", line)

@@ -23,7 +23,7 @@ _GRACE_S = 10
 _TAIL = 15
 
 # Where the script of each job lies in the library.
-_FOLDERS = {"state": "state/operation", "backfill": "recompute"}
+_FOLDERS = {"state": "state", "backfill": "recompute"}
 
 
 class JobError(RuntimeError):

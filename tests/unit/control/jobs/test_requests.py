@@ -11,6 +11,7 @@ import pytest
 
 from stateward.contract.process_output import Failure, Step, step_in
 from stateward.control.jobs.backfill_request import build_request
+from stateward.control.jobs.batch_job import python_command
 from stateward.control.jobs.operation_request import prepare
 from stateward.control.jobs.verbs import verb_of
 from stateward.project.settings import Settings
@@ -79,3 +80,9 @@ def test_a_job_says_its_steps_among_other_lines() -> None:
     assert step_in(Failure("first\nsecond").line()) == Failure("first second")
     for other in ("", "a line of Spark", "@step\tof three\tparts\there", "no @error\there"):
         assert step_in(other) is None
+
+
+@pytest.mark.parametrize("job", ["state", "backfill"])
+def test_a_command_names_a_script_that_is_there(job: str) -> None:
+    script = Path(python_command(job, "file:///request.json", Settings())[1])
+    assert script.is_file(), f"{script} was moved"
