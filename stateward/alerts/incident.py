@@ -36,9 +36,11 @@ from stateward.control.reconcile.decide import (
     Wait,
 )
 
-# The last two are those of a stream's tables: `table_incident`.
-Topic = Literal["driver", "critical", "warn", "quality", "quality_warn"]
-Kind = Literal["opened", "escalated", "resolved"]
+# Those of quality are a table's (`table_incident`); those of state care are over when they are reported.
+Topic = Literal[
+    "driver", "critical", "warn", "quality", "quality_warn", "state_care", "state_care_failed"
+]  # fmt: skip
+Kind = Literal["opened", "escalated", "resolved", "acted"]
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Incident:
     @property
     def level(self) -> Level:
         """`critical`, for all notifiers, or `warn`, for those with the level `warn`."""
-        return "warn" if self.topic in ("warn", "quality_warn") else "critical"
+        return "warn" if self.topic in ("warn", "quality_warn", "state_care") else "critical"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ THE_FILE = "(file)"
 """Stands for the notifiers of invalid entries, until the file is corrected."""
 
 _CLASS = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$"
-_ALL: list[Kind] = ["opened", "escalated", "resolved"]
+_ALL: list[Kind] = ["opened", "escalated", "resolved", "acted"]
 _EVERY = ["*"]
 
 
@@ -60,7 +60,7 @@ class Declared(Part):
         incident = message.incident
         return (
             message.kind in self.on
-            and (self.level == "warn" or incident.level == "critical")
+            and (self.level == "warn" or incident.level == "critical" or message.kind == "acted")
             and any(fnmatchcase(incident.stream, pattern) for pattern in self.streams)
         )
 

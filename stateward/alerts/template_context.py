@@ -58,6 +58,8 @@ def _page(incident: Incident) -> str:
 
 def _title(message: Message) -> str:
     title = message.incident.words.title
+    if message.kind == "acted" and message.incident.level == "warn":
+        return f"Done: {title}"
     return f"Resolved: {title}" if message.kind == "resolved" else f"{message.incident.level}: {title}"
 
 
@@ -67,7 +69,8 @@ def _text(facts: dict[str, Any], message: Message) -> str:
     if message.kind == "resolved":
         lines += [incident.ended]
     else:
-        lines += [f"Likely cause: {incident.words.likely_cause}", f"What to do: {facts['next_step']}"]
+        cause = "Reasons" if message.kind == "acted" else "Likely cause"
+        lines += [f"{cause}: {incident.words.likely_cause}", f"What to do: {facts['next_step']}"]
     lines += ["", f"Since {_moment(incident.since)}" + _until(incident.until)]
     if incident.topic == "driver":
         lines += [f"Restarts of the driver in this incident: {incident.restarts}"]

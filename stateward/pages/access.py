@@ -16,6 +16,9 @@ from stateward.project.spec import SHARED, StreamSpec
 MayRead = Callable[[str], bool]
 """Whether a DAG may be read."""
 
+CARE = "care"
+"""Stands for a verb in the name of the folder with the page of a run of `state_<stream>`."""
+
 _OPERATION = re.compile(r"(?P<stream>[a-z][a-z0-9_]*)/\d{8}T\d{6}Z-(?P<verb>[a-z]+)(-\d+)?/index\.html")
 _REPORT = re.compile(r"validations/[a-z0-9_]+/(?P<stream>[a-z][a-z0-9_]*?)_v\d+-\d+_[^/]*/[^/]+/[^/]+\.html")
 _SUITE = re.compile(r"expectations/(?P<table>[a-z0-9_]+)\.html")
@@ -41,6 +44,8 @@ def dags_of_operation(path: str) -> list[str] | None:
         Their ids; None if it is no page of an operation.
     """
     found = _OPERATION.fullmatch(path)
+    if found and found["verb"] == CARE:
+        return [stream_dag(found["stream"]), f"state_{found['stream']}"]
     verb = VERBS.get(found["verb"]) if found else None
     return [stream_dag(found["stream"]), verb.dag_id] if found and verb else None
 

@@ -1,11 +1,12 @@
-"""The sections `state` and `savepoints` of a stream's YAML."""
+"""The sections `state`, `savepoints` and `state_care` of a stream's YAML."""
 
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from stateward.project.spec_fields import Count, Part, is_cron
+from stateward.project.spec_fields import Count, Duration, Part, is_cron
 from stateward.project.unexpected_value import UnexpectedValueError
 
 
@@ -44,20 +45,49 @@ class State(Part):
         return value
 
 
-class Savepoints(Part):
-    """When savepoints are made without being asked for, and which of all savepoints stay.
+def _cron(value: str | None) -> str | None:
+    if value is not None and not is_cron(value):
+        raise UnexpectedValueError("a cron expression of five fields such as 0 4 * * *, or null")
+    return value
 
-    Each stops the stream for the time it takes. The newest `keep` good ones stay, and all that are younger
-    than `days` days.
+
+class Savepoints(Part):
+    """Which savepoints stay. They are made by the DAG of `state_care`; `savepoints: null` makes none.
+
+    The newest `keep` good ones stay, and all that are younger than `days` days. `schedule` is that of
+    `state_care` in a YAML from before that section.
     """
 
-    schedule: str
+    schedule: str | None = None
     keep: Count = 3
     days: Annotated[int, Field(ge=0)] = 7
 
-    @field_validator("schedule")
-    @classmethod
-    def _cron(cls, value: str) -> str:
-        if not is_cron(value):
-            raise UnexpectedValueError("a cron expression of five fields such as 0 4 * * *")
-        return value
+    _is_cron = field_validator("schedule")(_cron)
+
+
+class CareLimits(Part):
+    """What the policy may do: no pause that is expected to be longer, and no more partitions."""
+
+    max_pause: Duration = timedelta(minutes=30)
+    max_partitions: Count | None = None
+
+
+class StateCare(Part):
+    """When a stream's state is looked at, and what may be changed of it without a person.
+
+    `schedule` (cron, UTC) opens a window that is `window` long; null: daily between 02:00 and 04:00, at a
+    minute that follows from the stream's name. `propose` only reports, `approve` waits for a person, `auto`
+    acts once `looks` looks in a row have advised the same, and `off` does not look.
+    """
+
+    schedule: str | None = None
+    window: Duration = timedelta(hours=4)
+    # YAML 1.1 reads `off` as false.
+    policy: Annotated[
+        Literal["off", "propose", "approve", "auto"],
+        BeforeValidator(lambda value: "off" if value is False else value),
+    ] = "propose"
+    looks: Count = 3
+    limits: CareLimits = CareLimits()
+
+    _is_cron = field_validator("schedule")(_cron)

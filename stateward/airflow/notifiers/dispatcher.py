@@ -66,25 +66,25 @@ class Remaining:
 
 @dataclass(frozen=True)
 class Dispatcher:
-    """Reports incidents of one stream, in the DAG run that supervises it, or those of a table.
+    """Reports incidents of one stream, in the DAG run that supervises it, or those of a part of it.
 
     Attributes:
         stream: The stream's name.
         dag_run: The run, `<dag id>/<run id>`; a supervisor's heartbeat is renewed while messages are sent.
         context: The task's context.
         settings: The installation's settings.
-        table: The validated table; empty for the supervising run.
+        part: The validated table, or `state_care`; empty for the supervising run.
     """
 
     stream: str
     dag_run: str
     context: Context
     settings: Settings
-    table: str = ""
+    part: str = ""
 
     @property
     def _document(self) -> str:
-        return f"{self.stream}.{self.table}" if self.table else self.stream
+        return f"{self.stream}.{self.part}" if self.part else self.stream
 
     @property
     def layout(self) -> Layout:
@@ -125,6 +125,19 @@ class Dispatcher:
 
         return self._attended(taken_in, judged.at)
 
+    def attend_message(self, message: Message) -> Remaining:
+        """Store a message about something that is over, and send it if it is due. Never raises.
+
+        Args:
+            message: The message; processing it twice changes nothing.
+        """
+
+        def taken_in(incidents: IncidentDocument) -> IncidentDocument:
+            is_known = any(one.message.id == message.id for one in incidents.outbox)
+            return incidents if is_known else self._put(incidents, incidents.memory, (message,))
+
+        return self._attended(taken_in, message.at)
+
     def _attended(self, take_in: Callable[[IncidentDocument], IncidentDocument], now: datetime) -> Remaining:
         try:
             incidents = change_incidents(self.layout, self._document, take_in)
@@ -161,7 +174,7 @@ class Dispatcher:
         ends = time.monotonic() + _LONGEST_S
         while time.monotonic() < ends and (due := to_send(incidents.outbox, datetime.now(UTC))):
             message, name = due[0]
-            if not self.table:
+            if not self.part:
                 renew(self.layout, self.stream, self.dag_run, datetime.now(UTC))
             incidents = self._attempt(message, name)
         return incidents

@@ -7,7 +7,7 @@ import time
 from datetime import UTC, datetime
 
 from stateward.airflow.notifiers.dispatcher import Dispatcher, Remaining
-from stateward.alerts.incident import Observation
+from stateward.alerts.incident import Message, Observation
 from stateward.alerts.incident_document import CarriedIncidents
 from stateward.alerts.table_incident import Judged
 from stateward.contract.reading import InvalidDocumentError
@@ -88,4 +88,15 @@ def report_table(dispatcher: Dispatcher, judged: Judged) -> None:
         judged: The validation.
     """
     while dispatcher.attend_table(judged).to_send:
+        time.sleep(_AGAIN_S)
+
+
+def report_message(dispatcher: Dispatcher, message: Message) -> None:
+    """Send a message about something that is over, and wait for the delivery. Never raises.
+
+    Args:
+        dispatcher: The dispatcher of what it is about, in this run.
+        message: The message.
+    """
+    while dispatcher.attend_message(message).to_send:
         time.sleep(_AGAIN_S)

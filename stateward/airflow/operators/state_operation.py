@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.types import TaskInstanceKey
 
-_LINK_KEY = "result_page"
+RESULT_PAGE = "result_page"
+"""XCom key of the path of the result page on Airflow's server."""
+
 # A line for each file would fill the log.
 _QUIET_S = 5.0
 
@@ -36,7 +38,7 @@ class ResultPageLink(BaseOperatorLink):
         """Return the page's path on this server; empty without a page."""
         from airflow.sdk.execution_time.xcom import XCom
 
-        return str(XCom.get_value(ti_key=ti_key, key=_LINK_KEY) or "")
+        return str(XCom.get_value(ti_key=ti_key, key=RESULT_PAGE) or "")
 
 
 class StateOperationOperator(BaseOperator):
@@ -126,7 +128,7 @@ class StateOperationOperator(BaseOperator):
     def _link(self, context: Context, operation: Operation, settings: Settings) -> None:
         if operation.result() is not None:
             base_path = urlsplit(settings.airflow_url).path.rstrip("/")
-            context["ti"].xcom_push(key=_LINK_KEY, value=f"{base_path}{operation.page_path}")
+            context["ti"].xcom_push(key=RESULT_PAGE, value=f"{base_path}{operation.page_path}")
 
 
 class InspectStateOperator(StateOperationOperator):

@@ -25,6 +25,7 @@ Because = Literal[
     "fits",
     "policy",
     "by_hand",
+    "upgrade_first",
     "not_held",
     "long_pause",
     "too_soon",
@@ -130,13 +131,15 @@ class Decision:
     proposals: tuple[Proposal, ...] = ()
 
 
-def decide(rules: Rules, record: CareRecord, now: datetime) -> Decision:
+def decide(rules: Rules, record: CareRecord, now: datetime, *, is_outdated: bool = False) -> Decision:
     """Decide what happens after the newest look.
 
     Args:
         rules: The rules of the stream.
         record: The looks and the changes so far.
         now: The time, aware.
+        is_outdated: Whether another release is deployed than the one that runs. The stream would start with
+            it after a change, and that is for an upgrade, which watches it.
     """
     if rules.policy == "off":
         return Decision("none", "off")
@@ -145,23 +148,26 @@ def decide(rules: Rules, record: CareRecord, now: datetime) -> Decision:
     found = proposals(rules, record)
     if not found:
         return Decision("none", "fits")
-    judged = [(one, *_step(rules, record, one, now)) for one in found]
+    judged = [(one, *_step(rules, record.changes, one, now, is_outdated)) for one in found]
     first, step, because = next((one for one in judged if one[1] != "propose"), judged[0])
     return Decision(step, because, (first, *(one for one in found if one is not first)))
 
 
-def _step(rules: Rules, record: CareRecord, proposal: Proposal, now: datetime) -> tuple[Step, Because]:
+def _step(
+    rules: Rules, changes: Sequence[Change], proposal: Proposal, now: datetime, is_outdated: bool
+) -> tuple[Step, Because]:
     if rules.policy == "propose":
         return "propose", "policy"
-    if (obstacle := _obstacle(record.changes, proposal, now)) is not None:
+    if (obstacle := _obstacle(changes, proposal, now)) is not None:
         return "propose", obstacle
+    if is_outdated:
+        return "propose", "upgrade_first"
     if rules.policy == "approve":
         return "ask", "policy"
     if proposal.held < rules.looks:
         return "propose", "not_held"
-    if proposal.cost.pause_s > rules.max_pause.total_seconds():
-        return "propose", "long_pause"
-    return "act", "held"
+    is_long = proposal.cost.pause_s > rules.max_pause.total_seconds()
+    return ("propose", "long_pause") if is_long else ("act", "held")
 
 
 def _obstacle(changes: Sequence[Change], proposal: Proposal, now: datetime) -> Because | None:

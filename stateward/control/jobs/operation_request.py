@@ -14,9 +14,9 @@ from upath import UPath
 from stateward.contract.names import RAW_EVENTS
 from stateward.contract.reading import InvalidDocumentError, as_json
 from stateward.contract.requests import CountedFailures, OperationRequest
-from stateward.contract.storage import read_json, write_json
+from stateward.contract.storage import list_names, read_json, write_json
 from stateward.control.jobs import batch_job
-from stateward.control.jobs.verbs import Verb, arguments_of
+from stateward.control.jobs.verbs import VERBS, Verb, arguments_of
 from stateward.control.launchers.launch import driver_config
 from stateward.control.reconcile.observe import read_control
 from stateward.project.layout import Layout
@@ -24,6 +24,7 @@ from stateward.project.settings import Settings
 from stateward.project.spec import StreamSpec, load_spec
 
 JOB = "state"
+_NEWEST = 100
 PAGES_PREFIX = "/stateward/operations"
 """Where the plugin serves the result pages, below Airflow's base path."""
 
@@ -154,6 +155,25 @@ def find(verb: Verb, stream: str, settings: Settings, *, now: datetime, asked_by
     """Return what `prepare` has written down, if it has."""
     operation, is_written = _first_of(Layout.of(settings), verb, stream, now, asked_by)
     return operation if is_written else None
+
+
+def operations_of_run(stream: str, settings: Settings, asked_by: str) -> list[Operation]:
+    """Return the operations of a DAG run, of the newest hundred of the stream, the oldest first.
+
+    Args:
+        stream: The stream.
+        settings: Where everything is.
+        asked_by: The run, `<dag id>/<run id>`.
+    """
+    layout = Layout.of(settings)
+    found = []
+    for name in sorted(list_names(layout.operation_uri(stream, "")))[-_NEWEST:]:
+        verb = VERBS.get(name.partition("-")[2].rstrip("-0123456789"))
+        request = read_json(f"{layout.operation_uri(stream, name)}/request.json") if verb else None
+        if verb is not None and request is not None and request.get("asked_by") == asked_by:
+            uri, log = layout.operation_uri(stream, name), layout.operation_log(stream, name)
+            found.append(Operation(name, uri, log, verb))
+    return found
 
 
 def _first_of(

@@ -36,7 +36,17 @@ _OF_A_DRIVER = frozenset({"__init__.py", "driver.py", "contract", "project", "re
 _DIGITS = 12
 # The control plane reads these at each observation; a driver does not use them.
 _NOT_THE_DRIVERS = frozenset(
-    {"desired", "description", "owner", "health", "restart", "quality", "savepoints", "reconciliation"}
+    {
+        "desired",
+        "description",
+        "owner",
+        "health",
+        "restart",
+        "quality",
+        "savepoints",
+        "state_care",
+        "reconciliation",
+    }
 )
 
 

@@ -83,17 +83,19 @@ class PruneVerb(Change[Unneeded]):
     def preview(self, plan: Unneeded) -> Answer:
         """Report what would be removed."""
         removed = [one.savepoint for one in plan.savepoints]
+        size = sum(one.manifest.size for one in plan.savepoints if one.manifest is not None)
         would = "Would be removed" if self.context.request.dry_run else "Removed"
         gone = ", ".join(str(number) for number in plan.generations)
         return Answer(
             (
-                f"{would}: {', '.join(removed) or 'none'}.",
+                f"{would}: {', '.join(removed) or 'none'}; {size:,} bytes of savepoints.",
                 f"Kept: {', '.join(plan.kept) or 'none'}.",
                 f"{would} of earlier generations: {gone or 'none'}.",
                 f"{would} of old operations: {len(plan.operations)}.",
             ),
             data={
                 "removed": removed,
+                "bytes": size,
                 "kept": plan.kept,
                 "operations": plan.operations,
                 "generations": plan.generations,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ import pytest
 import yaml
 
 from stateward.airflow.dags import operation_tasks
-from stateward.contract.names import ENV_OPERATION
-from stateward.contract.storage import read_json, write_json
+from stateward.contract.storage import read_json
 from stateward.control.jobs import batch_job
 from stateward.control.reconcile.maintenance_hold import held_by, hold
 from stateward.control.reconcile.observe import read_control
@@ -21,6 +19,7 @@ from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from tests.airflow.conftest import ROOT, STREAM, Platform
 from tests.airflow.dags.test_stream_runs import running
+from tests.support.control.recorded_jobs import Jobs, spark_command
 from tests.support.full import ci_full
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -30,55 +29,11 @@ ALL = ("drain", "savepoint", "operate", "start", "watch", "outcome")
 BACK = tuple(f"go_back.{task}" for task in ("drain", "restore", "start", "watch"))
 
 
-class Jobs:
-    """In place of the jobs: which were run, and in which state they found the stream."""
-
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-        self.ran: list[str] = []
-        self.acts: dict[str, Callable[[], None]] = {}
-        self.refusals: dict[str, str] = {}
-
-    def run(self, command: list[str], variables: dict[str, str], log: Path, report: object) -> bool:
-        request = read_json(command[-1])
-        assert request is not None
-        verb = request["verb"]
-        self.ran.append(verb)
-        if request["takes_lease"] and not request["dry_run"]:
-            control = read_control(self.layout, STREAM)
-            assert control is None or control.hold is not None or control.desired == "stopped"
-            assert (read_json(self.layout.status_uri(STREAM)) or {}).get("state") != "running"
-        assert variables[ENV_OPERATION] == request["operation"]
-        state = "refused" if verb in self.refusals else "done"
-        result = {
-            "operation": request["operation"],
-            "state": state,
-            "message": self.refusals.get(verb, ""),
-            "good": True,
-            "lines": [f"{verb} is done"],
-            "data": {"savepoint": "S1"} if verb == "savepoint" else {"changed": True},
-            "arguments": request["arguments"],
-        }
-        write_json(f"{request['folder_uri']}/result.json", result)
-        self.acts.get(verb, lambda: None)()
-        if state == "refused":
-            raise batch_job.JobError(result["message"])
-        return True
-
-    def results(self, verb: str) -> list[dict[str, Any]]:
-        folder = Path(self.layout.operations_uri.removeprefix("file://")) / STREAM
-        return [json.loads(file.read_text()) for file in folder.glob(f"*-{verb}/result.json")]
-
-
 @pytest.fixture
 def jobs(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Jobs:
-    made = Jobs(Layout.of(Settings(home=platform.home)))
+    made = Jobs(Layout.of(Settings(home=platform.home)), STREAM)
     monkeypatch.setattr(batch_job, "run", made.run)
-    monkeypatch.setattr(
-        batch_job,
-        "spark_command",
-        lambda job, uri, **given: batch_job.python_command(job, uri, given["settings"]),
-    )
+    monkeypatch.setattr(batch_job, "spark_command", spark_command)
     return made
 
 
@@ -139,34 +94,6 @@ def test_only_what_needs_it_stops_a_supervised_stream_which_starts_again(
 def test_a_stopped_stream_stays_stopped_and_is_not_watched(platform: Platform, jobs: Jobs) -> None:
     assert operate("savepoint") == states("drain operate outcome", skipped="savepoint start watch")
     assert platform.starts() == []
-
-
-def scheduled(platform: Platform) -> dict[str, str]:
-    """Run the DAG of savepoints on schedule in this process; returns the states of its tasks."""
-    from airflow.dag_processing.dagbag import DagBag
-
-    dag = DagBag(str(ROOT / "dags" / "savepoints.py")).dags[f"savepoints_{STREAM}"]
-    return {task.task_id: str(task.state) for task in dag.test().get_task_instances()}
-
-
-@ci_full
-def test_a_scheduled_savepoint_waits_for_the_stream_to_be_deployed(
-    platform: Platform, jobs: Jobs, caplog: pytest.LogCaptureFixture
-) -> None:
-    with Path(platform.environment["STATEWARD_STREAMS"], f"{STREAM}.yaml").open("a") as text:
-        text.write('\nsavepoints: {schedule: "0 4 * * *", keep: 5, days: 2}\n')
-    found = scheduled(platform)
-    assert found.pop("deployed") == "success"
-    assert set(found.values()) == {"skipped"}
-    assert jobs.ran == []
-    assert f"stream {STREAM} was never deployed" in caplog.text
-
-    platform.trigger("run")
-    running(platform, starts=1)
-    platform.run_here("stop")
-    found = scheduled(platform)
-    assert [found[task] for task in ("deployed", "drain", "operate", "outcome", "prune")] == ["success"] * 5
-    assert jobs.ran == ["savepoint", "prune"]
 
 
 @ci_full

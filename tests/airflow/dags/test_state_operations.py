@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,26 +93,6 @@ def test_the_form_has_a_section_for_each_verb_and_can_be_sent_as_it_is(layout: L
     assert partitions.resolve(5) == 5
     with pytest.raises(Exception, match="minimum"):
         partitions.resolve(0)
-
-
-def test_savepoints_on_schedule_are_for_streams_that_ask_for_them(
-    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    streams = Path(shutil.copytree(ROOT / "include" / "streams", tmp_path / "streams"))
-    with (streams / f"{STREAM}.yaml").open("a") as text:
-        text.write('\nsavepoints: {schedule: "0 4 * * *", keep: 5, days: 2}\n')
-    monkeypatch.setenv("STATEWARD_STREAMS", str(streams))
-    bag = DagBag(str(ROOT / "dags" / "none"))
-    bag.process_file(str(ROOT / "dags" / "savepoints.py"), only_if_updated=False)
-    assert bag.import_errors == {}
-    [dag] = bag.dags.values()
-    assert (dag.dag_id, dag.max_active_runs, dag.catchup) == (f"savepoints_{STREAM}", 1, False)
-    assert [task.task_id for task in dag.topological_sort()][:2] == ["deployed", "check"]
-    assert [task.task_id for task in dag.topological_sort()][-2:] == ["outcome", "prune"]
-    prune: Any = dag.get_task("prune")
-    operation: Any = dag.get_task("operate")
-    assert prune.given == {"keep": 5, "days": 2}
-    assert operation.asks["savepoint_reason"] == "scheduled, 0 4 * * *"
 
 
 class Ti:

@@ -89,7 +89,7 @@ def test_who_is_told(tmp_path: Path, fields: str, told: Message, expected: bool)
         ),
         (
             f"- class: {MAIL}\n  on: [open]\n",
-            ":2: [0].on[0]: expected one of 'opened', 'escalated' or 'resolved', found 'open'.",
+            ":2: [0].on[0]: expected one of 'opened', 'escalated', 'resolved' or 'acted', found 'open'.",
         ),
         ("- class: mail\n", ":1: [0].class: expected text of the form"),
         ("- mail\n", ":1: [0]: expected "),

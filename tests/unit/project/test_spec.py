@@ -154,17 +154,39 @@ def test_the_page_of_the_fields_is_current() -> None:
     assert PAGE.read_text() == page_text(), "run `python -m stateward.project.spec_schema`"
 
 
-def test_savepoints_on_schedule_are_asked_for_and_have_a_policy(tmp_path: Path) -> None:
-    found = small_spec(tmp_path, savepoints={"schedule": "0 4 * * *"}).savepoints
+def test_savepoints_are_made_unless_a_yaml_says_otherwise(tmp_path: Path) -> None:
+    found = small_spec(tmp_path).savepoints
     assert found is not None
-    assert (found.keep, found.days) == (3, 7)
+    assert (found.keep, found.days, found.schedule) == (3, 7, None)
+    assert small_spec(tmp_path, savepoints=None).savepoints is None
+    # As release 0.2 had it.
+    found = small_spec(tmp_path, savepoints={"schedule": "0 4 * * *", "keep": 5, "days": 2}).savepoints
+    assert found is not None
+    assert (found.keep, found.days, found.schedule) == (5, 2, "0 4 * * *")
     for section, problem in (
         ({"schedule": "daily"}, r"savepoints\.schedule: expected a cron expression of five fields"),
         ({"schedule": "0 4 * * *", "keep": 0}, r"savepoints\.keep: expected a number above 0"),
-        ({"keep": 2}, r"savepoints\.schedule"),
     ):
         with pytest.raises(SpecError, match=problem):
             small_spec(tmp_path, savepoints=section)
+
+
+def test_a_state_is_cared_for_and_nothing_is_changed_without_a_person(tmp_path: Path) -> None:
+    found = small_spec(tmp_path).state_care
+    assert (found.policy, found.looks, found.schedule) == ("propose", 3, None)
+    assert (found.window, found.limits.max_partitions) == (timedelta(hours=4), None)
+    # YAML 1.1 reads `off` as false.
+    for off in ("off", False):
+        assert small_spec(tmp_path, state_care={"policy": off}).state_care.policy == "off"
+    for section, problem in (
+        ({"policy": True}, r"state_care\.policy: expected .*propose"),
+        ({"policy": "now"}, r"state_care\.policy: expected .*propose"),
+        ({"schedule": "nightly"}, r"state_care\.schedule: expected a cron expression of five fields"),
+        ({"window": 4}, r"state_care\.window: expected a duration"),
+        ({"looks": 0}, r"state_care\.looks: expected a number above 0"),
+    ):
+        with pytest.raises(SpecError, match=problem):
+            small_spec(tmp_path, state_care=section)
 
 
 def test_every_stream_is_reconciled_daily_unless_its_yaml_says_otherwise(tmp_path: Path) -> None:

@@ -161,6 +161,12 @@ def test_auto_makes_no_change_whose_pause_is_too_long() -> None:
     assert found(record, "approve", max_pause=timedelta(seconds=189)) == ("ask", "policy")
 
 
+@pytest.mark.parametrize("policy", ["approve", "auto"])
+def test_a_change_does_not_bring_another_release_in(policy: Policy) -> None:
+    decision = decide(rules(policy), nightly(MORE, MORE, MORE), NOW, is_outdated=True)
+    assert (decision.step, decision.because) == ("propose", "upgrade_first")
+
+
 def test_the_number_is_the_one_on_which_all_looks_agree() -> None:
     record = nightly(replace(MORE, advised_today=8), MORE, replace(MORE, advised_today=8))
     assert decide(rules(), record, NOW).proposals[0].after == 4

@@ -1,0 +1,146 @@
+"""The last task of a run of `state_<stream>`: its page, the record of a change, and the message about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from stateward.airflow.care.context import TRIGGERED, decision_of, spec_of
+from stateward.airflow.notifiers.dispatcher import Dispatcher
+from stateward.airflow.operators.deploy_stream import dag_run_of
+from stateward.airflow.operators.incident_reporting import report_message
+from stateward.airflow.operators.operation_params import REASON
+from stateward.airflow.operators.state_operation import RESULT_PAGE, ResultPageLink
+from stateward.alerts.state_care import care_message
+from stateward.contract.state_care import Change, Outcome
+from stateward.contract.storage import write_text
+from stateward.control.care.policy import Decision, Proposal
+from stateward.control.care.record import end_change
+from stateward.control.care.schedule import rules_of
+from stateward.control.care.text import cost_text, decision_text, proposal_text, reason_texts, saving_texts
+from stateward.control.jobs.operation_request import PAGES_PREFIX, Operation, operations_of_run
+from stateward.control.jobs.verbs import CHANGING_DAG
+from stateward.pages.access import CARE
+from stateward.pages.link import Link
+from stateward.pages.state_care import CareView, ProposalView, StepView, render
+from stateward.project.layout import Layout
+from stateward.project.settings import Settings
+from stateward.project.spec import StreamSpec
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_LEVELS = {"success": "good", "failed": "bad", "upstream_failed": "bad"}
+
+
+class ReportCareOperator(BaseOperator):
+    """Reports a run, whatever became of its tasks; it fails when one of them has failed.
+
+    Args:
+        stream: The stream's name.
+        reported: The tasks, in order.
+    """
+
+    operator_extra_links = (ResultPageLink(),)
+
+    def __init__(self, *, stream: str, reported: Sequence[str], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stream = stream
+        self.reported = list(reported)
+
+    def execute(self, context: Context) -> str:
+        """Write the page, and send a message about a change that `auto` has made, or that has failed.
+
+        Returns:
+            The decision, one sentence.
+
+        Raises:
+            AirflowFailException: A task has failed.
+        """
+        now, ti, spec, settings = datetime.now(UTC), context["ti"], spec_of(self.stream), Settings()
+        states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id]).get(ti.run_id, {})
+        decision = decision_of(context)
+        steps = [self._step(context, task, str(states.get(task) or "none")) for task in self.reported]
+        problems = [f"{one.name}: {one.text or 'its log says why'}" for one in steps if one.state == "failed"]
+        headline = self._write(context, spec, decision, steps, now)
+        if triggered := ti.xcom_pull(task_ids="act", key=TRIGGERED):
+            outcome: Outcome = "done" if states.get("act") == "success" else "failed"
+            change = end_change(Layout.of(settings), self.stream, f"{CHANGING_DAG}/{triggered}", outcome, now)
+            self._tell(context, change, decision, " ".join(problems), now)
+        if problems:
+            raise AirflowFailException(" | ".join(problems))
+        return headline
+
+    def _write(
+        self,
+        context: Context,
+        spec: StreamSpec,
+        decision: Decision | None,
+        steps: Sequence[StepView],
+        now: datetime,
+    ) -> str:
+        """Write the page and link to it; returns its headline."""
+        settings, rules = Settings(), rules_of(spec)
+        none = f"{self.stream}: nothing was advised; the policy is {rules.policy}."
+        headline = none if decision is None else decision_text(self.stream, decision, rules)
+        proposals = [_view(one) for one in decision.proposals] if decision else []
+        view = CareView(self.stream, now, rules.policy, headline, proposals, steps)
+        at = context["dag_run"].start_date or now
+        name = f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{CARE}"
+        folder = Layout.of(settings).operation_uri(self.stream, name)
+        write_text(f"{folder}/index.html", render(view))
+        base = urlsplit(settings.airflow_url).path.rstrip("/")
+        path = f"{base}{PAGES_PREFIX}/{self.stream}/{name}/index.html"
+        context["ti"].xcom_push(key=RESULT_PAGE, value=path)
+        return headline
+
+    def _step(self, context: Context, task: str, state: str) -> StepView:
+        ti = context["ti"]
+        triggered = ti.xcom_pull(task_ids=task, key=TRIGGERED)
+        if triggered:
+            made = operations_of_run(self.stream, Settings(), f"{CHANGING_DAG}/{triggered}")
+            run = f"../../../../dags/{CHANGING_DAG}/runs/{quote(triggered, safe='')}"
+            links = [Link("run", run, outer=True), *map(_page, made)]
+            return StepView(task, _LEVELS.get(state, "calm"), state, _last_words(made), links)
+        page = ti.xcom_pull(task_ids=task, key=RESULT_PAGE)
+        links = [Link("page", f"../{'/'.join(str(page).split('/')[-2:])}")] if page else []
+        lines = ti.xcom_pull(task_ids=task) if state == "success" else None
+        text = " ".join(lines[:2]) if isinstance(lines, list) else ""
+        reason = ti.xcom_pull(task_ids=task, key=REASON) if state == "failed" else None
+        return StepView(task, _LEVELS.get(state, "calm"), state, str(reason or text), links)
+
+    def _tell(
+        self, context: Context, change: Change | None, decision: Decision | None, problem: str, now: datetime
+    ) -> None:
+        # A person who approved a change looks at it; what has failed is for all.
+        if change is None or (change.by and change.outcome == "done"):
+            return
+        reasons = reason_texts(decision.proposals[0]) if decision and decision.proposals else []
+        dispatcher = Dispatcher(self.stream, dag_run_of(context), context, Settings(), "state_care")
+        report_message(dispatcher, care_message(self.stream, change, reasons, problem, now))
+
+
+def _view(proposal: Proposal) -> ProposalView:
+    return ProposalView(
+        proposal_text(proposal),
+        proposal.held,
+        reason_texts(proposal),
+        cost_text(proposal.cost),
+        saving_texts(proposal),
+    )
+
+
+def _page(operation: Operation) -> Link:
+    return Link(operation.verb.name, f"../{operation.id}/index.html")
+
+
+def _last_words(made: Sequence[Operation]) -> str:
+    """What the operations of a run report, the verb of the run last."""
+    results: list[Mapping[str, Any]] = [found for one in made if (found := one.result()) is not None]
+    refused = [str(one["message"]) for one in results if one.get("message")]
+    return refused[-1] if refused else " ".join(results[-1]["lines"][:2]) if results else ""

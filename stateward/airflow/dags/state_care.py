@@ -1,0 +1,107 @@
+"""A DAG for each stream that was started: looks at its state on schedule, and cares for it by policy."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.python import ShortCircuitOperator
+from airflow.sdk import DAG, CronTriggerTimetable
+
+from stateward.airflow.care.act import ActCareOperator, ApproveCareOperator, SavepointCareOperator
+from stateward.airflow.care.context import fixed_parameters
+from stateward.airflow.care.look import AdviseCareOperator, DryRunCareOperator, VerifyCareOperator
+from stateward.airflow.care.report import ReportCareOperator
+from stateward.airflow.operators.deployment_guard import was_deployed
+from stateward.airflow.operators.state_operation import StateOperationOperator
+from stateward.contract.storage import exists
+from stateward.control.care.schedule import schedule_of
+from stateward.project.durations import format_duration
+from stateward.project.layout import Layout
+from stateward.project.settings import Settings
+from stateward.project.spec import StreamSpec, load_specs
+
+_LOG = logging.getLogger(__name__)
+
+_DOC = """### State care of {stream}
+
+Configured in the sections `state_care` and `savepoints` of `include/streams/{stream}.yaml`. At {schedule}
+(UTC) a window of {window} opens:
+
+- *advise* measures the state and the load while the stream runs, and decides; *dry_run* tries what it
+  proposes, and has a page
+- *savepoint* makes a savepoint, {savepoints}; *verify* reads every file of it, and *prune* removes old ones
+- *approve* waits for a person, under *Required Actions*, with the policy `approve`
+- *act* makes the change by a run of `state_operations`, which proves it, and goes back by itself if the
+  stream does not run
+- *report* has the page of all of it
+
+The policy is `{policy}`. After the window nothing is changed any more. More in docs/state-care.md.
+"""
+_TASKS = ("advise", "dry_run", "savepoint", "verify", "prune", "approve", "act")
+
+# A retry is for a killed worker; errors that persist fail without one.
+_AGAIN: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=30)}
+
+
+def _care_dag(spec: StreamSpec) -> DAG:
+    stream, schedule, section = spec.stream, schedule_of(spec), spec.state_care
+    kept = spec.savepoints
+    savepoints = "which stops the stream for that time" if kept else "but this YAML wants none"
+    with DAG(
+        dag_id=f"state_{stream}",
+        description=f"Look at the state of {stream}, make savepoints, and change what the policy lets happen",
+        doc_md=_DOC.format(
+            stream=stream,
+            schedule=schedule,
+            window=format_duration(section.window),
+            policy=section.policy,
+            savepoints=savepoints,
+        ),
+        schedule=CronTriggerTimetable(schedule, timezone="UTC"),
+        catchup=False,
+        max_active_runs=1,
+        is_paused_upon_creation=False,
+        tags=["stateward", "state", stream],
+        default_args={"owner": spec.owner},
+    ) as dag:
+        deployed = ShortCircuitOperator(task_id="deployed", python_callable=was_deployed, op_args=[stream])
+        advise = AdviseCareOperator(task_id="advise", stream=stream, **_AGAIN)
+        dry_run = DryRunCareOperator(task_id="dry_run", stream=stream, **_AGAIN)
+        # Made whatever was advised, and before a person may let the window pass.
+        savepoint = SavepointCareOperator(task_id="savepoint", stream=stream, trigger_rule="all_done")
+        verify = VerifyCareOperator(task_id="verify", stream=stream, **_AGAIN)
+        prune = StateOperationOperator(
+            task_id="prune",
+            asks=fixed_parameters(stream, "prune"),
+            verb="prune",
+            given={"keep": kept.keep, "days": kept.days} if kept else {},
+            **_AGAIN,
+        )
+        approve = ApproveCareOperator(task_id="approve", stream=stream, trigger_rule="none_failed")
+        act = ActCareOperator(task_id="act", stream=stream, trigger_rule="none_failed")
+        report = ReportCareOperator(
+            task_id="report", stream=stream, reported=_TASKS, trigger_rule="all_done", **_AGAIN
+        )
+        deployed >> advise >> dry_run >> savepoint >> verify >> prune >> approve >> act >> report
+        dry_run >> approve
+    return dag
+
+
+def _was_started(layout: Layout, stream: str) -> bool:
+    try:
+        return exists(layout.control_uri(stream))
+    except OSError as error:
+        # A storage that is away for a moment takes no DAG away; its first task looks again.
+        _LOG.warning("stream %s: cannot tell whether it was started: %s", stream, error)
+        return True
+
+
+def state_care_dags() -> dict[str, DAG]:
+    """Build the DAGs of all streams that were started, unless a YAML wants neither care nor savepoints."""
+    settings = Settings()
+    layout, (specs, _) = Layout.of(settings), load_specs(settings.streams)
+    wanted = [spec for spec in specs if spec.savepoints is not None or spec.state_care.policy != "off"]
+    dags = [_care_dag(spec) for spec in wanted if _was_started(layout, spec.stream)]
+    return {dag.dag_id: dag for dag in dags}

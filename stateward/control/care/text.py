@@ -1,0 +1,127 @@
+"""Sentences about a decision: for logs, for the person who approves it, for the report and messages. Pure."""
+
+from __future__ import annotations
+
+from stateward.contract.state_care import ChangeKind
+from stateward.control.care.cost import Cost
+from stateward.control.care.policy import Because, Decision, Proposal, Reason, Rules
+from stateward.rendering.human_units import format_bytes, format_count, format_duration
+
+_CHANGES: dict[ChangeKind, str] = {
+    "repartition": "{after} partitions in place of {before}",
+    "rebucket": "{after} buckets in place of {before}",
+    "migrate": "states of version {before} become those of version {after}",
+}
+_BECAUSE: dict[Because, str] = {
+    "off": "the policy is off",
+    "no_look": "the state has not been looked at",
+    "fits": "the state is as it should be",
+    "policy": "the policy is {policy}",
+    "by_hand": "a person has to set `state.buckets: {after}` in the YAML, and to run the verb migrate",
+    "upgrade_first": "another release is deployed than the one that runs; upgrade the stream first",
+    "not_held": "{held} of {looks} looks in a row have advised it",
+    "long_pause": "the expected pause of {pause} is longer than max_pause, {max_pause}",
+    "too_soon": "the state was changed within a day",
+    "failed_before": "it failed within the last seven days",
+    "refused_before": "a person refused it within the last seven days",
+    "held": "{held} looks in a row have advised it",
+}
+
+
+def change_text(kind: ChangeKind, before: int, after: int) -> str:
+    """Return a change in one phrase: `4 partitions in place of 2`."""
+    return _CHANGES[kind].format(before=before, after=after)
+
+
+def proposal_text(proposal: Proposal) -> str:
+    """Return a proposal in one phrase."""
+    return change_text(proposal.kind, proposal.before, proposal.after)
+
+
+def because_text(decision: Decision, rules: Rules) -> str:
+    """Return why a decision is no other one, in one phrase."""
+    proposal = decision.proposals[0] if decision.proposals else None
+    return _BECAUSE[decision.because].format(
+        policy=rules.policy,
+        looks=rules.looks,
+        max_pause=format_duration(rules.max_pause.total_seconds()),
+        held=proposal.held if proposal else 0,
+        after=proposal.after if proposal else 0,
+        pause=format_duration(proposal.cost.pause_s) if proposal else "",
+    )
+
+
+def decision_text(stream: str, decision: Decision, rules: Rules) -> str:
+    """Return a decision in one sentence."""
+    because = because_text(decision, rules)
+    if not decision.proposals:
+        return f"{stream}: nothing to change: {because}."
+    step = {"none": "not done", "propose": "proposed only", "ask": "waits for a person", "act": "to be done"}
+    return f"{stream}: {proposal_text(decision.proposals[0])}: {step[decision.step]}, {because}."
+
+
+def reason_texts(proposal: Proposal) -> list[str]:
+    """Return why a change is proposed, one sentence each; how the number was calculated comes last."""
+    return [*map(_reason, proposal.reasons), *(f"Calculated: {one}." for one in proposal.advice)]
+
+
+def _reason(reason: Reason) -> str:
+    if reason.kind == "grown":
+        return f"The load or the state needs {reason.wanted:g} partitions; there are {reason.found:g}."
+    if reason.kind == "shrunk":
+        return f"{reason.wanted:g} partitions are enough for the busiest hour of seven days."
+    if reason.kind == "skew":
+        return f"The largest partition is {reason.found:.1f} times the median, more than {reason.wanted:g}."
+    return f"States of version {reason.found:g} may be left; the code writes version {reason.wanted:g}."
+
+
+def cost_text(cost: Cost) -> str:
+    """Return the expected cost in one sentence."""
+    source = "as the last change of its kind" if cost.is_measured else "estimated from the size"
+    return (
+        f"The stream is stopped for about {format_duration(cost.pause_s)} ({source}); "
+        f"{format_bytes(cost.written_bytes)} are written."
+    )
+
+
+def saving_texts(proposal: Proposal) -> list[str]:
+    """Return what a change is expected to save, one sentence each."""
+    saving = proposal.saving
+    if proposal.kind == "migrate":
+        return [
+            "Steps from older versions can be removed from the code; no state is converted when it is read."
+        ]
+    before, after = saving.largest_bytes
+    texts = [f"Largest partition: {format_bytes(before)} before, about {format_bytes(after)} after."]
+    if saving.tasks[0] != saving.tasks[1]:
+        texts.append(f"Tasks of a batch on the state: {saving.tasks[0]} before, {saving.tasks[1]} after.")
+    if saving.batch_ms is not None:
+        busy = [format_duration(ms / 1000) for ms in saving.batch_ms]
+        texts.append(f"A busy batch: {busy[0]} before, about {busy[1]} after, where records decide.")
+    return texts
+
+
+def question(stream: str, proposal: Proposal, page: str, closes: str) -> str:
+    """Return what a person reads beside the buttons, as Markdown.
+
+    Args:
+        stream: The stream.
+        proposal: What is proposed.
+        page: Path of the dry run's page on Airflow's server; empty without one.
+        closes: Until when an answer counts.
+    """
+    lines = [
+        f"**{stream}: {proposal_text(proposal)}**",
+        "",
+        *(f"- {text}" for text in reason_texts(proposal)),
+        f"- Expected pause and cost: {cost_text(proposal.cost)}",
+        *(f"- {text}" for text in saving_texts(proposal)),
+        f"- Advised by {format_count(proposal.held)} look(s) in a row.",
+        "",
+        *([f"[Page of the dry run]({page})", ""] if page else []),
+        "*Approve*: `state_operations` stops the stream, makes a savepoint, changes a copy of the state, "
+        "verifies it, and starts the stream; it goes back to the savepoint if the stream does not run. "
+        "*Reject*: nothing changes, and the same is not asked again for seven days. "
+        f"Without an answer until {closes} nothing changes.",
+    ]
+    return "\n".join(lines)

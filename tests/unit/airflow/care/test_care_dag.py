@@ -1,0 +1,83 @@
+"""The DAG `state_<stream>`: for which streams it exists, and how its tasks depend on each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+
+from stateward.airflow.dags.savepoints import savepoints_dags
+from stateward.airflow.dags.state_care import state_care_dags
+from stateward.contract.storage import write_json
+from stateward.project.layout import Layout
+from tests.support.small_spec import small_spec
+
+
+@pytest.fixture
+def streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "streams"
+    folder.mkdir()
+    monkeypatch.setenv("STATEWARD_HOME", str(tmp_path))
+    monkeypatch.setenv("STATEWARD_STREAMS", str(folder))
+    return folder
+
+
+def started(stream: str = "small") -> None:
+    write_json(Layout.of().control_uri(stream), {"stream": stream})
+
+
+def test_a_stream_has_its_dag_once_it_was_started(streams: Path) -> None:
+    small_spec(streams)
+    assert state_care_dags() == {}
+    started()
+    assert list(state_care_dags()) == ["state_small"]
+    # The file of a project of release 0.2.
+    assert list(savepoints_dags()) == ["state_small"]
+
+
+def test_a_yaml_that_wants_neither_care_nor_savepoints_has_none(streams: Path) -> None:
+    started()
+    small_spec(streams, state_care={"policy": "off"}, savepoints=None)
+    assert state_care_dags() == {}
+    small_spec(streams, state_care={"policy": "off"})
+    assert list(state_care_dags()) == ["state_small"], "savepoints are on by default"
+
+
+def test_a_storage_that_is_away_takes_no_dag_away(streams: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(uri: str) -> bool:
+        raise OSError("no route to host")
+
+    small_spec(streams)
+    monkeypatch.setattr("stateward.airflow.dags.state_care.exists", away)
+    assert list(state_care_dags()) == ["state_small"]
+
+
+def test_the_tasks_look_first_and_ask_before_they_act(streams: Path) -> None:
+    small_spec(streams, savepoints={"keep": 5, "days": 2}, state_care={"schedule": "0 4 * * *"})
+    started()
+    dag = state_care_dags()["state_small"]
+    order = [task.task_id for task in dag.topological_sort()]
+    assert order == [
+        "deployed",
+        "advise",
+        "dry_run",
+        "savepoint",
+        "verify",
+        "prune",
+        "approve",
+        "act",
+        "report",
+    ]
+    assert (dag.max_active_runs, dag.catchup) == (1, False)
+    approve = dag.get_task("approve")
+    assert isinstance(approve, ApprovalOperator)
+    assert (approve.defaults, approve.downstream_task_ids) == (["Reject"], {"act"})
+    assert approve.upstream_task_ids == {"dry_run", "prune"}, "what cannot be tried or saved is not asked"
+    # A savepoint is made whatever was advised; a change only if nothing before it has failed.
+    rules = {name: str(dag.get_task(name).trigger_rule.value) for name in ("savepoint", "act", "report")}
+    assert rules == {"savepoint": "all_done", "act": "none_failed", "report": "all_done"}
+    assert dag.get_task("act").retries == 0, "another try would be another operation"
+    prune: Any = dag.get_task("prune")
+    assert prune.given == {"keep": 5, "days": 2}
