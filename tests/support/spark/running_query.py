@@ -83,7 +83,10 @@ class Running:
             self.stream.clock = clock
         self.query = self.stream.start()
         ledger = self.stream.ensure_ledger(str(self.query.id))
-        self.progress = Progress(self.checkpoint, ledger, config.topics)
+        sizes = self.stream.sizes
+        if sizes is not None:
+            sizes.carry(1, None)
+        self.progress = Progress(self.checkpoint, ledger, config.topics, sizes)
 
     def settle(self) -> None:
         """Process everything sent so far, and the tick that moves the watermark, if one is due."""
