@@ -34,12 +34,14 @@ QUALITY_RESULTS: Final = "quality_results"
 QUALITY_VALIDATIONS: Final = "quality_validations"
 QUARANTINE: Final = "quarantine"
 RECONCILIATIONS: Final = "reconciliations"
+STATE_EXPORTS: Final = "state_exports"
 TABLE_MAINTENANCE: Final = "table_maintenance"
 PLATFORM_TABLES: Final = (
     QUALITY_RESULTS,
     QUALITY_VALIDATIONS,
     QUARANTINE,
     RECONCILIATIONS,
+    STATE_EXPORTS,
     TABLE_MAINTENANCE,
 )
 """Tables that no stream writes."""

@@ -178,6 +178,7 @@ class OperationRequest(Struct, Generic[C], frozen=True, kw_only=True):
         launched_uri: The configuration of the stream's last driver.
         savepoints_uri: Folder of the stream's savepoints.
         raw_uri: The table `raw_events`.
+        exports_uri: The table `state_exports`; empty in a request of an earlier release.
         folder_uri: Folder of the operation.
         operations_uri: Folder of all operations on the stream; empty if it is not known.
         logs_uri: Folder of their logs; likewise.
@@ -202,6 +203,7 @@ class OperationRequest(Struct, Generic[C], frozen=True, kw_only=True):
     savepoints_uri: str
     raw_uri: str
     folder_uri: str
+    exports_uri: str = ""
     operations_uri: str = ""
     logs_uri: str = ""
     personal_arguments: tuple[str, ...] = ()

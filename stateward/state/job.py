@@ -44,7 +44,7 @@ from stateward.state.operation.leased import lease_of, leased, unleased
 from stateward.state.operation.request import Request, load_request
 from stateward.state.pages.page import render
 from stateward.state.savepoints.savepoint_catalog import SavepointCatalog
-from stateward.state.verbs.registry import verb_class
+from stateward.state.verbs import verb_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ from typing import Any
 
 from upath import UPath
 
-from stateward.contract.names import RAW_EVENTS
+from stateward.contract.names import RAW_EVENTS, STATE_EXPORTS
 from stateward.contract.reading import InvalidDocumentError, as_json
 from stateward.contract.requests import CountedFailures, OperationRequest
 from stateward.contract.storage import list_names, read_json, write_json
@@ -128,6 +128,7 @@ def prepare(
         launched_uri=layout.config_uri(spec.stream),
         savepoints_uri=layout.savepoints_uri(spec.stream),
         raw_uri=layout.table_uri(RAW_EVENTS),
+        exports_uri=layout.table_uri(STATE_EXPORTS),
         folder_uri=operation.folder_uri,
         operations_uri=layout.operation_uri(spec.stream, "").rstrip("/"),
         logs_uri=f"file://{operation.log.parent}",

@@ -172,6 +172,15 @@ VERBS: dict[str, Verb] = {
             needs_spark=True,
         ),
         Verb(
+            "export",
+            "Write the state to the table state_exports: keys, values and timers, once for each batch.",
+            (
+                _BATCH,
+                Field("savepoint", "text", f"{_SAVEPOINT}; the current state without it"),
+            ),
+            needs_spark=True,
+        ),
+        Verb(
             "compare",
             "Compare two states key by key; exit code 1 if they differ.",
             (

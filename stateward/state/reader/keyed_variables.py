@@ -105,10 +105,10 @@ def _summariser(
     evaluator: KeyEvaluator | None, schemas: Mapping[int, int], watermark_ms: int, most: int
 ) -> _Summarise:
     def summarise(partition: int, bucket: int, states: dict[str, tuple[int, bytes]]) -> list[dict[str, Any]]:
-        wakes = {} if evaluator is None else _wakes(evaluator, schemas[bucket], states)
-        known = [wake_ms for wake_ms in wakes.values() if wake_ms is not None]
+        due = {} if evaluator is None else wakes(evaluator, schemas[bucket], states)
+        known = [due_ms for due_ms in due.values() if due_ms is not None]
         large = (
-            LargeKey(key, partition, bucket, 1, len(key.encode()) + len(state), wakes.get(key))
+            LargeKey(key, partition, bucket, 1, len(key.encode()) + len(state), due.get(key))
             for key, (_, state) in states.items()
         )
         summary = {
@@ -118,7 +118,7 @@ def _summariser(
             "key_bytes": sum(len(key.encode()) for key in states),
             "value_bytes": sum(len(state) for _, state in states.values()),
             "timers": None if evaluator is None else asdict(timers(known, watermark_ms)),
-            "unreadable": 0 if evaluator is None else len(states) - len(wakes),
+            "unreadable": 0 if evaluator is None else len(states) - len(due),
             "largest": [asdict(key) for key in largest(large, most)],
         }
         return [{"summary": json.dumps(summary)}]
@@ -126,18 +126,18 @@ def _summariser(
     return summarise
 
 
-def _wakes(
+def wakes(
     evaluator: KeyEvaluator, schema: int, states: dict[str, tuple[int, bytes]]
 ) -> dict[str, int | None]:
     """Time of the next timer by key; a state that the logic cannot read is left out."""
     reader = evaluator.reader()
-    wakes = {}
+    found = {}
     for key, (_, state) in states.items():
         try:
-            wakes[key] = evaluator.wake_ms(key, reader.read(key, state, schema))
+            found[key] = evaluator.wake_ms(key, reader.read(key, state, schema))
         except UnreadableError:
             continue
-    return wakes
+    return found
 
 
 def _keys(store: Store, summaries: list[dict[str, Any]], buckets: int | None, most: int) -> Variable:

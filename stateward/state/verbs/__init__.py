@@ -1,1 +1,35 @@
-"""The verbs of state operations, one file each, and their registry."""
+"""The class of each verb; `stateward.control.jobs.verbs` declares what a verb takes."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from stateward.state.operation.verb import Verb
+
+# By name, so that an operation imports its own verb only: most need Spark, and the others do not pay for it.
+CLASSES = {
+    "savepoint": "savepoint.SavepointVerb",
+    "savepoints": "verify.SavepointsVerb",
+    "verify": "verify.VerifyVerb",
+    "prune": "prune.PruneVerb",
+    "restore": "restore.RestoreVerb",
+    "skip": "skip.SkipVerb",
+    "inspect": "inspect.InspectVerb",
+    "advise": "advise.AdviseVerb",
+    "explain": "explain.ExplainVerb",
+    "export": "export.ExportVerb",
+    "compare": "compare.CompareVerb",
+    "repartition": "repartition.RepartitionVerb",
+    "migrate": "migrate.MigrateVerb",
+    "seed": "seed.SeedVerb",
+    "split": "split.SplitVerb",
+    "upgrade": "verdict.UpgradeVerb",
+    "verdict": "verdict.VerdictVerb",
+}
+
+
+def verb_class(name: str) -> type[Verb]:
+    """Import the class of a verb."""
+    module, _, name_of_class = CLASSES[name].partition(".")
+    found: type[Verb] = getattr(import_module(f"{__package__}.{module}"), name_of_class)
+    return found

@@ -54,7 +54,7 @@ def form(dag_id: str = CHANGING_DAG) -> dict[str, Any]:
 
 def test_verbs_that_look_and_verbs_that_change_are_granted_apart(layout: Layout) -> None:
     looks = {name for name, verb in VERBS.items() if verb.only_looks}
-    assert looks == {"savepoints", "verify", "inspect", "advise", "explain", "compare", "verdict"}
+    assert looks == {"savepoints", "verify", "inspect", "advise", "explain", "export", "compare", "verdict"}
     assert set(form(LOOKING_DAG)["verb"].schema["enum"]) == looks
     assert not any(verb.takes_lease or verb.has_way_back for verb in VERBS.values() if verb.only_looks)
     changing = form(CHANGING_DAG)["verb"]

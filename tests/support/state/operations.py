@@ -49,6 +49,7 @@ def request_of(
         launched_uri=launch.uri("none.json"),
         savepoints_uri=launch.uri("savepoints"),
         raw_uri=launch.uri("tables", "raw_events"),
+        exports_uri=launch.uri("tables", "state_exports"),
         folder_uri=f"file://{folder}",
         state_limits={},
         seed_roots=(f"file://{launch.folder}",),

@@ -21,11 +21,11 @@ from stateward.project.spec import load_spec
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.generations import Pending
 from stateward.runtime.lease.lease import Lease, utc_now
-from stateward.state import job
+from stateward.state import job, verbs
 from stateward.state.operation.verb import Change, NextGeneration, ReadOnly
 from stateward.state.pages.page import render
 from stateward.state.savepoints.savepoint_catalog import stamp
-from stateward.state.verbs import registry, savepoint
+from stateward.state.verbs import savepoint
 from stateward.state.verbs.prune import old_generations
 from stateward.state.verbs.verify import SavepointsVerb
 from tests.support.state.installed_stream import (
@@ -64,13 +64,13 @@ def lease(installed: Installed) -> Lease:
 
 
 def test_every_declared_verb_has_a_class_and_every_class_is_declared() -> None:
-    assert registry.CLASSES.keys() == VERBS.keys()
+    assert verbs.CLASSES.keys() == VERBS.keys()
 
 
 @pytest.mark.parametrize("declared", VERBS.values(), ids=list(VERBS))
 def test_a_class_does_what_its_declaration_says(declared: Verb) -> None:
     """The table is the upper floor's: a form and a command offer what the class does."""
-    found = registry.verb_class(declared.name)
+    found = verbs.verb_class(declared.name)
     assert found.name == declared.name
     # An upgrade is the DAG's; the job only judges it.
     assert issubclass(found, Change) == (declared.has_dry_run and declared.name != "upgrade")
