@@ -10,7 +10,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin
+from urllib.parse import quote, urljoin
 
 import pyarrow as pa
 import pytest
@@ -155,6 +155,48 @@ def test_a_repartition_by_one_click(stream: LiveStream, page: Page) -> None:
     done = operate(stream, page, "repartition", partitions="3")
     assert "has 3 partitions and had 2" in done, done
     assert stream.drivers() != [driver]
+
+
+def asked_and_answered(stream: LiveStream, page: Page, answer: str) -> tuple[dict[str, str | None], str]:
+    """Run the care of the state, and answer its question as a person does.
+
+    Returns:
+        The states of its tasks, and the text of its report.
+    """
+    dag, url = f"state_{stream.name}", stream.installation.settings.airflow_url
+    with stream.airflow() as api:
+        wait_until(lambda: api.has_dag(dag), PATIENCE_S, f"DAG {dag} is parsed", poll_s=1)
+        run = api.trigger(dag, {})
+
+        def found() -> str:
+            return f"{dag}: found {api.task_states(dag, run)}; {stream.describe()}"
+
+        wait_until(lambda: api.task_states(dag, run)["approve"] == "awaiting_input", 900, found, poll_s=2)
+        page.goto(f"{url}/dags/{dag}/runs/{quote(run, safe='')}/tasks/approve/required_actions")
+        page.get_by_text("The stream is stopped for about").first.wait_for()
+        assert page.get_by_role("link", name="Page of the dry run").get_attribute("href")
+        keep(page, "state-care-question")
+        page.get_by_role("button", name=answer).first.click()
+        wait_until(lambda: api.run_state(dag, run) in ENDED, 900, found, poll_s=2)
+        tasks, link = api.task_states(dag, run), api.task_links(dag, run, "report").get("Result page")
+    assert link, tasks
+    page.goto(urljoin(url, link))
+    keep(page, f"state-care-{answer.lower()}")
+    return tasks, page.locator("body").inner_text()
+
+
+def test_a_change_is_made_once_a_person_approves_it(stream: LiveStream, page: Page) -> None:
+    """One partition fewer than there are, so that a small state has something to propose."""
+    yaml = stream.installation.settings.streams / "user_sessions.yaml"
+    before = yaml.read_text()
+    yaml.write_text(before + "state_care: {policy: approve, limits: {max_partitions: 1}}\n")
+    (driver,) = stream.drivers()
+    tasks, text = asked_and_answered(stream, page, "Approve")
+    wanted = ("advise", "dry_run", "savepoint", "verify", "prune", "approve", "act", "report")
+    assert {task: tasks[task] for task in wanted} == dict.fromkeys(wanted, "success")
+    assert "1 partition in place of" in text and "has 1 partitions and had" in text
+    assert stream.drivers() != [driver]
+    yaml.write_text(before)
 
 
 def test_looks_at_the_state(stream: LiveStream, page: Page) -> None:

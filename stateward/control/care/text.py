@@ -30,7 +30,8 @@ _BECAUSE: dict[Because, str] = {
 
 def change_text(kind: ChangeKind, before: int, after: int) -> str:
     """Return a change in one phrase: `4 partitions in place of 2`."""
-    return _CHANGES[kind].format(before=before, after=after)
+    text = _CHANGES[kind].format(before=before, after=after)
+    return text.replace("1 partitions", "1 partition") if after == 1 else text
 
 
 def proposal_text(proposal: Proposal) -> str:
