@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from stateward.airflow.web.metrics_app import PREFIX
+from stateward.contract.measures import MEASURES
 from stateward.metrics.catalogue import FAMILIES, Family
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -76,6 +77,22 @@ def test_each_rule_says_how_bad_it_is_and_what_to_do() -> None:
         assert set(rule["annotations"]) == {"summary", "description"}
     names = [rule["alert"] for rule in group["rules"]]
     assert len(set(names)) == len(names)
+
+
+def test_a_measure_above_its_limit_has_one_rule_of_each_level() -> None:
+    """A rule of its own names the remedy in the runbook; the others are in the rule for all."""
+    chosen: dict[str, set[str]] = {"warn": set(), "critical": set()}
+    for rule in ALERTS["groups"][0]["rules"]:
+        for name, selector in SELECTOR.findall(rule["expr"]):
+            if name != "stateward_stream_breach":
+                continue
+            of = re.search(r'measure(=~|!~|=)"([^"]+)"', selector)
+            named = set(of[2].split("|")) if of else set()
+            measures = named if of and of[1] != "!~" else set(MEASURES) - named
+            level = "critical" if 'level="critical"' in selector else "warn"
+            assert not measures & chosen[level], rule["alert"]
+            chosen[level] |= measures
+    assert chosen == {"warn": set(MEASURES), "critical": set(MEASURES)}
 
 
 def test_prometheus_looks_where_the_plugin_serves_them() -> None:
