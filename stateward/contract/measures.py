@@ -242,7 +242,7 @@ _ALL = (
         "the largest state partition has {} times the median",
         "partition_imbalance_ratio",
         "size of the largest state partition over the median; missing below 10 MB",
-        "a bucket with a large key, or few buckets for each partition; `stateward state inspect` shows both",
+        "a large key, or few buckets for each partition; `stateward state advise` proposes a number",
         warn=3,
         critical=10,
     ),

@@ -115,7 +115,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         "warn 3.1",
         "few buckets",
     ),
-    ("partition_imbalance", {"partition_bytes": {"0": 9, "1": 110_000_000}}, "critical", "state inspect"),
+    ("partition_imbalance", {"partition_bytes": {"0": 9, "1": 110_000_000}}, "critical", "state advise"),
     ("memory_bytes", {"memory_bytes": 3_600_000_000}, "warn 3.6 GB", "large batches"),
     ("memory_bytes", {"memory_bytes": 6_100_000_000}, "critical 6.1 GB", "large batches"),
 ]
