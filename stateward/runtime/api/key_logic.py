@@ -189,16 +189,16 @@ def next_timer(logic: KeyLogic[S, E], key: str, kept: KeyState[S, E], limits: Li
     """
     state = kept.state
     wait_ms = offset_ms(key, limits.jitter_ms) if limits.jitter_ms else 0
-    for event in kept.held[:_LOOK_AHEAD]:
+    for number, event in enumerate(kept.held):
         if state is not None:
             due_ms = logic.deadline(state)
             if due_ms <= event.event_ms:
                 return min(due_ms + wait_ms, event.event_ms + 1)
+        if number == _LOOK_AHEAD:
+            return event.event_ms + 1
         state, emitted = logic.apply(key, state, event)
         if emitted:
             return event.event_ms + 1
-    if len(kept.held) > _LOOK_AHEAD:
-        return kept.held[_LOOK_AHEAD].event_ms + 1
     if state is not None:
         return logic.deadline(state) + wait_ms
     if kept.held:

@@ -6,7 +6,6 @@ import math
 
 import pytest
 
-from stateward.runtime.api.key_logic import masked_key
 from stateward.state.inspection.bounds import bounds_from
 from stateward.state.inspection.sizes import (
     CRITICAL,
@@ -175,11 +174,6 @@ def test_loads_add_up_and_have_an_entry_for_what_is_empty() -> None:
 def test_the_largest_keys_are_ordered_by_size_and_key() -> None:
     keys = [LargeKey(key, 0, 0, 1, size) for key, size in (("b", 5), ("a", 5), ("c", 9), ("d", 1))]
     assert [key.key for key in largest(keys, 3)] == ["c", "a", "b"]
-
-
-def test_a_masked_key_shows_its_start_and_length() -> None:
-    assert masked_key("alice@example.org") == "al***(17)"
-    assert masked_key("u07") == "***(3)"
 
 
 def test_samples_are_spread_and_start_with_the_first() -> None:
