@@ -17,7 +17,8 @@ from stateward.runtime.watermark.partition_times import Times
 NOW = 1_800_000_000_000
 LATENESS = 60_000
 HOUR = 3_600_000
-RULES = {mode: TickRule(mode, 5000, 1000, LATENESS) for mode in ("auto", "wall_clock", "record", "off")}
+MODES = ("auto", "wall_clock", "record", "off", "processing")
+RULES = {mode: TickRule(mode, 5000, 1000, LATENESS) for mode in MODES}
 
 
 def tick(mode: str, view: View, plan: Plan, now_ms: int = NOW) -> int | None:
@@ -33,9 +34,46 @@ def quiet(**changes: Any) -> View:
 BEGUN = Plan({}, tick_ms=NOW - 10 * LATENESS)
 
 
-def test_a_live_topic_ticks_by_the_brokers_time() -> None:
-    assert tick("auto", quiet(), BEGUN) == NOW
-    assert tick("wall_clock", quiet(), BEGUN) == NOW
+@pytest.mark.parametrize("mode", ["auto", "wall_clock"])
+def test_a_live_topic_ticks_by_the_brokers_time(mode: str) -> None:
+    found = next_plan(RULES[mode], BEGUN, quiet(), NOW)
+    assert (found.ticks, found.tick_ms, found.clock_ms, found.now_ms) == (True, NOW, NOW, NOW)
+
+
+@pytest.mark.parametrize(
+    ("timer_ms", "since_ms", "ticks"),
+    [
+        (NOW - LATENESS, 1000, True),
+        (NOW - LATENESS, 999, False),
+        # Not yet due; an idle topic ticks once a minute.
+        (NOW - LATENESS + 1, 59_999, False),
+        (NOW - LATENESS + 1, 60_000, True),
+        # At, and before, the watermark of the last tick.
+        (NOW - 11 * LATENESS, 1000, True),
+        (NOW - 11 * LATENESS - 1, 59_999, False),
+        (None, 5000, True),
+        (None, 4999, False),
+    ],
+)
+@pytest.mark.parametrize("mode", ["wall_clock", "processing"])
+def test_the_clock_ticks_for_timers_that_are_or_may_be_due_and_when_idle(
+    mode: str, timer_ms: int | None, since_ms: int, ticks: bool
+) -> None:
+    due = DueTimes((), known=False) if timer_ms is None else DueTimes((timer_ms,), known=True)
+    plan = replace(BEGUN, clock_ms=NOW - since_ms)
+    assert tick(mode, quiet(due=due), plan) == (NOW if ticks else None)
+    waiting = quiet(due=due, begin={0: 5, 1: 6})
+    follows = tick(mode, waiting, replace(plan, newest={0: NOW - 1}))
+    assert follows == (NOW - 1 if mode == "wall_clock" else NOW if ticks else None)
+
+
+def test_a_plan_takes_over_what_the_last_batch_found_and_else_keeps_what_was_known() -> None:
+    came = Times(seen={1: 6}, append_time=False, records=3, size=11, lag_ms=REPLAY_DISTANCE_MS)
+    before = replace(BEGUN, seen={0: 5}, append_time=True, record_bytes=7)
+    found, kept = (next_plan(RULES["off"], before, quiet(times=times), NOW) for times in (came, Times()))
+    assert (found.seen, found.append_time, found.record_bytes) == ({0: 5, 1: 6}, False, 3)
+    assert (kept.seen, kept.append_time, kept.record_bytes) == ({0: 5}, True, 7)
+    assert isinstance(found.record_bytes, int) and not found.replay
 
 
 @pytest.mark.parametrize(
@@ -46,8 +84,6 @@ def test_a_live_topic_ticks_by_the_brokers_time() -> None:
         ({}, Plan({})),
         ({}, replace(BEGUN, tick_ms=NOW)),
         ({"begin": {0: 5, 1: 6}, "unread": frozenset({1})}, replace(BEGUN, newest={0: NOW})),
-        ({"due": DueTimes((), known=True)}, replace(BEGUN, clock_ms=NOW - 59_999)),
-        ({}, replace(BEGUN, clock_ms=NOW - 4999)),
     ],
     ids=[
         "a record waits",
@@ -55,8 +91,6 @@ def test_a_live_topic_ticks_by_the_brokers_time() -> None:
         "no event yet",
         "nothing to advance",
         "slow one unseen",
-        "nothing is due",
-        "it has ticked just now",
     ],
 )
 def test_no_tick_is_due(view: dict[str, Any], plan: Plan) -> None:
@@ -123,7 +157,8 @@ def test_a_partition_of_nothing_but_dead_letters_holds_nobody_back() -> None:
 def test_while_records_wait_the_slowest_partition_leads() -> None:
     plan = replace(BEGUN, newest={0: NOW - 5 * LATENESS, 1: NOW - 3 * LATENESS})
 
-    assert tick("off", quiet(begin={0: 4, 1: 6}), plan) == plan.newest[0]
+    found = next_plan(RULES["off"], plan, quiet(begin={0: 4, 1: 6}), NOW)
+    assert (found.tick_ms, found.clock_ms) == (plan.newest[0], 0), "this tick is not the clock's"
     assert tick("off", quiet(begin={0: 5, 1: 6}), plan) == plan.newest[1]
     assert tick("off", quiet(), plan) == plan.newest[1]
 
