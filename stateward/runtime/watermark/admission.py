@@ -154,7 +154,7 @@ def admit(
         remembered += [Seen(event.event_id, event.event_ms) for event in ready if event.event_ms >= horizon]
     forgotten = max(0, len(remembered) - limits.max_held)
     overrun = None
-    if overflow or forgotten or (late and earliest_ms > watermark_ms):
+    if overflow or forgotten or late:
         below = sum(event.event_ms >= watermark_ms for event in late)
         overrun = Overrun(overflow, forgotten, below) if overflow or forgotten or below else None
     return Admission(

@@ -25,9 +25,11 @@ def judge(*arrivals: Event, watermark: int, **known: Any) -> Admission[Event]:
 
 def test_an_event_before_the_watermark_is_late_and_one_at_it_is_not() -> None:
     verdict = judge(Event("a", 99), Event("b", 100), watermark=100)
+    alone = judge(Event("b", 100), watermark=100)
 
     assert [event.event_id for event in verdict.late] == ["a"]
-    assert (verdict.accepted, verdict.duplicates) == (1, 0)
+    assert (verdict.accepted, verdict.duplicates) == (alone.accepted, alone.duplicates) == (1, 0)
+    assert alone.overrun is None
 
 
 def test_an_event_is_held_until_the_watermark_is_beyond_it() -> None:
@@ -41,16 +43,17 @@ def test_ready_events_come_in_the_order_of_time_then_id() -> None:
     held = (Event("c", 5), Event("b", 5), Event("a", 7), Event("z", 1))
 
     assert [event.event_id for event in judge(watermark=8, held=held).ready] == ["z", "b", "c", "a"]
+    assert judge(watermark=8, held=held[:2]).ready == (held[1], held[0])
 
 
 def test_events_of_one_time_may_come_in_the_order_of_their_arrival() -> None:
     limits = Limits(lateness_ms=10, max_held=100, eager=True, as_they_come=True)
-    arrivals = (Event("c", 100), Event("a", 100), Event("c", 100), Event("b", 99))
+    arrivals = (Event("c", 100), Event("a", 100), Event("c", 100), Event("b", 99), Event("b", 99))
 
     verdict = judge(*arrivals, watermark=99, limits=limits)
 
     assert [event.event_id for event in verdict.ready] == ["b", "c", "a"]
-    assert (verdict.accepted, verdict.duplicates) == (3, 1)
+    assert (verdict.accepted, verdict.duplicates) == (3, 2)
 
 
 def test_a_held_id_is_a_duplicate_whatever_its_time() -> None:
@@ -71,9 +74,11 @@ def test_a_folded_id_is_remembered_for_the_allowed_lateness_and_then_forgotten()
 
     at_horizon = judge(Event("a", 100), watermark=110, recent=recent)
     beyond = judge(Event("a", 100), watermark=111, recent=recent)
+    folded = [judge(watermark=watermark, held=(Event("a", 100),)).recent for watermark in (110, 111)]
 
     assert (at_horizon.duplicates, at_horizon.recent) == (1, recent)
     assert (beyond.duplicates, len(beyond.late), beyond.recent) == (0, 1, ())
+    assert folded == [recent, ()]
 
 
 def test_an_early_fold_leaves_a_floor_below_which_arrivals_are_late() -> None:
@@ -109,6 +114,6 @@ def test_remembered_ids_are_bounded() -> None:
 
 def test_within_its_bounds_nothing_is_overrun() -> None:
     held = tuple(Event(str(number), 100 + number) for number in range(100))
-    late = judge(Event("late", 99), watermark=100, held=held, floor_ms=100)
+    late = judge(Event("late", 99), watermark=100, held=held, floor_ms=101)
 
     assert (len(late.late), late.overrun) == (1, None), "it is late without the floor too"
