@@ -21,6 +21,7 @@ from enum import Enum
 from typing import Literal
 
 from stateward.contract.stream_control import Control, Failure
+from stateward.contract.stream_control import Launch as Launched
 from stateward.contract.stream_status import ENDED, LEAVING, Status
 from stateward.control.health.diagnosis import remedy
 from stateward.control.health.health import Finding, judge_health
@@ -164,17 +165,18 @@ def decide(limits: Thresholds, seen: Observed, now: datetime) -> Action:
     control = seen.control
     if control is None:
         return Done("the stream was never deployed")
-    present = _is_present(limits, seen, now)
+    launch = control.launch
+    present = _is_present(limits, seen, launch, now)
     rests = control.desired != "running"
     if present and (rests or control.launch_pending):
         return _drain(limits, seen, control, now)
     if rests or (control.hold is not None and not present):
         return _at_rest(control)
-    if control.launch_pending:
+    if launch is None or control.launch_pending:
         return Launch(control.reason or "asked to run")
     if not present:
         return _relaunch(limits, seen, control, now)
-    return _watch(limits, seen, control, now)
+    return _watch(limits, seen, launch.at, now)
 
 
 def _at_rest(control: Control) -> Action:
@@ -188,7 +190,7 @@ def _at_rest(control: Control) -> Action:
     return Held(f"the stream is {control.hold}, and starts again when that has ended")
 
 
-def _is_present(limits: Thresholds, seen: Observed, now: datetime) -> bool:
+def _is_present(limits: Thresholds, seen: Observed, launch: Launched | None, now: datetime) -> bool:
     if seen.driver is not Presence.ELSEWHERE:
         return seen.driver is Presence.ALIVE
     # A process on another host can only be judged by what it says; its lease keeps it from
@@ -196,7 +198,6 @@ def _is_present(limits: Thresholds, seen: Observed, now: datetime) -> bool:
     status = seen.own_status
     if status is not None:
         return status.state not in ENDED and now - status.updated_at <= limits.max_status_age
-    launch = seen.control.launch if seen.control else None
     return launch is not None and now - launch.at <= limits.start_deadline
 
 
@@ -209,7 +210,7 @@ def _drain(limits: Thresholds, seen: Observed, control: Control, now: datetime) 
         return Wait(f"the driver on another host {late}; only its own host could end it")
     if waited <= limits.stop_deadline + limits.kill_grace:
         return Kill(f"the driver {late}", how="terminate")
-    return Kill(f"the driver {late}, nor left after SIGTERM", how="kill")
+    return Kill(f"the driver {late}, nor left after SIGTERM")
 
 
 def _relaunch(limits: Thresholds, seen: Observed, control: Control, now: datetime) -> Action:
@@ -244,9 +245,8 @@ def _next_attempt(limits: Thresholds, recent: list[datetime]) -> datetime | None
     return max(recent) + min(doubled, limits.max_backoff)
 
 
-def _watch(limits: Thresholds, seen: Observed, control: Control, now: datetime) -> Action:
+def _watch(limits: Thresholds, seen: Observed, launched: datetime, now: datetime) -> Action:
     status = seen.own_status
-    launched = control.launch.at if control.launch else control.requested_at
     if status is None or status.state == "starting":
         return _watch_start(limits, seen, launched, now)
     silence = now - status.updated_at

@@ -95,6 +95,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("state_bytes", {"state_bytes": 1_000_000_001}, "warn 1.0 GB", "`stateward state inspect`"),
     ("state_bytes", {"state_file_bytes": 5_100_000_000}, "critical 5.1 GB", "more kept for each"),
     ("state_commit", {"state_commit_ms": 10_001}, "warn 10 s", "storage is slow"),
+    ("state_commit", {"state_commit_ms": 30_000}, "warn 30 s", "storage is slow"),
     ("state_commit", {"state_commit_ms": 30_001}, "critical 30 s", "storage is slow"),
     ("state_update", {"state_update_ms": 10.6}, "warn 11 ms", "no longer fits into memory"),
     ("state_update", {"state_update_ms": 51}, "critical 51 ms", "no longer fits into memory"),
@@ -116,7 +117,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         "few buckets",
     ),
     ("partition_imbalance", {"partition_bytes": {"0": 9, "1": 110_000_000}}, "critical", "state advise"),
-    ("memory_bytes", {"memory_bytes": 3_600_000_000}, "warn 3.6 GB", "large batches"),
+    ("memory_bytes", {"memory_bytes": 3_600_000_000, "updated_at": ago(60)}, "warn 3.6 GB", "large batches"),
     ("memory_bytes", {"memory_bytes": 6_100_000_000}, "critical 6.1 GB", "large batches"),
 ]
 
