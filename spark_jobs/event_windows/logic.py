@@ -36,10 +36,10 @@ def all_rows(
             sliding[event.user_id, start_ms].append(event)
         for start_ms in starts(event.event_ms, size_ms, size_ms):
             tumbling[event.user_id, start_ms].append(event)
-    rows: list[SlidingWindow | TumblingWindow] = []
-    rows += [_sliding(window, size_ms, found) for window, found in sliding.items()]
-    rows += [_tumbling(window, size_ms, found) for window, found in tumbling.items()]
-    return rows
+    return [
+        *(_sliding(window, size_ms, found) for window, found in sliding.items()),
+        *(_tumbling(window, size_ms, found) for window, found in tumbling.items()),
+    ]
 
 
 def starts(event_ms: int, size_ms: int, slide_ms: int) -> Iterator[int]:

@@ -100,9 +100,10 @@ def test_a_gap_of_the_timeout_is_no_runtime_even_if_nobody_let_the_timeout_pass(
 
 
 def test_on_arrival_an_older_reading_is_counted_and_moves_nothing() -> None:
-    _, rows = stream((0, readings_of("r...r")), (0, [reading("E", 2)]), (0, [reading("x", 3)]), limits=EAGER)
+    late = [(0, [reading("E", 3)]), (0, [reading("x", 4)]), (0, [reading("i", 0)])]
+    _, rows = stream((0, readings_of(".r...r")), *late, limits=EAGER)
 
     last = statuses_of(rows)[-1]
-    assert (last.mode, last.last_heartbeat_ms, last.runtime_ms) == ("running", 4, 4)
-    assert (last.reading_count, last.error_codes) == (4, ("E2",))
+    assert (last.mode, last.last_heartbeat_ms, last.runtime_ms) == ("running", 5, 4)
+    assert (last.reading_count, last.error_codes, last.first_seen_ms) == (5, ("E3",), 0)
     assert max(statuses_of(rows), key=lambda row: row.version) == last

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.fraud_watch.model import (
     MICROS,
     SUSPICIOUS,
+    WATCHING,
     FraudAlert,
     FraudSummary,
     PaymentEvent,
@@ -78,9 +80,19 @@ def test_on_arrival_a_late_transaction_takes_its_place_in_the_window() -> None:
     assert kept.state.name == SUSPICIOUS
 
 
-def test_on_arrival_an_authentication_from_before_the_suspicion_does_not_clear_it() -> None:
+def test_on_arrival_a_transaction_from_before_the_window_only_counts() -> None:
+    eager = Limits(1000, 1000, eager=True)
+    kept, rows = stream((0, [event("T", 10)]), (0, [event("T", 0)]), limits=eager)
+
+    assert rows == []
+    assert kept.state is not None
+    assert (kept.state.opened_ms, kept.state.transaction_count, len(kept.state.window)) == (0, 2, 1)
+
+
+@pytest.mark.parametrize(("at", "name"), [(3, SUSPICIOUS), (4, WATCHING)])
+def test_on_arrival_an_authentication_from_before_the_suspicion_does_not_clear_it(at: int, name: str) -> None:
     eager = Limits(LATENESS, 1000, eager=True)
-    kept, _ = stream((0, events_of("....X")), (0, [event("a", 3)]), limits=eager)
+    kept, _ = stream((0, events_of("....X")), (0, [PaymentEvent("a", at, "authenticated", 0)]), limits=eager)
 
     assert kept.state is not None
-    assert kept.state.name == SUSPICIOUS
+    assert (kept.state.name, kept.state.opened_ms) == (name, at)

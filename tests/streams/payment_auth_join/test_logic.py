@@ -8,6 +8,7 @@ import pytest
 
 from spark_jobs.payment_auth_join.logic import all_rows
 from spark_jobs.payment_auth_join.model import PaymentAuthentication, PaymentEvent
+from stateward.runtime.api.key_logic import row_id
 
 MINUTE_MS = 60_000
 BEFORE_MS, AFTER_MS = 2 * MINUTE_MS, 3 * MINUTE_MS
@@ -25,7 +26,9 @@ def authenticated(event_id: str, at_ms: int, account: str = "a") -> PaymentEvent
 
 
 def rows(*events: PaymentEvent) -> list[PaymentAuthentication]:
-    return all_rows(events, before_ms=BEFORE_MS, after_ms=AFTER_MS)
+    found = all_rows(events, before_ms=BEFORE_MS, after_ms=AFTER_MS)
+    assert [row.payment_id for row in found] == [row_id(row.account_id, row.transaction_id) for row in found]
+    return found
 
 
 @pytest.mark.parametrize(
@@ -59,8 +62,11 @@ def test_the_first_by_time_and_then_by_id_is_taken() -> None:
 
 def test_one_authentication_may_go_with_several_payments_of_its_account_only() -> None:
     found = rows(payment("p"), payment("q", 5), payment("r", account="other"), authenticated("x", 1))
-    assert {row.transaction_id: row.authentication_id for row in found} == {"p": "x", "q": "x", "r": None}
-    assert len({row.payment_id for row in found}) == 3
+    assert {(row.account_id, row.transaction_id, row.authentication_id) for row in found} == {
+        ("a", "p", "x"),
+        ("a", "q", "x"),
+        ("other", "r", None),
+    }
 
 
 def test_other_kinds_take_part_in_nothing() -> None:

@@ -21,7 +21,7 @@ from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import ClosedSession, OpenSession, SessionEvent
 from stateward.runtime.api import key_logic
 from stateward.runtime.api.key_logic import KeyState, advance
-from stateward.runtime.watermark.admission import Limits
+from stateward.runtime.watermark.admission import Limits, order
 
 UserState = KeyState[OpenSession, SessionEvent]
 
@@ -116,34 +116,14 @@ def test_an_event_at_the_watermark_that_closes_a_session_starts_another() -> Non
     assert spans(closed) == [(7, 7, 1, "TIMEOUT", 17), (17, 17, 1, "TIMEOUT", 27)]
 
 
-def test_an_ended_session_is_emitted_once_no_earlier_event_can_come() -> None:
-    arrived = (0, [event("L", 7, last=True)])
+def test_on_arrival_an_older_event_only_counts_and_one_of_the_same_time_is_the_last() -> None:
+    eager = Limits(LATENESS, 1000, eager=True)
+    arrivals = [event("b", 10, gap=7), event("a", 10), event("x", 6, gap=9), event("y", 8)]
+    state: UserState = UserState()
+    for arrival in arrivals:
+        state = advance(LOGIC, "u", state, [arrival], watermark_ms=0, limits=eager).kept
 
-    assert stream(arrived, (7, []))[1] == []
-    assert spans(stream(arrived, (8, []))[1]) == [(7, 7, 1, "ENDED", 7)]
-
-
-def test_two_sessions_that_start_in_the_same_millisecond_have_ids_of_their_own() -> None:
-    first, second = fold_all("u", [event("a", 1, last=True), event("b", 1)], GAP)
-
-    assert first.session_id != second.session_id
-    assert first.session_id == fold_all("u", [event("a", 1)], GAP)[0].session_id
-    assert first.session_id != fold_all("v", [event("a", 1)], GAP)[0].session_id
-
-
-def wake_up(state: UserState) -> int | None:
-    return key_logic.next_timer(LOGIC, "u", state, LIMITS)
-
-
-def test_the_next_wake_up_is_the_first_watermark_at_which_something_happens() -> None:
-    open_session = stream((0, [event("a", 7)]), (8, []))[0]
-    held_last = stream((0, [event("a", 7), event("L", 9, last=True)]))[0]
-    only_ids = stream((0, [event("L", 9, last=True)]), (10, []))[0]
-
-    assert wake_up(UserState()) is None
-    assert wake_up(open_session) == 17
-    assert wake_up(held_last) == 10
-    assert wake_up(only_ids) == 9 + LATENESS + 1
+    assert state.state == OpenSession(key_logic.row_id("u", 10, "b"), 6, 10, 4, "type-a", 7)
 
 
 events_of_a_user = st.lists(
@@ -159,35 +139,37 @@ events_of_a_user = st.lists(
 )
 
 
+def sessions_by_definition(events: list[SessionEvent]) -> list[ClosedSession]:
+    """The rows, from the events as runs, each event less than its run's gap after the one before."""
+    runs = list[list[SessionEvent]]()
+    for one in sorted(events, key=order):
+        if not runs or runs[-1][-1].is_last or one.event_ms - runs[-1][-1].event_ms >= gap_of(runs[-1]):
+            runs.append([])
+        runs[-1].append(one)
+    rows = list[ClosedSession]()
+    for run in runs:
+        first, last = run[0], run[-1]
+        identity = key_logic.row_id("u", first.event_ms, first.event_id)
+        span = (first.event_ms, last.event_ms, last.event_ms - first.event_ms)
+        end = ("ENDED", last.event_ms) if last.is_last else ("TIMEOUT", last.event_ms + gap_of(run))
+        rows.append(ClosedSession(identity, "u", *span, len(run), last.event_type, *end))
+    return rows
+
+
+def gap_of(run: list[SessionEvent]) -> int:
+    return next((one.timeout_ms for one in reversed(run) if one.timeout_ms), GAP)
+
+
 @settings(max_examples=100, deadline=None)
 @given(events=events_of_a_user, repeats=st.lists(st.integers(0, 39), max_size=20))
-def test_repeated_records_change_nothing(events: list[SessionEvent], repeats: list[int]) -> None:
+def test_sessions_are_those_of_the_definition_whatever_is_repeated(
+    events: list[SessionEvent], repeats: list[int]
+) -> None:
     again = [events[number] for number in repeats if number < len(events)]
     _, closed, accepted = stream((0, [*events, *again]), (END, []))
 
-    assert closed == fold_all("u", events, GAP)
+    assert closed == fold_all("u", events, GAP) == sessions_by_definition(events)
     assert accepted == len(events)
-
-
-@settings(max_examples=100, deadline=None)
-@given(events=events_of_a_user)
-def test_a_full_buffer_neither_loses_an_event_nor_grows(events: list[SessionEvent]) -> None:
-    limits = Limits(LATENESS, 3)
-    state: UserState = UserState()
-    closed = list[ClosedSession]()
-    late = 0
-    for arrival in [*events, None]:
-        watermark = 0 if arrival else END
-        arrivals = [arrival] if arrival else []
-        step = advance(LOGIC, "u", state, arrivals, watermark_ms=watermark, limits=limits)
-        state = step.kept
-        closed += sessions_of(step.rows)
-        late += len(step.admission.late)
-        assert len(state.held) <= 3
-        assert len(state.recent) <= 3
-
-    assert sum(session.event_count for session in closed) + late == len(events)
-    assert state.is_empty
 
 
 def test_the_known_answer_of_the_real_page_views() -> None:
