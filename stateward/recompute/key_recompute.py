@@ -2,7 +2,7 @@
 
 A keyed stream is folded by its logic, and a state may depend on an event of long ago. A stream on Spark's own
 operators is folded by its oracle, which its tests compare with the operators; its rows depend only on events
-around them.
+around them, unless it is `chained`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class OracleFold:
         job: The stream.
         config: Its configuration.
         names: Names of its fields.
-        chain_ms: Maximum distance in time between a row and the events it depends on.
+        chain_ms: Maximum distance in time between a row and the events it depends on; for a `chained` stream
+            the silence after which a row depends on no earlier event.
     """
 
     job: NativeJob
@@ -114,6 +115,8 @@ class OracleFold:
 
     def exact_from(self, times: Iterable[int], known_ms: int | None) -> int | None:
         """Return the time from which all events are known that a row may depend on."""
+        if self.job.chained:
+            return anchor(times, known_ms, self.chain_ms)
         return EVER if known_ms is None else known_ms + self.chain_ms
 
 

@@ -31,6 +31,8 @@ class NativeJob:
         event: From a parsed record (an attribute per field) and its event time (ms) to the oracle's event.
         oracle: All rows of all events, seen at once: what the plan has to come to.
         outputs: Its tables.
+        chained: Whether a row may depend on an event that is farther away than any duration of the settings,
+            by way of the events between them, as the row of a session does.
         ticks: Whether ticks of its own move its watermark.
         only: Every key of the topic is its own.
     """
@@ -41,6 +43,7 @@ class NativeJob:
     event: Callable[[Any, int], Any]
     oracle: Callable[[Iterable[Any], Config], Sequence[tuple[Any, ...]]]
     outputs: tuple[Output, ...]
+    chained: bool = False
 
     ticks: ClassVar[bool] = True
     only: ClassVar[tuple[KeyFilter, ...]] = ()

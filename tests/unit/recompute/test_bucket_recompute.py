@@ -229,3 +229,12 @@ def test_rows_of_operators_are_exact_as_soon_as_all_around_them_is_known() -> No
     assert fold.exact_from(times, 7 * MINUTE_MS) == 9 * MINUTE_MS
     assert fold.exact_from(times, None) == -(1 << 63)
     assert fold.behind_ms == 2 * MINUTE_MS
+
+
+def test_rows_that_depend_on_a_chain_of_events_are_exact_only_after_a_silence() -> None:
+    """A session goes on over any number of gaps, so what is around a row is not enough."""
+    fold = fold_of(replace(PAYMENTS, chained=True), parse_config(CONFIG, "test"), GAP_MS)
+    busy = range(0, 5 * GAP_MS, GAP_MS - 1)
+    assert fold.exact_from(busy, -1) is None
+    assert fold.exact_from([*busy, 9 * GAP_MS], -1) == 9 * GAP_MS
+    assert fold.exact_from(busy, None) == -(1 << 63)
