@@ -53,9 +53,9 @@ class Options:
 def contestants() -> dict[str, Contestant]:
     """All contestants by name."""
     from benchmarks.harness.fraud_watch import FraudWatch
-    from benchmarks.harness.user_sessions import Stateward
+    from benchmarks.harness.user_sessions import SessionWindows, Stateward
 
-    return {one.name: one for one in (*PEER_LIST, Stateward(), FraudWatch())}
+    return {one.name: one for one in (*PEER_LIST, Stateward(), SessionWindows(), FraudWatch())}
 
 
 def parse(arguments: list[str]) -> Options:

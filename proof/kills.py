@@ -36,6 +36,7 @@ from tests.support.spark.launches import (
     INTRUSION_PATTERNS,
     PAYMENT_AUTH_JOIN,
     RAW_EVENTS,
+    SESSION_WINDOWS,
     USER_ACTIVITY,
     USER_SESSIONS,
     Launch,
@@ -51,6 +52,7 @@ _ALL = (
     INTRUSION_PATTERNS,
     EVENT_WINDOWS,
     PAYMENT_AUTH_JOIN,
+    SESSION_WINDOWS,
     ACTION_COUNTS,
     RAW_EVENTS,
 )

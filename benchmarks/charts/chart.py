@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from benchmarks.report import Line
 
-_OURS = ("stateward", "fraud_watch")
+_OURS = ("stateward", "session_windows", "fraud_watch")
 
 
 def draw(lines: Sequence[Line], path: Path, title: str) -> None:

@@ -1,4 +1,7 @@
-"""Stateward as a contestant: the driver of `user_sessions`, submitted as the control plane submits it."""
+"""Stateward as a contestant: the driver of `user_sessions`, submitted as the control plane submits it.
+
+`session_windows` computes the same rows with Spark's session window.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from benchmarks.harness.oracle import Row
 from benchmarks.peers.task import Task
 from stateward.control.launchers.launch import DRIVER_CONF
 from tests.support.kafka.broker import RunningBroker
-from tests.support.spark.launches import FOR_SECONDS, USER_SESSIONS, Launch, Stream
+from tests.support.spark.launches import FOR_SECONDS, SESSION_WINDOWS, USER_SESSIONS, Launch, Stream
 
 _RUN_ID = "bench"
 _BATCH = 200_000
@@ -100,13 +103,25 @@ class Stateward:
 
     def rows(self, task: Task) -> Iterator[Row]:
         """The table of sessions."""
-        table = DeltaTable(launch_of(task, self.stream).uri("tables", "sessions"))
+        (name,) = self.stream.tables
+        table = DeltaTable(launch_of(task, self.stream).uri("tables", name))
         columns = ["user_id", "started_at", "ended_at", "event_count"]
         for batch in table.to_pyarrow_dataset().to_batches(columns=columns):
             started, ended = (all_ms(batch[name]) for name in ("started_at", "ended_at"))
             yield from zip(
                 batch["user_id"].to_pylist(), started, ended, batch["event_count"].to_pylist(), strict=True
             )
+
+
+class SessionWindows(Stateward):
+    """The stream `session_windows`: Spark's own session window, from the same driver to the same sink."""
+
+    name = "session_windows"
+    stream = SESSION_WINDOWS
+
+    def logic(self, task: Task) -> dict[str, Any]:
+        """The stream's parameters."""
+        return {"gap_ms": task.gap_ms}
 
 
 @dataclass(frozen=True)

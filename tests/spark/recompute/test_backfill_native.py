@@ -25,13 +25,14 @@ pytestmark = pytest.mark.spark
 QUIET = timedelta(days=1)
 BEGIN, END = START + timedelta(minutes=40, milliseconds=1), START + timedelta(minutes=70)
 MINUTE_MS = 60_000
-NAMES = {"event_windows": "window_id", "payment_auth_join": "payment_id"}
+NAMES = {"event_windows": "window_id", "payment_auth_join": "payment_id", "session_windows": "session_id"}
 
 
 def is_explained(row: dict[str, Any]) -> bool:
-    """Whether the events are all that are in a window, or both sides of a joined payment."""
-    ids = {event["event_id"] for event in row["events"] if event["event_time"] != row.get("window_end")}
-    if "window_id" in row:
+    """Whether the events are all that are in a window or session, or both sides of a joined payment."""
+    end = row.get("window_end", row.get("closed_at"))
+    ids = {event["event_id"] for event in row["events"] if event["event_time"] != end}
+    if "event_count" in row:
         return bool(len(ids) == row["event_count"])
     return ids >= {name for name in (row["transaction_id"], row["authentication_id"]) if name}
 

@@ -17,6 +17,7 @@ from tests.support.spark.launches import (
     FRAUD_WATCH,
     INTRUSION_PATTERNS,
     PAYMENT_AUTH_JOIN,
+    SESSION_WINDOWS,
     USER_ACTIVITY,
     USER_SESSIONS,
     Launch,
@@ -52,6 +53,7 @@ ALTERED = (
     Altered(INTRUSION_PATTERNS, "intrusion_alerts", "alert_id", "duration_ms"),
     Altered(EVENT_WINDOWS, "event_windows_sliding", "window_id", "event_count"),
     Altered(PAYMENT_AUTH_JOIN, "payment_authentications", "payment_id", "amount"),
+    Altered(SESSION_WINDOWS, "session_windows", "session_id", "event_count"),
 )
 
 

@@ -28,6 +28,7 @@ from tests.support.spark.launches import (
     INTRUSION_PATTERNS,
     PAYMENT_AUTH_JOIN,
     RAW_EVENTS,
+    SESSION_WINDOWS,
     USER_ACTIVITY,
     USER_SESSIONS,
     Launch,
@@ -151,7 +152,7 @@ def test_timeouts_fire_within_two_triggers(
 
 
 def test_every_keyed_stream_is_here() -> None:
-    native = {EVENT_WINDOWS.name, PAYMENT_AUTH_JOIN.name}
+    native = {EVENT_WINDOWS.name, PAYMENT_AUTH_JOIN.name, SESSION_WINDOWS.name}
     keyed = {spec.stream for spec in load_specs()[0]} - native - {RAW_EVENTS.name}
     assert {silence.stream.name for silence in SILENCES} == keyed
 

@@ -67,6 +67,7 @@ INTRUSION_PATTERNS = stream("intrusion_patterns")
 ACTION_COUNTS = stream("action_counts")
 DEVICE_LIFECYCLE = stream("device_lifecycle")
 RAW_EVENTS = stream("raw_events")
+SESSION_WINDOWS = stream("session_windows")
 
 
 # The optimising compiler pays after minutes, and most drivers of tests do not live that long.

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.query.native_query import NATIVE_CONF
 from tests.support.spark.launches import (
     ACTION_COUNTS,
@@ -64,7 +65,7 @@ class Move:
             f"{_STORE}.rocksdb.changelogCheckpointing.enabled": str(self.changelog).lower(),
             f"{_STORE}.checkpointFormatVersion": str(self.format_version),
         }
-        return conf | (NATIVE_CONF if self.stream in (EVENT_WINDOWS, PAYMENT_AUTH_JOIN) else {})
+        return conf | (NATIVE_CONF if isinstance(self.stream.job, NativeJob) else {})
 
     def __str__(self) -> str:
         return f"{self.stream.name}-changelog={self.changelog}-format={self.format_version}"

@@ -50,6 +50,7 @@ SETTINGS: Mapping[str, Mapping[str, int]] = {
     },
     "intrusion_patterns": {"horizon_ms": 2500},
     "payment_auth_join": {"before_ms": 300, "after_ms": 300},
+    "session_windows": {"gap_ms": 400},
     "user_activity": {"session_timeout_ms": 800, "counter_idle_ms": 2000},
     "user_sessions": {"gap_ms": 1000, "max_gap_ms": 2500},
 }

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spark_jobs.event_windows import logic as windows
 from spark_jobs.event_windows.model import UserEvent
 from spark_jobs.payment_auth_join import logic as payments
 from spark_jobs.payment_auth_join.model import PaymentEvent
+from spark_jobs.session_windows import logic as sessions
+from spark_jobs.session_windows.model import UserEvent as SessionEvent
 from stateward.runtime.ingest.event_rows import to_decimal
-from tests.support.spark.launches import EVENT_WINDOWS, MINUTE_MS, PAYMENT_AUTH_JOIN, Stream
+from tests.support.spark.launches import EVENT_WINDOWS, MINUTE_MS, PAYMENT_AUTH_JOIN, SESSION_WINDOWS, Stream
 from tests.support.streams.catalogue import START_MS, Document, Record, Sent, at, iso
 
 LATENESS_MS = 10 * MINUTE_MS
@@ -68,6 +70,14 @@ NATIVES = (
         lambda events, logic: payments.all_rows(
             events, before_ms=logic["before_ms"], after_ms=logic["after_ms"]
         ),
+    ),
+    Native(
+        # With a gap that is one of the distances between two events in `send`.
+        replace(SESSION_WINDOWS, logic={"gap_ms": 5 * MINUTE_MS}),
+        "user_id",
+        lambda rng: {"event_type": rng.choice(("view", "click", "Öffnen"))},
+        lambda found, at: SessionEvent(found["event_id"], at, found["user_id"], found["event_type"]),
+        lambda events, logic: sessions.all_rows(events, gap_ms=logic["gap_ms"]),
     ),
 )
 

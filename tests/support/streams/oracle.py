@@ -23,6 +23,7 @@ STREAMS = {
     "intrusion_patterns": "security_events",
     "event_windows": "user_events",
     "payment_auth_join": "payments",
+    "session_windows": "user_events",
 }
 """By stream its topic: those by event time."""
 

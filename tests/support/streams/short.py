@@ -25,6 +25,7 @@ from tests.support.spark.launches import (
     INTRUSION_PATTERNS,
     PAYMENT_AUTH_JOIN,
     RAW_EVENTS,
+    SESSION_WINDOWS,
     USER_ACTIVITY,
     USER_SESSIONS,
     Stream,
@@ -98,6 +99,7 @@ SHORT: tuple[Short, ...] = (
             "amount": st.sampled_from((None, 10, 0.1)),
         },
     ),
+    _short(SESSION_WINDOWS, {"event_type": TEXTS["user_sessions"]}),
 )
 
 

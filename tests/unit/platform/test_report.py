@@ -136,7 +136,7 @@ def test_hold_and_override_are_told_as_everywhere_and_a_broken_document_is_named
 
 @pytest.fixture
 def reports(tmp_path: Path) -> list[StreamReport]:
-    """Nine streams with long values; user_sessions was never started."""
+    """Ten streams with long values; user_sessions was never started."""
     settings = Settings(home=tmp_path, data=f"file://{tmp_path}/data")
     states = cycle(["running", "failed", "stopped", "waiting"])
     names = sorted(path.stem for path in settings.streams.glob("*.yaml") if path.stem != "user_sessions")
@@ -192,5 +192,5 @@ def test_what_needs_a_look_is_first_then_what_runs_and_last_what_nobody_has_star
     reports: list[StreamReport],
 ) -> None:
     states = [report.state for report in in_order(reports)]
-    assert states == ["failed"] * 2 + ["waiting"] * 2 + ["running"] * 2 + ["stopped"] * 2 + [None]
+    assert states == ["failed"] * 2 + ["waiting"] * 2 + ["running"] * 3 + ["stopped"] * 2 + [None]
     assert [report.stream for report in reports] == sorted(report.stream for report in reports)

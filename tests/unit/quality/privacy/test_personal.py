@@ -124,7 +124,7 @@ def test_no_column_that_depends_on_the_key_is_declared_otherwise(stream: str, da
     require_declared(case.job, ann, bob)
 
 
-@pytest.mark.parametrize("stream", ["event_windows", "payment_auth_join"])
+@pytest.mark.parametrize("stream", ["event_windows", "payment_auth_join", "session_windows"])
 def test_no_column_of_a_native_stream_that_depends_on_the_key_is_declared_otherwise(stream: str) -> None:
     config = parse_config(resolved_configuration(load_spec(stream), Settings(), "r1"), "test")
     job = importlib.import_module(f"spark_jobs.{stream}.declaration").JOB
