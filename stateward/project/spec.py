@@ -16,7 +16,7 @@ from stateward.project.spec_health import Health, Restart
 from stateward.project.spec_logic import Logic, logic_model
 from stateward.project.spec_problems import Problem, YamlDocument, parse_yaml, problems_of, read_yaml
 from stateward.project.spec_quality import Quality, Reconciliation
-from stateward.project.spec_state import Savepoints, State, StateCare
+from stateward.project.spec_state import Savepoints, State, StateCare, StateExport
 from stateward.project.unexpected_value import UnexpectedValueError
 
 SHARED = "shared"
@@ -135,6 +135,7 @@ class StreamSpec(Part):
     quality: Quality | None = None
     savepoints: Savepoints | None = Savepoints()
     state_care: StateCare = StateCare()
+    state_export: StateExport | None = None
     reconciliation: Reconciliation = Reconciliation()
 
     @field_validator("logic", mode="before")

@@ -1,4 +1,4 @@
-"""The sections `state`, `savepoints` and `state_care` of a stream's YAML."""
+"""The sections `state`, `savepoints`, `state_care` and `state_export` of a stream's YAML."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -89,5 +89,14 @@ class StateCare(Part):
     ] = "propose"
     looks: Count = 3
     limits: CareLimits = CareLimits()
+
+    _is_cron = field_validator("schedule")(_cron)
+
+
+class StateExport(Part):
+    """When the state is written to the table `state_exports` (cron, UTC); the newest `keep` exports stay."""
+
+    schedule: str
+    keep: Count = 30
 
     _is_cron = field_validator("schedule")(_cron)

@@ -177,6 +177,7 @@ VERBS: dict[str, Verb] = {
             (
                 _BATCH,
                 Field("savepoint", "text", f"{_SAVEPOINT}; the current state without it"),
+                Field("keep", "number", "So many of the newest exports stay; all without it", minimum=1),
             ),
             needs_spark=True,
         ),

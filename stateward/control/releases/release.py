@@ -45,6 +45,7 @@ _NOT_THE_DRIVERS = frozenset(
         "quality",
         "savepoints",
         "state_care",
+        "state_export",
         "reconciliation",
     }
 )

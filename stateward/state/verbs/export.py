@@ -118,6 +118,7 @@ class ExportVerb(ReadOnly):
             job=context.job,
             config=context.request.config,
             batch_id=arguments["batch"],
+            keep=arguments["keep"],
             report=context.report,
         )
         total = sum(found.rows.values())
@@ -140,6 +141,7 @@ def export(
     job: AnyJob | None = None,
     config: Config | None = None,
     batch_id: int | None = None,
+    keep: int | None = None,
     report: Report = lambda step, state: None,
 ) -> Exported:
     """Write the state as of a batch to a table; nothing is written to the checkpoint.
@@ -155,6 +157,7 @@ def export(
         job: The stream's declaration. With it and ``config`` the keys of a keyed stream have timers.
         config: Its launch.
         batch_id: As of which retained batch; None for the newest.
+        keep: How many of the stream's newest exports stay, this one among them; None for all.
         report: Called with each step and its state.
 
     Raises:
@@ -175,9 +178,11 @@ def export(
     with spark_errors_as(found.error, "its state could not be exported"), checkpoint_format(spark, found.uri):
         parts = [_rows(spark, found, store, evaluator) for store in all_stores]
         rows = _marked(reduce(lambda one, other: one.unionByName(other), parts), found, generation, now)
-        where = f"stream = '{stream}' AND generation = '{generation}' AND batch_id = {found.batch_id}"
+        where = _partition(stream, generation, found.batch_id)
         writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", where)
         writer.partitionBy(*_MARKS).save(table_uri)
+        if keep is not None:
+            _remove_old(spark, table_uri, stream, keep)
         return _counted(spark, written, where)
 
 
@@ -247,6 +252,28 @@ def _marked(rows: DataFrame, found: Retained, generation: str, now: datetime) ->
         "exported_at": F.timestamp_millis(F.lit(int(now.timestamp() * 1000))),
     }
     return rows.withColumns(marks).select(*(column.name for column in STATE_EXPORTS.columns))
+
+
+def _remove_old(spark: SparkSession, table_uri: str, stream: str, keep: int) -> None:
+    """Remove all but the newest exports of a stream: whole partitions, so that no file is rewritten."""
+    from delta.tables import DeltaTable
+    from pyspark.sql import functions as F
+
+    table = DeltaTable.forPath(spark, table_uri)
+    exports = (
+        table.toDF()
+        .where(F.col("stream") == stream)
+        .groupBy("generation", "batch_id")
+        .agg(F.max("exported_at").alias("at"))
+        .orderBy(F.desc("at"), F.desc("batch_id"))
+        .collect()
+    )
+    for old in exports[keep:]:
+        table.delete(_partition(stream, old["generation"], old["batch_id"]))
+
+
+def _partition(stream: str, generation: str, batch_id: int) -> str:
+    return f"stream = '{stream}' AND generation = '{generation}' AND batch_id = {batch_id}"
 
 
 def _counted(spark: SparkSession, written: Exported, where: str) -> Exported:

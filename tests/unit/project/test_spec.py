@@ -154,6 +154,19 @@ def test_the_page_of_the_fields_is_current() -> None:
     assert PAGE.read_text() == page_text(), "run `python -m stateward.project.spec_schema`"
 
 
+def test_a_state_is_exported_only_if_a_yaml_says_when(tmp_path: Path) -> None:
+    assert small_spec(tmp_path).state_export is None
+    found = small_spec(tmp_path, state_export={"schedule": "0 5 * * *"}).state_export
+    assert found is not None and (found.schedule, found.keep) == ("0 5 * * *", 30)
+    for section, message in (
+        ({"schedule": "nightly"}, r"state_export\.schedule: expected a cron expression of five fields"),
+        ({"keep": 3}, r"state_export\.schedule"),
+        ({"schedule": "0 5 * * *", "keep": 0}, r"state_export\.keep: expected a number above 0"),
+    ):
+        with pytest.raises(SpecError, match=message):
+            small_spec(tmp_path, state_export=section)
+
+
 def test_savepoints_are_made_unless_a_yaml_says_otherwise(tmp_path: Path) -> None:
     found = small_spec(tmp_path).savepoints
     assert found is not None

@@ -100,6 +100,10 @@ def test_a_keyed_state_is_exported_as_of_any_batch_and_once(
     from_savepoint = operate(launch, "export", savepoint=saved)
     assert from_savepoint.data["rows"] == again.data["rows"]
     assert by_place(exported(launch, newest.last)) == as_read(spark, newest)
+    kept = operate(launch, "export", batch=newest.batches[0], keep=2)
+    assert kept.data["batch_id"] == newest.batches[0]
+    left = {row["batch_id"] for row in DeltaTable(table_of(launch)).to_pyarrow_table().to_pylist()}
+    assert left == {newest.batches[0], newest.last}, "this one, and the newest before it"
     with pytest.raises(StateError, match="expected a retained batch"):
         operate(launch, "export", batch=newest.last + 1)
 

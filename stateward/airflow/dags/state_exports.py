@@ -1,0 +1,58 @@
+"""A DAG for each stream with a `state_export` section: writes its state to a Delta table on schedule."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.providers.standard.operators.python import ShortCircuitOperator
+from airflow.sdk import DAG, CronTriggerTimetable
+
+from stateward.airflow.care.context import fixed_parameters
+from stateward.airflow.operators.deployment_guard import was_deployed
+from stateward.airflow.operators.state_operation import StateOperationOperator
+from stateward.project.settings import Settings
+from stateward.project.spec import StreamSpec, load_specs
+from stateward.project.spec_state import StateExport
+
+_DOC = """### Exports of the state of {stream}
+
+Configured in the section `state_export` of `include/streams/{stream}.yaml`. At {schedule} (UTC) the state as
+of the newest batch is written to the table `state_exports`. The stream keeps running. More in
+docs/state-export.md.
+"""
+
+
+def _export_dag(spec: StreamSpec, section: StateExport) -> DAG:
+    stream = spec.stream
+    with DAG(
+        dag_id=f"export_{stream}",
+        description=f"Write the state of {stream} to the table state_exports on schedule",
+        doc_md=_DOC.format(stream=stream, schedule=section.schedule),
+        schedule=CronTriggerTimetable(section.schedule, timezone="UTC"),
+        catchup=False,
+        max_active_runs=1,
+        is_paused_upon_creation=False,
+        tags=["stateward", "state", stream],
+        default_args={"owner": spec.owner},
+    ) as dag:
+        deployed = ShortCircuitOperator(task_id="deployed", python_callable=was_deployed, op_args=[stream])
+        export = StateOperationOperator(
+            task_id="export",
+            asks=fixed_parameters(stream, "export"),
+            verb="export",
+            given={"keep": section.keep},
+            retries=2,
+            retry_delay=timedelta(seconds=30),
+        )
+        deployed >> export
+    return dag
+
+
+def state_export_dags() -> dict[str, DAG]:
+    """Build the DAGs of all streams whose YAML has the section."""
+    dags = [
+        _export_dag(spec, spec.state_export)
+        for spec in load_specs(Settings().streams)[0]
+        if spec.state_export is not None
+    ]
+    return {dag.dag_id: dag for dag in dags}
