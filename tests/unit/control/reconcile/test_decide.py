@@ -85,7 +85,7 @@ CASES = [
     # What is wanted and done.
     ("never deployed", Observed(None, None, GONE), Done),
     ("runs", Observed(control(), status(), ALIVE), Healthy),
-    ("waits for Kafka", Observed(control(), status("waiting"), ALIVE), Healthy),
+    ("waits for Kafka", Observed(control(), status("waiting"), ALIVE, stalled_since=ago(601)), Healthy),
     ("stopped", Observed(control(desired="stopped"), status("stopped"), GONE), Done),
     ("stopped, though it was killed", Observed(control(desired="stopped"), status("draining"), GONE), Done),
     # First start and restart.
@@ -129,7 +129,7 @@ CASES = [
     ("failed for good, not yet gone", Observed(control(), status("failed", cause=LASTING), ALIVE), Wait),
     ("refused for a lease", Observed(control(), status("refused", cause=PASSING), GONE), Launch),
     ("killed after a cause had passed", Observed(control(), status(cause=LASTING), GONE), Launch),
-    ("failed for good, asked again", Observed(control(run_id="r2"), status(cause=LASTING), GONE), Launch),
+    ("failed for good, again", Observed(control(run_id="r2"), status("failed", cause=LASTING), GONE), Launch),
     ("failed for good, held", Observed(control(hold=HOLD), status("failed", cause=LASTING), GONE), Held),
     (
         "an earlier run failed",
@@ -206,6 +206,7 @@ def test_the_reason_says_who_wants_it() -> None:
     assert "someone" in reason(desired="stopped")
     assert "someone" not in reason(desired="stopped", declared="stopped")
     assert reason(desired="stopped", override=wish) == str(wish)
+    assert str(wish) in reason(desired="suspended", override=wish)
     assert reason(launch=None, reason="new code") == "new code"
 
 
