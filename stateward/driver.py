@@ -15,10 +15,11 @@ if __name__ == "__main__":
 from stateward.project.project import Project
 from stateward.runtime.driver import entry
 from stateward.runtime.driver.state_checks import StateChecks
+from stateward.state.compatibility.descriptor import with_buckets_of
 from stateward.state.compatibility.start import note_start, require_start
 from stateward.state.operation.replan import take_back_plan
 
-CHECKS = StateChecks(require_start, note_start, take_back_plan)
+CHECKS = StateChecks(with_buckets_of, require_start, note_start, take_back_plan)
 
 
 def run(arguments: list[str]) -> int:

@@ -26,7 +26,7 @@ class StateLimits(Part):
 
 
 class State(Part):
-    """The state store. Once a checkpoint exists, `repartition` changes `partitions`; `buckets` are fixed.
+    """The state store. Once a checkpoint exists, `repartition` changes `partitions`, and `migrate` `buckets`.
 
     `buckets` is how many groups the keys are divided into; `cache` is a folder on the driver's machine, or
     null for one that the platform chooses; `limits` are for `stateward state inspect`.

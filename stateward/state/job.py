@@ -24,6 +24,8 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from stateward.contract import storage
 from stateward.contract.process_identity import host_identity
 from stateward.contract.process_output import JobExit
@@ -36,6 +38,7 @@ from stateward.runtime.kafka.broker import Broker, BrokerAwayError
 from stateward.runtime.lease.lease import LeaseHeldError, utc_now
 from stateward.runtime.sink.fence import CheckLease
 from stateward.runtime.telemetry.batch_steps import begin_log, report_error, report_step
+from stateward.state.compatibility.descriptor import with_buckets_of
 from stateward.state.errors import StateError
 from stateward.state.operation.answer import Answer
 from stateward.state.operation.context import Context
@@ -99,9 +102,11 @@ def perform(request: Request) -> Answer:
                 check()
             report_step(part, what)
 
+        generation = generations.current(config.checkpoint_uri)
+        in_force = with_buckets_of(config, generation.uri)
         context = Context(
-            request=request,
-            generation=generations.current(config.checkpoint_uri),
+            request=structs.replace(request, config=in_force),
+            generation=generation,
             catalog=SavepointCatalog(config.stream, request.savepoints_uri),
             journal=Journal(f"{request.folder_uri}/journal.json", utc_now),
             report=report,

@@ -103,8 +103,6 @@ class DryRunCareOperator(StateOperationOperator):
         if decision is None or not decision.proposals:
             raise AirflowSkipException("nothing is proposed")
         proposal = decision.proposals[0]
-        if proposal.is_by_hand:
-            raise AirflowSkipException(f"a person has to change the YAML before: {proposal_text(proposal)}")
         parameters = fixed_parameters(self.stream, proposal.verb, **proposal.fields)
         self.asks = {**parameters, "dry_run": True}
         return super().execute(context)

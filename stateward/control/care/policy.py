@@ -24,7 +24,6 @@ Because = Literal[
     "no_look",
     "fits",
     "policy",
-    "by_hand",
     "upgrade_first",
     "not_held",
     "long_pause",
@@ -108,12 +107,8 @@ class Proposal:
     @property
     def fields(self) -> dict[str, int]:
         """The verb's fields."""
-        return {"partitions": self.after} if self.kind == "repartition" else {}
-
-    @property
-    def is_by_hand(self) -> bool:
-        """Whether a person has to change the YAML first."""
-        return self.kind == "rebucket"
+        names: dict[ChangeKind, str] = {"repartition": "partitions", "rebucket": "buckets"}
+        return {names[self.kind]: self.after} if self.kind in names else {}
 
 
 @dataclass(frozen=True)
@@ -171,8 +166,6 @@ def _step(
 
 
 def _obstacle(changes: Sequence[Change], proposal: Proposal, now: datetime) -> Because | None:
-    if proposal.is_by_hand:
-        return "by_hand"
     for change in reversed(changes):
         is_same = (change.kind, change.after) == (proposal.kind, proposal.after)
         if change.outcome == "refused":

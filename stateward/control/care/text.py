@@ -17,7 +17,6 @@ _BECAUSE: dict[Because, str] = {
     "no_look": "the state has not been looked at",
     "fits": "the state is as it should be",
     "policy": "the policy is {policy}",
-    "by_hand": "a person has to set `state.buckets: {after}` in the YAML, and to run the verb migrate",
     "upgrade_first": "another release is deployed than the one that runs; upgrade the stream first",
     "not_held": "{held} of {looks} looks in a row have advised it",
     "long_pause": "the expected pause of {pause} is longer than max_pause, {max_pause}",
@@ -47,7 +46,6 @@ def because_text(decision: Decision, rules: Rules) -> str:
         looks=rules.looks,
         max_pause=format_duration(rules.max_pause.total_seconds()),
         held=proposal.held if proposal else 0,
-        after=proposal.after if proposal else 0,
         pause=format_duration(proposal.cost.pause_s) if proposal else "",
     )
 

@@ -206,7 +206,7 @@ VERBS: dict[str, Verb] = {
         Verb(
             "migrate",
             "Move every state to the keys, buckets and schema of the code, on a copy, with proof.",
-            (_SHOW_KEYS,),
+            (Field("buckets", "number", "How many; as the YAML has it without it", minimum=1), _SHOW_KEYS),
             needs_spark=True,
             takes_lease=True,
             has_dry_run=True,

@@ -140,7 +140,8 @@ class Driver:
         generation = generations.current(self._config.checkpoint_uri)
         generation.require_settled(self._config.stream)
         repair_logs(generation.uri)
-        self._config = replace(self._config, checkpoint_uri=generation.uri)
+        config = replace(self._config, checkpoint_uri=generation.uri)
+        self._config = self._checks.with_buckets_of(config, generation.uri)
         self._status.update(generation=generation.number, checkpoint=generation.uri)
 
     def _take_back_plan(self) -> None:

@@ -11,6 +11,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from stateward.contract import storage
 from stateward.runtime.api.landing_job import LandingJob
 from stateward.runtime.api.native_job import NativeJob
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 FILE = "stateward.json"
+# The number of buckets of the YAML, where a migration has given the state another one.
+_DECLARED = "declared_buckets"
 
 _STORE = "spark.sql.streaming.stateStore"
 _OUR_VARIABLES = {
@@ -148,6 +152,41 @@ def read_descriptor(checkpoint_uri: str) -> Descriptor | None:
     return {**written, "topics": by_spark["topics"], "spark": spark}
 
 
+def with_buckets_of(config: Config, checkpoint_uri: str) -> Config:
+    """Return a configuration with the number of buckets that the checkpoint has.
+
+    A migration may give a state another number than the YAML declares. It is in force until the YAML
+    declares another one.
+
+    Args:
+        config: A configuration, with the number of the YAML.
+        checkpoint_uri: The checkpoint's folder.
+    """
+    state = (storage.read_json(descriptor_uri(checkpoint_uri)) or {}).get("state", {})
+    if state.get(_DECLARED) != config.state_buckets:
+        return config
+    return replace(config, state_buckets=int(state["buckets"]))
+
+
+def declared_buckets(found: Descriptor, config: Config) -> int:
+    """Return the number of buckets that the YAML declares.
+
+    Args:
+        found: The descriptor of the checkpoint.
+        config: The configuration by `with_buckets_of`.
+    """
+    state = found.get("state", {})
+    in_force = state.get("buckets") == config.state_buckets
+    return int(state.get(_DECLARED, config.state_buckets)) if in_force else config.state_buckets
+
+
+def with_declared_buckets(document: Descriptor, declared: int) -> Descriptor:
+    """Return a descriptor that also has the number that the YAML declares, if it is another one."""
+    if "state" not in document or document["state"]["buckets"] == declared:
+        return document
+    return {**document, "state": {**document["state"], _DECLARED: declared}}
+
+
 def combined(found: Descriptor | None, now: Descriptor) -> Descriptor:
     """Describe a checkpoint after the code has run on it: it may hold states of older versions too.
 
@@ -166,7 +205,11 @@ def combined(found: Descriptor | None, now: Descriptor) -> Descriptor:
     if (before := found["state"]["schemas"].get(version)) is not None:
         shapes = now["state"]["schemas"][version]
         schemas[version] = {part: merged(before[part], shape) for part, shape in shapes.items()}
-    return {**document, "state": {**now["state"], "schemas": schemas}}
+    combined_state: Descriptor = {**document, "state": {**now["state"], "schemas": schemas}}
+    olds, news = found["state"], now["state"]
+    if _DECLARED not in olds or olds.get("buckets") != news["buckets"]:
+        return combined_state
+    return with_declared_buckets(combined_state, olds[_DECLARED])
 
 
 def write_descriptor(checkpoint_uri: str, document: Descriptor) -> None:

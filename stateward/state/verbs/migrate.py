@@ -6,11 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from msgspec import structs
+
 from stateward.runtime.api.config import Config
 from stateward.runtime.api.key_step import key_chain, moves_keys
 from stateward.runtime.api.state_step import MissingStepError
 from stateward.runtime.api.stream_job import StreamJob
-from stateward.state.compatibility.descriptor import combined, describe, read_descriptor, write_descriptor
+from stateward.state.compatibility.descriptor import (
+    combined,
+    declared_buckets,
+    describe,
+    read_descriptor,
+    with_declared_buckets,
+    write_descriptor,
+)
 from stateward.state.compatibility.verdict import judge
 from stateward.state.errors import StateError
 from stateward.state.migration.key_migration import KeyMigration
@@ -20,6 +29,7 @@ from stateward.state.operation.answer import Answer, Listing, steps_listing
 from stateward.state.operation.context import Context
 from stateward.state.operation.drained import require_drained
 from stateward.state.operation.verb import Earlier, NextGeneration
+from stateward.state.partitions.bucket_places import MOST_BUCKETS
 from stateward.state.reader.key_evaluator import evaluator_of
 
 Descriptor = dict[str, Any]
@@ -59,7 +69,7 @@ class MigrateVerb(NextGeneration[Plan]):
         """
         context = self.context
         require_drained(context.stream, context.generation.uri, runs=context.runs)
-        job, config = context.job, context.request.config
+        job, config = context.job, self._wanted()
         found, now = read_descriptor(context.generation.uri), describe(job, config)
         if found is None:
             raise StateError(
@@ -79,7 +89,21 @@ class MigrateVerb(NextGeneration[Plan]):
                 f"{context.stream} has the keys, buckets and schema of the code already. Nothing was changed."
             )
             return Answer((line,), data={"changed": False})
-        return Plan(reasons, migration_of(context, job, config, found), migrated_descriptor(found, now))
+        declared = declared_buckets(found, context.request.config)
+        descriptor = with_declared_buckets(migrated_descriptor(found, now), declared)
+        return Plan(reasons, migration_of(context, job, config, found), descriptor)
+
+    def _wanted(self) -> Config:
+        """The configuration with the number of buckets that was asked for; without one with the YAML's."""
+        config, buckets = self.context.request.config, self.context.request.arguments.get("buckets")
+        if buckets is None:
+            return config
+        if buckets > MOST_BUCKETS:
+            raise StateError(
+                f"stream {self.context.stream}: expected at most {MOST_BUCKETS} buckets, found {buckets}. "
+                "Nothing was changed."
+            )
+        return structs.replace(config, state_buckets=buckets)
 
     def preview(self, plan: Plan) -> Answer:
         """Report how many keys and states would change."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stateward.contract import storage
+from stateward.state.compatibility.descriptor import declared_buckets, read_descriptor
 from stateward.state.compatibility.setting_changes import changed_settings
 from stateward.state.compatibility.start import judge_start
 from stateward.state.operation.answer import Answer, Listing
@@ -31,7 +32,9 @@ class UpgradeVerb(ReadOnly):
         context.generation.require_settled(context.stream)
         answer = _judged(context, context.generation.uri)
         launched = storage.read_json(context.request.launched_uri) or {}
-        changes = changed_settings(launched, context.request.document)
+        # Not one that is in force already: the state has another number of buckets than its YAML.
+        document = {**context.request.document, "state_buckets": self._declared_buckets()}
+        changes = changed_settings(launched, document)
         lines = [f"Settings that change: {', '.join(name for name, *_ in changes)}."] if changes else []
         return Answer(
             (*answer.lines, *lines),
@@ -40,6 +43,10 @@ class UpgradeVerb(ReadOnly):
             {**answer.data, "changed": answer.is_good},
             is_good=answer.is_good,
         )
+
+    def _declared_buckets(self) -> int:
+        found = read_descriptor(self.context.generation.uri) or {}
+        return declared_buckets(found, self.context.request.config)
 
 
 def _judged(context: Context, uri: str) -> Answer:

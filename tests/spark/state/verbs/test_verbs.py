@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,7 @@ from stateward.runtime.api.key_logic import masked_key
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.state.errors import StateError
+from stateward.state.partitions.bucket_places import partition_sizes
 from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.running_query import running
@@ -62,6 +63,9 @@ def test_a_state_is_looked_at_and_repartitioned_and_the_stream_goes_on(
         operate(launch, "compare")
     advised = operate(launch, "advise").data
     assert (advised["measured"]["partitions"], advised["measured"]["keys"]) == (2, found)
+    look, measured = advised["look"], advised["measured"]
+    assert sum(measured["partition_bytes"]) == measured["state_bytes"] == look["state_bytes"]
+    assert (look["state_version"], look["old_versions"], look["buckets"]) == (1, [], measured["buckets"])
     as_advised = operate(launch, "repartition", dry_run=True)
     assert f"{advised['partitions']} is what `advise` proposes." in as_advised.lines
     would = operate(launch, "repartition", dry_run=True, partitions=5)
@@ -71,13 +75,25 @@ def test_a_state_is_looked_at_and_repartitioned_and_the_stream_goes_on(
     moved = operate(launch, "repartition", partitions=5)
     assert (moved.data["partitions_before"], moved.data["partitions_after"]) == (2, 5)
     assert generations.current(launch.uri("checkpoint")).number == 2
+    # Where Spark puts each bucket is known before it does.
+    now = operate(launch, "advise").data["measured"]["partition_bytes"]
+    assert list(now) == partition_sizes("event", measured["bucket_bytes"], 5)
     assert operate(launch, "compare", right=saved).is_good
     assert operate(launch, "compare", right=saved, by_key=True).is_good
+    assert operate(launch, "inspect").data["size"]["keys"] == found
+    # Other buckets than the YAML declares are in force from here on.
+    assert f"{launch.buckets} buckets become 96" in operate(launch, "migrate", buckets=96).lines[0]
+    assert operate(launch, "migrate").data == {"changed": False}
     assert operate(launch, "inspect").data["size"]["keys"] == found
     assert operate(launch, "verdict").is_good
 
     launch.send(sent.records[half:])
-    with running(launch, spark, "run-2", checkpoint_uri=launch.checkpoint, state_partitions=2) as query:
+    changes: dict[str, Any] = {
+        "checkpoint_uri": launch.checkpoint,
+        "state_partitions": 2,
+        "state_buckets": 96,
+    }
+    with running(launch, spark, "run-2", **changes) as query:
         query.settle()
         query.tick(sent.last + QUIET)
         assert query.state_rows() == 0

@@ -213,8 +213,14 @@ def test_a_refusal_is_remembered_and_silence_is_none(
     assert changes() == record
 
 
-def test_what_a_person_has_to_do_first_is_not_tried(folder: Path) -> None:
+def test_where_nothing_is_proposed_nothing_is_tried(folder: Path) -> None:
     task = DryRunCareOperator(task_id="dry_run", stream="small")
-    for record, says in ((nightly(LOOK), "nothing is proposed"), (nightly(UNEVEN), "a person has to change")):
-        with pytest.raises(AirflowSkipException, match=says):
-            task.execute(context_of(record, "propose"))  # type: ignore[arg-type]
+    with pytest.raises(AirflowSkipException, match="nothing is proposed"):
+        task.execute(context_of(nightly(LOOK), "propose"))  # type: ignore[arg-type]
+
+
+def test_another_number_of_buckets_is_a_migration(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = ActCareOperator(task_id="act", stream="small")
+    conf = triggered(task, context_of(nightly(UNEVEN, UNEVEN, UNEVEN), "auto"), monkeypatch)
+    assert conf is not None
+    assert (conf["verb"], conf["migrate_buckets"]) == ("migrate", 256)

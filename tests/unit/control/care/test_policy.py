@@ -83,7 +83,8 @@ def test_a_proposal_names_what_it_costs_and_saves(look: Look, kind: str, before:
     [proposal] = proposals(rules(), nightly(look))
     assert (proposal.kind, proposal.before, proposal.after) == (kind, before, after)
     assert proposal.verb == ("repartition" if kind == "repartition" else "migrate")
-    assert proposal.fields == ({"partitions": after} if kind == "repartition" else {})
+    fields = {"repartition": {"partitions": after}, "rebucket": {"buckets": after}, "migrate": {}}
+    assert proposal.fields == fields[kind]
     assert proposal.cost.pause_s == 190, "90 s, and 800 MB at 8 MB/s"
     assert proposal.cost.written_bytes == 2 * 800_000_000
     assert proposal.reasons
@@ -120,7 +121,7 @@ def test_a_quiet_day_makes_no_partition_go_and_an_old_peak_makes_none_come() -> 
         pytest.param(
             nightly(MORE, MORE, MORE, apart=9 * DAY), "auto", ("propose", "not_held"), id="too far apart"
         ),
-        pytest.param(nightly(UNEVEN, UNEVEN, UNEVEN), "auto", ("propose", "by_hand"), id="the YAML has them"),
+        pytest.param(nightly(UNEVEN, UNEVEN, UNEVEN), "auto", ("act", "held"), id="other buckets"),
         pytest.param(nightly(OLD, OLD, OLD), "auto", ("act", "held"), id="a migration"),
     ],
 )
@@ -174,9 +175,12 @@ def test_the_number_is_the_one_on_which_all_looks_agree() -> None:
     assert decide(rules(), record, NOW).proposals[0].after == 3
 
 
-def test_what_is_possible_comes_before_what_a_person_has_to_do() -> None:
+def test_what_is_possible_comes_before_what_has_to_wait() -> None:
     look = replace(UNEVEN, old_versions=(1,))
     decision = decide(rules(), nightly(look, look, look), NOW)
+    assert (decision.step, [one.kind for one in decision.proposals]) == ("act", ["rebucket", "migrate"])
+    failed = changed(at=NOW - 5 * DAY, kind="rebucket", outcome="failed")
+    decision = decide(rules(), replace(nightly(look, look, look), changes=(failed,)), NOW)
     assert (decision.step, [one.kind for one in decision.proposals]) == ("act", ["migrate", "rebucket"])
 
 

@@ -100,7 +100,7 @@ def test_a_decision_is_one_sentence_with_its_reason() -> None:
     assert "the expected pause of 3 min 10 s is longer than max_pause, 1 s" in text(
         nightly(MORE, MORE, MORE), rules(max_pause=timedelta(seconds=1))
     )
-    assert "set `state.buckets: 256` in the YAML" in text(nightly(UNEVEN))
+    assert text(nightly(UNEVEN)).startswith("s: 256 buckets in place of 64: proposed only")
     assert text(nightly(MORE), rules("approve")).endswith("waits for a person, the policy is approve.")
     [migration] = decide(rules(), nightly(OLD), NOW).proposals
     assert reason_texts(migration) == ["States of version 1 may be left; the code writes version 2."]

@@ -20,7 +20,15 @@ from stateward.project.settings import Settings
 from stateward.project.spec import load_specs
 from stateward.runtime.api.config import Config, parse_config
 from stateward.runtime.api.state_step import StateStep
-from stateward.state.compatibility.descriptor import combined, describe, read_descriptor, write_descriptor
+from stateward.state.compatibility.descriptor import (
+    combined,
+    declared_buckets,
+    describe,
+    read_descriptor,
+    with_buckets_of,
+    with_declared_buckets,
+    write_descriptor,
+)
 from stateward.state.compatibility.findings import Level
 from stateward.state.compatibility.start import StateRefusedError, judge_start, note_start, require_start
 
@@ -181,6 +189,27 @@ def test_partitions_are_those_that_spark_has(tmp_path: Path) -> None:
     (finding,) = judge_start(DEVICES, config).findings
     assert (finding.level, finding.before, finding.now) == (Level.EVOLVES, "5", "2")
     assert judge_start(DEVICES, structs.replace(config, state_partitions=5)).findings == ()
+
+
+def test_buckets_of_a_migration_are_in_force_until_the_yaml_has_other_ones(tmp_path: Path) -> None:
+    config = config_of("device_lifecycle", tmp_path)
+    planned(config, tmp_path)
+    uri = config.checkpoint_uri
+    note_start(DEVICES, config)
+    assert with_buckets_of(config, uri) == config
+    migrated = describe(DEVICES, structs.replace(config, state_buckets=256))
+    write_descriptor(uri, with_declared_buckets(migrated, config.state_buckets))
+    for _ in range(2):  # the first start writes the descriptor again
+        found = with_buckets_of(config, uri)
+        assert found.state_buckets == 256
+        require_start(DEVICES, found)
+        note_start(DEVICES, found)
+        assert declared_buckets(read_descriptor(uri) or {}, found) == 64
+    other = structs.replace(config, state_buckets=32)
+    assert with_buckets_of(other, uri) == other
+    assert declared_buckets(read_descriptor(uri) or {}, other) == 32
+    with pytest.raises(StateRefusedError, match="was 256, is 32"):
+        require_start(DEVICES, other)
 
 
 def test_a_refusal_has_causes_and_ways_out(tmp_path: Path) -> None:
