@@ -9,6 +9,7 @@ has one watermark for all partitions, so the delay also covers how far they are 
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -72,7 +73,8 @@ def main() -> None:
     spark = _session(task)
     query = (
         _sessions(_events(spark, task), task)
-        .where(F.col("user_id") != task.tick_user)
+        # Not by the user: Spark would drop the last records below the watermark, which they have to move.
+        .where(F.col("ended_ms") < task.end_ms)
         .writeStream.format("json")
         .option("path", str(task.output))
         .option("checkpointLocation", str(Path(task.folder) / "checkpoint"))
@@ -102,7 +104,6 @@ def _session(task: Task) -> SparkSession:
 
 def _events(spark: SparkSession, task: Task) -> DataFrame:
     value = F.from_json(F.col("value").cast("string"), "user_id string, event_time timestamp")
-    delay_ms = task.lateness_ms + PARTITIONS_APART_MS
     return (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", task.bootstrap_servers)
@@ -112,8 +113,12 @@ def _events(spark: SparkSession, task: Task) -> DataFrame:
         .load()
         .select(value.alias("event"))
         .select("event.user_id", "event.event_time")
-        .withWatermark("event_time", f"{delay_ms} milliseconds")
+        .withWatermark("event_time", f"{_delay_ms(task)} milliseconds")
     )
+
+
+def _delay_ms(task: Task) -> int:
+    return task.lateness_ms + PARTITIONS_APART_MS
 
 
 def _sessions(events: DataFrame, task: Task) -> DataFrame:
@@ -128,7 +133,7 @@ def _sessions(events: DataFrame, task: Task) -> DataFrame:
         return timed.groupBy("user_id").applyInPandasWithState(
             _in_pandas(task.gap_ms),
             ROWS,
-            f"open array<struct<{_typed(RUN)}>>",
+            "open string",
             "append",
             GroupStateTimeout.EventTimeTimeout,
         )
@@ -156,13 +161,9 @@ def _by_window(events: DataFrame, task: Task) -> DataFrame:
     )
 
 
-def _typed(columns: str) -> str:
-    return columns.replace(" long", ":long")
-
-
 def _in_pandas(gap_ms: int) -> Any:
     def of_user(key: tuple[str], frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-        runs: list[Run] = [list(run) for run in state.get[0]] if state.exists else []
+        runs: list[Run] = json.loads(state.get[0]) if state.exists else []
         closed: list[Run] = []
         if state.hasTimedOut:
             closed = take_closed(runs, state.getCurrentWatermarkMs(), gap_ms)
@@ -171,7 +172,7 @@ def _in_pandas(gap_ms: int) -> Any:
                 for time_ms in frame["time_ms"]:
                     add(runs, int(time_ms), gap_ms)
         if runs:
-            state.update(([tuple(run) for run in runs],))
+            state.update((json.dumps(runs),))
             state.setTimeoutTimestamp(min(run[1] for run in runs) + gap_ms)
         else:
             state.remove()
