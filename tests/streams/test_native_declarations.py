@@ -22,6 +22,10 @@ def test_the_shipped_settings_are_the_defaults() -> None:
         assert spec.event_time.allowed_lateness == timedelta(minutes=10)
         # The id of the last event is remembered for ten minutes after the watermark has reached it.
         assert spec.longest_timeout == timedelta(minutes=20)
+    windows, keyed = load_spec("session_windows"), load_spec("user_sessions")
+    # So that both write the same rows from the same topic.
+    assert windows.logic.config()["gap_ms"] == keyed.logic.config()["gap_ms"]
+    assert windows.event_time == keyed.event_time
 
 
 def test_a_slide_beyond_the_size_is_refused(tmp_path: Path) -> None:
