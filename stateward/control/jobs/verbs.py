@@ -115,11 +115,7 @@ VERBS: dict[str, Verb] = {
                 Field("keep", "number", "So many of the newest good ones stay", default=3, minimum=1),
                 Field("days", "number", "And all that are younger, in days", default=7, minimum=0),
                 Field(
-                    "operations_days",
-                    "number",
-                    "Operations' requests, results, pages and logs stay for so many days",
-                    default=30,
-                    minimum=1,
+                    "operations_days", "number", "Files of operations stay for so many days", 30, minimum=1
                 ),
                 Field(
                     "generations",

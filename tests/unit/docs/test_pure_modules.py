@@ -1,4 +1,4 @@
-"""Pure modules (docs/architecture.md) and sizes of packages; import-linter has the contracts between them."""
+"""Pure modules (docs/architecture.md) and sizes; import-linter has the contracts between them."""
 
 from __future__ import annotations
 
@@ -128,3 +128,14 @@ def test_no_package_has_more_than_fifteen_modules() -> None:
     modules = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
     sizes = Counter(str(file.parent.relative_to(ROOT)) for file in modules if file.stem != "__init__")
     assert {folder: size for folder, size in sizes.items() if size > 15} == {}
+
+
+def test_no_module_is_too_long() -> None:
+    """A module of the library has at most 300 lines, one of the tests at most 400."""
+    found = {
+        str(file.relative_to(ROOT)): lines
+        for folder, most in (("stateward", 300), ("spark_jobs", 300), ("dags", 300), ("tests", 400))
+        for file in (ROOT / folder).rglob("*.py")
+        if (lines := len(file.read_text(encoding="utf-8").splitlines())) > most
+    }
+    assert found == {}
