@@ -16,6 +16,7 @@ from stateward.state.reader.retained_batches import Retained, retained
 from stateward.state.reader.state_reader import keyed_rows, load, readable
 from stateward.state.reader.stores import stores
 from stateward.state.verbs.export import export
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import EVENT_WINDOWS, Launch
 from tests.support.spark.running_query import running
@@ -63,6 +64,7 @@ def as_read(spark: SparkSession, found: Retained) -> Rows:
     return rows
 
 
+@ci_full
 def test_a_keyed_state_is_exported_as_of_any_batch_and_once(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:
