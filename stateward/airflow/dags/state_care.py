@@ -59,7 +59,8 @@ def _care_dag(spec: StreamSpec) -> DAG:
             policy=section.policy,
             savepoints=savepoints,
         ),
-        schedule=CronTriggerTimetable(schedule, timezone="UTC"),
+        # With False, a stream that starts within a tenth of a day after this time would be stopped at once.
+        schedule=CronTriggerTimetable(schedule, timezone="UTC", run_immediately=timedelta(0)),
         catchup=False,
         max_active_runs=1,
         is_paused_upon_creation=False,

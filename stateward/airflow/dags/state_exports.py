@@ -28,7 +28,7 @@ def _export_dag(spec: StreamSpec, section: StateExport) -> DAG:
         dag_id=f"export_{stream}",
         description=f"Write the state of {stream} to the table state_exports on schedule",
         doc_md=_DOC.format(stream=stream, schedule=section.schedule),
-        schedule=CronTriggerTimetable(section.schedule, timezone="UTC"),
+        schedule=CronTriggerTimetable(section.schedule, timezone="UTC", run_immediately=timedelta(0)),
         catchup=False,
         max_active_runs=1,
         is_paused_upon_creation=False,
