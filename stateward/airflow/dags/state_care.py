@@ -42,15 +42,42 @@ The policy is `{policy}`. After the window nothing is changed any more. More in 
 _TASKS = ("advise", "dry_run", "savepoint", "verify", "prune", "approve", "act")
 
 # A retry is for a killed worker; errors that persist fail without one.
-_AGAIN: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=30)}
+AGAIN: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=30)}
+"""Arguments of tasks that look at a state on a schedule, or write a copy of it."""
+
+
+def state_dag(spec: StreamSpec, dag_id: str, schedule: str, *, description: str, doc_md: str) -> DAG:
+    """Build an empty DAG that works on the state of a stream on a schedule.
+
+    Args:
+        spec: The stream's YAML.
+        dag_id: The DAG's id.
+        schedule: When it runs, a cron expression in UTC. It does not run at once when it is first known.
+        description: One line about it.
+        doc_md: Its documentation, Markdown.
+    """
+    return DAG(
+        dag_id=dag_id,
+        description=description,
+        doc_md=doc_md,
+        # With False, a stream that starts within a tenth of a day after this time would be stopped at once.
+        schedule=CronTriggerTimetable(schedule, timezone="UTC", run_immediately=timedelta(0)),
+        catchup=False,
+        max_active_runs=1,
+        is_paused_upon_creation=False,
+        tags=["stateward", "state", spec.stream],
+        default_args={"owner": spec.owner},
+    )
 
 
 def _care_dag(spec: StreamSpec) -> DAG:
     stream, schedule, section = spec.stream, schedule_of(spec), spec.state_care
     kept = spec.savepoints
     savepoints = "which stops the stream for that time" if kept else "but this YAML wants none"
-    with DAG(
-        dag_id=f"state_{stream}",
+    with state_dag(
+        spec,
+        f"state_{stream}",
+        schedule,
         description=f"Look at the state of {stream}, make savepoints, and change what the policy lets happen",
         doc_md=_DOC.format(
             stream=stream,
@@ -59,31 +86,24 @@ def _care_dag(spec: StreamSpec) -> DAG:
             policy=section.policy,
             savepoints=savepoints,
         ),
-        # With False, a stream that starts within a tenth of a day after this time would be stopped at once.
-        schedule=CronTriggerTimetable(schedule, timezone="UTC", run_immediately=timedelta(0)),
-        catchup=False,
-        max_active_runs=1,
-        is_paused_upon_creation=False,
-        tags=["stateward", "state", stream],
-        default_args={"owner": spec.owner},
     ) as dag:
         deployed = ShortCircuitOperator(task_id="deployed", python_callable=was_deployed, op_args=[stream])
-        advise = AdviseCareOperator(task_id="advise", stream=stream, **_AGAIN)
-        dry_run = DryRunCareOperator(task_id="dry_run", stream=stream, **_AGAIN)
+        advise = AdviseCareOperator(task_id="advise", stream=stream, **AGAIN)
+        dry_run = DryRunCareOperator(task_id="dry_run", stream=stream, **AGAIN)
         # Made whatever was advised, and before a person may let the window pass.
         savepoint = SavepointCareOperator(task_id="savepoint", stream=stream, trigger_rule="all_done")
-        verify = VerifyCareOperator(task_id="verify", stream=stream, **_AGAIN)
+        verify = VerifyCareOperator(task_id="verify", stream=stream, **AGAIN)
         prune = StateOperationOperator(
             task_id="prune",
             asks=fixed_parameters(stream, "prune"),
             verb="prune",
             given={"keep": kept.keep, "days": kept.days} if kept else {},
-            **_AGAIN,
+            **AGAIN,
         )
         approve = ApproveCareOperator(task_id="approve", stream=stream, trigger_rule="none_failed")
         act = ActCareOperator(task_id="act", stream=stream, trigger_rule="none_failed")
         report = ReportCareOperator(
-            task_id="report", stream=stream, reported=_TASKS, trigger_rule="all_done", **_AGAIN
+            task_id="report", stream=stream, reported=_TASKS, trigger_rule="all_done", **AGAIN
         )
         deployed >> advise >> dry_run >> savepoint >> verify >> prune >> approve >> act >> report
         dry_run >> approve

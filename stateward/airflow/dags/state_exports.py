@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.providers.standard.operators.python import ShortCircuitOperator
-from airflow.sdk import DAG, CronTriggerTimetable
+from airflow.sdk import DAG
 
 from stateward.airflow.care.context import fixed_parameters
+from stateward.airflow.dags.state_care import AGAIN, state_dag
 from stateward.airflow.operators.deployment_guard import was_deployed
 from stateward.airflow.operators.state_operation import StateOperationOperator
 from stateward.project.settings import Settings
@@ -24,16 +23,12 @@ docs/state-export.md.
 
 def _export_dag(spec: StreamSpec, section: StateExport) -> DAG:
     stream = spec.stream
-    with DAG(
-        dag_id=f"export_{stream}",
+    with state_dag(
+        spec,
+        f"export_{stream}",
+        section.schedule,
         description=f"Write the state of {stream} to the table state_exports on schedule",
         doc_md=_DOC.format(stream=stream, schedule=section.schedule),
-        schedule=CronTriggerTimetable(section.schedule, timezone="UTC", run_immediately=timedelta(0)),
-        catchup=False,
-        max_active_runs=1,
-        is_paused_upon_creation=False,
-        tags=["stateward", "state", stream],
-        default_args={"owner": spec.owner},
     ) as dag:
         deployed = ShortCircuitOperator(task_id="deployed", python_callable=was_deployed, op_args=[stream])
         export = StateOperationOperator(
@@ -41,8 +36,7 @@ def _export_dag(spec: StreamSpec, section: StateExport) -> DAG:
             asks=fixed_parameters(stream, "export"),
             verb="export",
             given={"keep": section.keep},
-            retries=2,
-            retry_delay=timedelta(seconds=30),
+            **AGAIN,
         )
         deployed >> export
     return dag

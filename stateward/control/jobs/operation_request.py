@@ -170,11 +170,16 @@ def operations_of_run(stream: str, settings: Settings, asked_by: str) -> list[Op
     found = []
     for name in sorted(list_names(layout.operation_uri(stream, "")))[-_NEWEST:]:
         verb = VERBS.get(name.partition("-")[2].rstrip("-0123456789"))
-        request = read_json(f"{layout.operation_uri(stream, name)}/request.json") if verb else None
-        if verb is not None and request is not None and request.get("asked_by") == asked_by:
-            uri, log = layout.operation_uri(stream, name), layout.operation_log(stream, name)
-            found.append(Operation(name, uri, log, verb))
+        if verb is None:
+            continue
+        operation = _operation(layout, stream, name, verb)
+        if (read_json(operation.request_uri) or {}).get("asked_by") == asked_by:
+            found.append(operation)
     return found
+
+
+def _operation(layout: Layout, stream: str, name: str, verb: Verb) -> Operation:
+    return Operation(name, layout.operation_uri(stream, name), layout.operation_log(stream, name), verb)
 
 
 def _first_of(
@@ -184,9 +189,7 @@ def _first_of(
     base = f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{verb.name}"
     for tries in count(1):
         name = base if tries == 1 else f"{base}-{tries}"
-        operation = Operation(
-            name, layout.operation_uri(stream, name), layout.operation_log(stream, name), verb
-        )
+        operation = _operation(layout, stream, name, verb)
         written = read_json(operation.request_uri)
         if written is None or (asked_by and written.get("asked_by") == asked_by):
             return operation, written is not None
