@@ -14,6 +14,9 @@ from stateward.contract.reading import Time, read_as, require_version
 
 CARE_VERSION: Final = 1
 
+MAX_SKEW: Final = 1.5
+"""The largest partition may be so many times the median."""
+
 ChangeKind = Literal["repartition", "rebucket", "migrate"]
 Outcome = Literal["begun", "done", "failed", "refused"]
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise, takewhile
 from typing import Literal
 
-from stateward.contract.state_care import CareRecord, Change, ChangeKind, Look
+from stateward.contract.state_care import MAX_SKEW, CareRecord, Change, ChangeKind, Look
 from stateward.control.care.cost import Cost, Saving, cost_of
 
 Policy = Literal["off", "propose", "approve", "auto"]
@@ -32,9 +32,6 @@ Because = Literal[
     "refused_before",
     "held",
 ]
-
-MAX_SKEW = 1.5
-"""The largest partition may be so many times the median."""
 
 _APART = timedelta(hours=12)
 _AFTER_FAILURE = timedelta(days=7)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from stateward.state.partitions.bucket_places import MAX_SKEW, even_buckets, partition_sizes, skew_of
+from stateward.contract.state_care import MAX_SKEW
+from stateward.state.partitions.bucket_places import even_buckets, partition_sizes, skew_of
 
 # Maximum size of a partition, which is loaded and copied as a whole when a task moves or a driver starts.
 _MOST_BYTES = 512 * 1024 * 1024

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from statistics import median
 
-MAX_SKEW = 1.5
-"""The largest partition may be so many times the median."""
+from stateward.contract.state_care import MAX_SKEW
 
 MOST_BUCKETS = 1024
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from statistics import median
@@ -25,10 +24,9 @@ from stateward.state.operation.context import Context
 from stateward.state.operation.verb import ReadOnly
 from stateward.state.partitions.advice import Advice, BusyBatch, Measured, advise
 from stateward.state.partitions.checkpoint_interval import fixed_cost_ms
-from stateward.state.reader.keyed_variables import KEYS
 from stateward.state.reader.measures import BatchTime, Load
 from stateward.state.reader.retained_batches import batch_times, plans, retained
-from stateward.state.verbs.inspect import Inspection, inspect
+from stateward.state.verbs.inspect import Inspection, bytes_by_number, data_variables, inspect
 
 _COUNTED = ("accepted", "dead", "late", "duplicates")
 _BACK = timedelta(days=7)
@@ -169,20 +167,14 @@ def measured(context: Context) -> Workload:
 
 def _loads(found: Inspection) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     """The bytes of keys and states by partition and by bucket, and those of the largest key."""
-    data = [one for one in found.variables if one.name == KEYS] or list(found.variables)
+    data = data_variables(found.variables)
     largest = max((key.bytes for one in data for key in one.largest), default=0)
-    return (
-        _by_number([load for one in data for load in one.partitions]),
-        _by_number([load for one in data for load in one.buckets]),
-        largest,
-    )
+    return _sizes(one.partitions for one in data), _sizes(one.buckets for one in data), largest
 
 
-def _by_number(loads: Sequence[Load]) -> tuple[int, ...]:
-    sizes: Counter[int] = Counter()
-    for load in loads:
-        sizes[load.number] += load.key_bytes + load.value_bytes
-    return tuple(sizes[number] for number in range(max(sizes, default=-1) + 1))
+def _sizes(groups: Iterable[Iterable[Load]]) -> tuple[int, ...]:
+    sizes = bytes_by_number(groups)
+    return tuple(sizes.get(number, 0) for number in range(max(sizes, default=-1) + 1))
 
 
 def _versions(context: Context) -> tuple[int | None, tuple[int, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -168,7 +169,7 @@ def inspect(
         spark, found, all_stores, job=job, config=config, largest=largest, report=report
     )
     report("growth", "sampling")
-    planned = plans(found)
+    planned, data = plans(found), data_variables(variables)
     size = _size(found, variables)
     earlier = spread([batch for batch in planned if batch < found.batch_id], samples - 1)
     counted = _samples(spark, found, all_stores, [planned[batch] for batch in earlier])
@@ -183,8 +184,8 @@ def inspect(
         planned_ms=found.planned_ms,
         watermark_ms=found.watermark_ms,
         variables=tuple(variables if show_keys else map(_masked, variables)),
-        partition_skew=_skew([variable.partitions for variable in _data(variables)]),
-        bucket_skew=_skew([variable.buckets for variable in _data(variables)]),
+        partition_skew=skew([*bytes_by_number(one.partitions for one in data).values()]),
+        bucket_skew=skew([*bytes_by_number(one.buckets for one in data).values()]),
         size=size,
         growth=growth(counted, size, limits or SizeLimits()),
         interval=interval(times, mtbf_ms, mtbf_from),
@@ -221,14 +222,14 @@ def _measured(
     return variables, unreadable
 
 
-def _data(variables: list[Variable]) -> list[Variable]:
+def data_variables(variables: Sequence[Variable]) -> Sequence[Variable]:
     """The variables that hold the states: the keys of a keyed stream, and not how they are stored."""
     keyed = [variable for variable in variables if variable.name == KEYS]
     return keyed or variables
 
 
 def _size(found: Retained, variables: list[Variable]) -> Size:
-    data = _data(variables)
+    data = data_variables(variables)
     return Size(
         keys=sum(variable.rows for variable in data),
         key_bytes=sum(variable.key_bytes for variable in data),
@@ -238,12 +239,12 @@ def _size(found: Retained, variables: list[Variable]) -> Size:
     )
 
 
-def _skew(groups: list[tuple[Load, ...]]) -> float | None:
-    """The skew of all variables together, by number."""
+def bytes_by_number(groups: Iterable[Iterable[Load]]) -> Mapping[int, int]:
+    """The bytes of each partition or bucket, of all variables together."""
     bytes_of: Counter[int] = Counter()
     for load in chain.from_iterable(groups):
         bytes_of[load.number] += load.key_bytes + load.value_bytes
-    return skew(list(bytes_of.values()))
+    return bytes_of
 
 
 def _samples(
