@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Iterator
 
@@ -24,3 +25,18 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]
         yield installation
     finally:
         installation.must_run("down")
+
+
+@pytest.fixture(scope="session")
+def _scenarios() -> Iterator[int]:
+    return itertools.count(1)
+
+
+@pytest.fixture
+def days_later(_scenarios: Iterator[int]) -> int:
+    """By how many days to shift a test's events, so that they come after those of every test before it.
+
+    The tests of a worker share a platform, and events behind the watermark of an earlier test are late. The
+    order of the files differs from run to run.
+    """
+    return 30 * next(_scenarios)

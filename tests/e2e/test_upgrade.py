@@ -106,8 +106,10 @@ def wrong(rows: list[tuple[str, int]], expected: dict[str, int]) -> list[tuple[s
     return [row for row in rows if expected.get(row[0], 0) != row[1]]
 
 
-def test_an_upgrade_does_well_and_the_next_one_is_rolled_back(stream: LiveStream, tmp_path: Path) -> None:
-    events = shifted(web_events(), 0, PREFIX)
+def test_an_upgrade_does_well_and_the_next_one_is_rolled_back(
+    stream: LiveStream, tmp_path: Path, days_later: int
+) -> None:
+    events = shifted(web_events(), days_later, PREFIX)
     expected = oracle(events)
     first, rest = events[:5000], events[5000:]
     shows_at_ms = at_ms(rest[SHOWS_AT])

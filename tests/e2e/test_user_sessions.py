@@ -48,11 +48,6 @@ def stream(platform: Installation) -> LiveStream:
     return stream
 
 
-def days_after(scenario: int) -> int:
-    """Return by how many days a scenario's events are shifted; later scenarios are later in event time."""
-    return 30 * scenario
-
-
 def expected_sessions(events: list[Event]) -> int:
     """Return how many sessions the oracle finds."""
     by_user: dict[str, list[SessionEvent]] = defaultdict(list)
@@ -75,11 +70,11 @@ def wait_for_answer(stream: LiveStream, prefix: str, sessions: int, events: int)
 
 
 def replay_with_interruption(
-    stream: LiveStream, tmp_path: Path, scenario: int, interrupt: Callable[[], None]
+    stream: LiveStream, tmp_path: Path, days_later: int, interrupt: Callable[[], None]
 ) -> None:
     """Interrupt when some real events are read, others just sent, and others not yet; expect the answer."""
-    prefix = f"s{scenario}"
-    events = shifted(web_events(), days_after(scenario), prefix)
+    prefix = f"s{days_later}"
+    events = shifted(web_events(), days_later, prefix)
 
     def send(some: list[Event], *options: str) -> None:
         file = write_lines(tmp_path / "events.jsonl", [as_line(event) for event in some])
@@ -113,13 +108,15 @@ def kill_driver_and_wait(stream: LiveStream) -> None:
     )
 
 
-def test_bad_records_are_counted_and_reach_no_session(stream: LiveStream, tmp_path: Path) -> None:
-    good = shifted(web_events()[:9000], days_after(1), "s1")
+def test_bad_records_are_counted_and_reach_no_session(
+    stream: LiveStream, tmp_path: Path, days_later: int
+) -> None:
+    good = shifted(web_events()[:9000], days_later, "bad")
     lines = mixed_with_bad(good, bad_count=1000, seed=1)
     before = stream.status()
     replay = stream.replay(write_lines(tmp_path / "mixed.jsonl", lines), "--tick")
     assert replay.wait(timeout=PATIENCE_S) == 0
-    wait_for_answer(stream, "s1", expected_sessions(good), len(good))
+    wait_for_answer(stream, "bad", expected_sessions(good), len(good))
     after = stream.status()
     grown = {
         name: after[name] - (before[name] or 0)
@@ -165,26 +162,27 @@ def test_a_second_driver_by_hand_is_refused_and_names_the_holder(stream: LiveStr
     assert stream.drivers() == [driver]
 
 
-def test_the_driver_is_killed_in_mid_replay(stream: LiveStream, tmp_path: Path) -> None:
-    replay_with_interruption(stream, tmp_path, 2, lambda: kill_driver_and_wait(stream))
+def test_the_driver_is_killed_in_mid_replay(stream: LiveStream, tmp_path: Path, days_later: int) -> None:
+    replay_with_interruption(stream, tmp_path, days_later, lambda: kill_driver_and_wait(stream))
 
 
 @ci_full
-def test_its_python_workers_are_killed_in_mid_replay(stream: LiveStream, tmp_path: Path) -> None:
+def test_its_python_workers_are_killed_in_mid_replay(
+    stream: LiveStream, tmp_path: Path, days_later: int
+) -> None:
     def kill() -> None:
         # That batches go on is shown by the answer.
         for worker in wait_until(stream.python_workers, PATIENCE_S, stream.describe):
             worker.kill()
 
-    replay_with_interruption(stream, tmp_path, 3, kill)
+    replay_with_interruption(stream, tmp_path, days_later, kill)
 
 
 @pytest.mark.parametrize(
-    ("scenario", "part"),
-    [pytest.param(4, "scheduler", marks=ci_full), pytest.param(5, "triggerer", marks=only_full)],
+    "part", [pytest.param("scheduler", marks=ci_full), pytest.param("triggerer", marks=only_full)]
 )
 def test_a_part_of_airflow_is_killed_in_mid_replay(
-    stream: LiveStream, platform: Installation, tmp_path: Path, scenario: int, part: str
+    stream: LiveStream, platform: Installation, tmp_path: Path, days_later: int, part: str
 ) -> None:
     (driver,) = stream.drivers()
 
@@ -195,21 +193,21 @@ def test_a_part_of_airflow_is_killed_in_mid_replay(
         platform.wait_ready(PATIENCE_S)
         assert stream.is_running(), stream.describe()
 
-    replay_with_interruption(stream, tmp_path, scenario, kill)
+    replay_with_interruption(stream, tmp_path, days_later, kill)
     assert stream.drivers() == [driver], "the driver has noticed nothing"
     kill_driver_and_wait(stream)
 
 
 @only_full
 def test_down_leaves_nothing_and_up_goes_on(
-    stream: LiveStream, platform: Installation, tmp_path: Path
+    stream: LiveStream, platform: Installation, tmp_path: Path, days_later: int
 ) -> None:
     platform.must_run("down")
     assert platform.processes() == []
     assert stream.status()["state"] == "stopped"
     platform.must_run("up")
     stream.wait_running()
-    replay_with_interruption(stream, tmp_path, 6, lambda: None)
+    replay_with_interruption(stream, tmp_path, days_later, lambda: None)
 
 
 def test_stop_drains_and_run_goes_on(stream: LiveStream) -> None:
