@@ -1,0 +1,1 @@
+"""A search for a text in every kind of file that the platform writes, decoded."""
