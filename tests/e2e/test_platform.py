@@ -22,7 +22,7 @@ from stateward.platform.parts.supervisord import socket_path
 from stateward.platform.secrets import passwords_file
 from stateward.platform.topics import ensure_topic, partition_count
 from tests.support.control.installation import STATEWARD, Installation
-from tests.support.full import ci_full
+from tests.support.full import ci_full, only_full
 from tests.support.pages.buttons import press
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -134,7 +134,7 @@ def test_a_half_sent_request_stops_nobody(platform: Installation) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", [pytest.param(part, marks=() if part == "scheduler" else ci_full) for part in PART_NAMES]
+    "part", [pytest.param(part, marks=() if part == "scheduler" else only_full) for part in PART_NAMES]
 )
 def test_a_killed_part_comes_back_by_itself(
     platform: Installation, driver: tuple[subprocess.Popen[bytes], Path], part: str

@@ -14,6 +14,7 @@ import pytest
 from proof.demo.scenario import EVENTS
 from tests.support.control.installation import Installation
 from tests.support.control.live_stream import LiveStream
+from tests.support.full import ci_full
 from tests.support.pages.browser import CHROMIUM, keep, logged_in
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.e2e,
+    ci_full,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine to look at the pages with"),
 ]
 

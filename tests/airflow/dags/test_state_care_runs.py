@@ -145,6 +145,7 @@ def test_what_a_person_approves_is_done_by_a_run_of_state_operations(
     assert (change.outcome, change.by) == ("done", "ann")
 
 
+@ci_full
 def test_auto_acts_on_advice_that_has_held_and_reports_it(
     platform: Platform, jobs: Jobs, beside: Beside, monkeypatch: pytest.MonkeyPatch
 ) -> None:

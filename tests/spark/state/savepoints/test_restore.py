@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stateward.runtime.checkpoint import generations
+from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
 from tests.support.spark.running_query import COUNTS, Running, running
@@ -61,6 +62,7 @@ def sums(launch: Launch) -> dict[str, int]:
     return {name: sum(row[name] for row in rows) for name in (*COUNTS, "rows_out")}
 
 
+@ci_full
 def test_after_a_restore_everything_is_as_if_nothing_had_happened(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:

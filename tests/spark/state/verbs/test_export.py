@@ -110,6 +110,7 @@ def test_a_keyed_state_is_exported_as_of_any_batch_and_once(
         operate(launch, "export", batch=newest.last + 1)
 
 
+@ci_full
 def test_a_state_of_sparks_operators_is_exported_row_by_row(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:
