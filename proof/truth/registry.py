@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from proof.truth.expected import StreamTruth, TruthError
 from proof.truth.keyed_truth import KeyedTruth
 from stateward.project.project import NoSuchStreamError, Project
+from stateward.runtime.api.any_job import writing
 from stateward.runtime.api.config import Config
 from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.api.stream_job import StreamJob
@@ -45,4 +46,4 @@ def truth_about(config: Config, recorded_ms: int) -> StreamTruth:
             f"stream {config.stream}: expected an entry in proof/truth/registry.py, because it has no "
             f"oracle; found none"
         )
-    return KeyedTruth(job, config, recorded_ms)
+    return KeyedTruth(writing(job, config.tables), config, recorded_ms)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.event_windows.logic import all_rows
-from spark_jobs.event_windows.model import SlidingWindow, TumblingWindow, UserEvent
+from spark_jobs.event_windows.logic import all_rows, ordered_rows
+from spark_jobs.event_windows.model import OrderedWindow, SlidingWindow, TumblingWindow, UserEvent
+from spark_jobs.event_windows.ordered import ordered
 from spark_jobs.event_windows.plan import plan
 from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.api.record_fields import EVENT_TIME, Field
@@ -27,6 +28,8 @@ EVENT_WINDOWS_SLIDING = table_of(SlidingWindow, "event_windows_sliding", came_at
 
 EVENT_WINDOWS_TUMBLING = table_of(TumblingWindow, "event_windows_tumbling", came_at="window_end")
 
+EVENT_WINDOWS_ORDERED = table_of(OrderedWindow, "event_windows_ordered", came_at="window_end")
+
 
 def _fields(config: Config) -> tuple[Field, ...]:
     return (
@@ -43,8 +46,12 @@ def _event(record: Any, event_ms: int) -> UserEvent:
     return UserEvent(record.event_id, event_ms, record.user_id, record.event_type, value)
 
 
-def _oracle(events: Iterable[UserEvent], config: Config) -> list[SlidingWindow | TumblingWindow]:
-    return all_rows(events, size_ms=config.logic["size_ms"], slide_ms=config.logic["slide_ms"])
+def _oracle(events: Iterable[UserEvent], config: Config) -> list[tuple[Any, ...]]:
+    found, size_ms = list(events), config.logic["size_ms"]
+    rows: list[tuple[Any, ...]] = [*all_rows(found, size_ms=size_ms, slide_ms=config.logic["slide_ms"])]
+    return rows + (
+        ordered_rows(found, size_ms=size_ms) if EVENT_WINDOWS_ORDERED.name in config.tables else []
+    )
 
 
 JOB = NativeJob(
@@ -57,4 +64,5 @@ JOB = NativeJob(
         Output(SlidingWindow, EVENT_WINDOWS_SLIDING),
         Output(TumblingWindow, EVENT_WINDOWS_TUMBLING),
     ),
+    optional_outputs=(Output(OrderedWindow, EVENT_WINDOWS_ORDERED, ordered),),
 )

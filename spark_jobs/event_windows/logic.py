@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from decimal import Context, Decimal
 
-from spark_jobs.event_windows.model import SlidingWindow, TumblingWindow, UserEvent
+from spark_jobs.event_windows.model import OrderedWindow, SlidingWindow, TumblingWindow, UserEvent
 from stateward.runtime.api.key_logic import row_id
 from stateward.runtime.watermark.admission import order
 
@@ -39,6 +39,30 @@ def all_rows(
     return [
         *(_sliding(window, size_ms, found) for window, found in sliding.items()),
         *(_tumbling(window, size_ms, found) for window, found in tumbling.items()),
+    ]
+
+
+def ordered_rows(events: Iterable[UserEvent], *, size_ms: int) -> list[OrderedWindow]:
+    """The rows of the optional table: the events of each tumbling window by event time, then id.
+
+    Args:
+        events: See `all_rows`.
+        size_ms: Length of a window, milliseconds.
+    """
+    found: dict[Window, list[UserEvent]] = defaultdict(list)
+    for event in sorted(_distinct(events), key=order):
+        found[event.user_id, event.event_ms - event.event_ms % size_ms].append(event)
+    return [
+        OrderedWindow(
+            row_id(user_id, start_ms, start_ms + size_ms),
+            user_id,
+            start_ms,
+            start_ms + size_ms,
+            len(mine),
+            tuple(event.event_type for event in mine),
+            tuple(event.event_id for event in mine),
+        )
+        for (user_id, start_ms), mine in found.items()
     ]
 
 

@@ -4,6 +4,9 @@ The state is that of Spark's operators. Bound per user: a row for each window th
 ``(size + span) / slide + 1`` sliding and ``span / size + 2`` tumbling ones, ``span`` being how far the user's
 newest event is ahead of the watermark; a tumbling one keeps each different type of its events once. Beside it
 an id per event, three times, until the watermark is the allowed lateness beyond the event.
+
+The optional table ``event_windows_ordered`` keeps time, id and type of each event of an open tumbling window,
+and the ids a fourth time.
 """
 
 from dataclasses import dataclass
@@ -88,3 +91,15 @@ class TumblingWindow(NamedTuple):
     end_ms: WindowEnd
     event_count: EventCount
     event_types: Annotated[tuple[str, ...], Col("Types of the events, each once, sorted")]
+
+
+class OrderedWindow(NamedTuple):
+    """The events of one user in one tumbling window, in order."""
+
+    window_id: WindowId
+    user_id: UserId
+    start_ms: WindowStart
+    end_ms: WindowEnd
+    event_count: EventCount
+    event_types: Annotated[tuple[str, ...], Col("Types of the events by event time, then id; with repeats")]
+    event_ids: Annotated[tuple[str, ...], Col("Ids of the events, in the same order")]

@@ -31,13 +31,14 @@ def plan(events: DataFrame, config: Config) -> dict[str, DataFrame]:
     )
     return {
         "event_windows_sliding": sliding.select(
-            *_window(), "event_count", "value_sum", "value_min", "value_max"
+            *window_columns(), "event_count", "value_sum", "value_min", "value_max"
         ),
-        "event_windows_tumbling": tumbling.select(*_window(), "event_count", "event_types"),
+        "event_windows_tumbling": tumbling.select(*window_columns(), "event_count", "event_types"),
     }
 
 
-def _window() -> list[Column]:
+def window_columns() -> list[Column]:
+    """Identity, user, start and end of a window."""
     start, end = F.col("window.start"), F.col("window.end")
     identity = row_id("user_id", F.unix_millis(start), F.unix_millis(end))
     return [

@@ -20,6 +20,7 @@ from stateward.contract import storage
 from stateward.contract.process_output import READY, JobExit
 from stateward.recompute.record import write_record
 from stateward.recompute.request import BackfillError, job_of, load_request
+from stateward.runtime.api.any_job import writing
 from stateward.runtime.api.config import ConfigError
 from stateward.runtime.telemetry.batch_steps import begin_log, report_error, report_step
 
@@ -36,7 +37,7 @@ def main(arguments: list[str]) -> int:
         return JobExit.FAILED
     try:
         request = load_request(arguments[0])
-        job = job_of(request.config.stream)
+        job = writing(job_of(request.config.stream), request.config.tables)
         from stateward.recompute.recompute import recompute
         from stateward.runtime.session import create_session
 

@@ -65,7 +65,7 @@ def job_of(stream: str) -> Recomputable:
             f"stream {stream}: expected a stream with logic or an oracle, found a {type(job).__name__}. "
             "What it writes cannot be folded from raw events."
         )
-    for output in job.outputs:
+    for output in (*job.outputs, *job.optional_outputs):
         if output.table.came_at not in {column.name for column in output.table.columns}:
             raise BackfillError(
                 f"stream {stream}, table {output.table.name}: expected came_at to name the column with the "

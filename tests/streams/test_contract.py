@@ -12,6 +12,7 @@ from stateward.project.settings import CHECKOUT, Settings
 from stateward.project.spec import load_spec
 from stateward.quality.suites.suite import load_suite
 from stateward.runtime.api.stream_job import StreamJob
+from tests.support.spark.launches import stream as stream_of
 from tests.support.streams.samples import Records, check_fields, check_state, check_tables, config_of
 
 PROJECT = Project.imported()
@@ -51,4 +52,4 @@ def test_keyed_logic_takes_the_shipped_settings_and_its_state_is_kept_as_it_is(s
 
 @pytest.mark.parametrize("stream", STREAMS)
 def test_rows_fit_their_tables(stream: str, tmp_path: Path) -> None:
-    check_tables(PROJECT.declaration(stream), tmp_path)
+    check_tables(stream_of(stream).in_full.job, tmp_path)

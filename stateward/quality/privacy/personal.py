@@ -56,11 +56,12 @@ def declared_table(stream: str, table: str) -> Table | None:
 
 
 def outputs_of(stream: str) -> tuple[Output, ...]:
-    """Return what a stream declares to write; nothing if there is no such stream."""
+    """Return what a stream declares to write, optional tables too; nothing if there is no such stream."""
     try:
-        return tuple(Project.imported().declaration(stream).outputs)
+        job = Project.imported().declaration(stream)
     except NoSuchStreamError:
         return ()
+    return (*job.outputs, *job.optional_outputs)
 
 
 def masking_conflict(expectations: Iterable[Expectation], personal: frozenset[str]) -> str | None:

@@ -26,6 +26,7 @@ class LandingJob:
     row: Callable[[Message], tuple[Any, ...]]
 
     ticks: ClassVar[bool] = False
+    optional_outputs: ClassVar[tuple[Output, ...]] = ()
 
     @property
     def outputs(self) -> tuple[Output, ...]:

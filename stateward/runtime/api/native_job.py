@@ -33,6 +33,9 @@ class NativeJob:
         outputs: Its tables.
         chained: Whether a row may depend on an event that is farther away than any duration of the settings,
             by way of the events between them, as the row of a session does.
+        optional_outputs: Tables that it writes only if the YAML's `tables` name them, each with its plan. The
+            oracle finds them in `Config.tables`. A stream that has run does not start with another choice of
+            them.
         ticks: Whether ticks of its own move its watermark.
         only: Every key of the topic is its own.
     """
@@ -44,6 +47,7 @@ class NativeJob:
     oracle: Callable[[Iterable[Any], Config], Sequence[tuple[Any, ...]]]
     outputs: tuple[Output, ...]
     chained: bool = False
+    optional_outputs: tuple[Output, ...] = ()
 
     ticks: ClassVar[bool] = True
     only: ClassVar[tuple[KeyFilter, ...]] = ()

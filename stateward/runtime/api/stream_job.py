@@ -15,6 +15,8 @@ from stateward.runtime.api.state_step import StateStep
 from stateward.runtime.api.tables import Table
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from stateward.runtime.api.config import Config
     from stateward.runtime.api.key_logic import KeyLogic
 
@@ -27,10 +29,13 @@ class Output:
         row: The named tuple of its rows.
         table: The table, its columns in the order of the row's fields. A timestamp is milliseconds since
             1970 UTC in the row.
+        plan: Of an optional table of a native stream: from the events to its rows, as `NativeJob.plan` does
+            for the others. It is in a module of its own: the operators of a module belong to one checkpoint.
     """
 
     row: type[tuple[Any, ...]]
     table: Table
+    plan: Callable[[DataFrame, Config], DataFrame] | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,8 @@ class StreamJob:
             the state's fields.
         plain_fields: Text fields of the state and of events that tell of no person, besides those that have
             the name of such a column: operations on the state show them, and mask all others.
+        optional_outputs: Tables that it writes only if the YAML's `tables` name them; the logic finds them in
+            `Config.tables`.
         ticks: Whether ticks of its own move its watermark.
     """
 
@@ -77,6 +84,7 @@ class StreamJob:
     only: tuple[KeyFilter, ...] = ()
     seed: SeedRule | None = None
     plain_fields: tuple[str, ...] = ()
+    optional_outputs: tuple[Output, ...] = ()
 
     @property
     def owner(self) -> Callable[[Any], str]:

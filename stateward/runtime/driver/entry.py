@@ -13,6 +13,7 @@ from stateward.contract.process_identity import ProcessIdentity, driver_process
 from stateward.contract.process_output import DriverExit
 from stateward.contract.reading import as_json
 from stateward.contract.stream_status import Cause
+from stateward.runtime.api.any_job import configured
 from stateward.runtime.api.config import Config, ConfigError, load_config
 from stateward.runtime.api.landing_job import LandingJob
 from stateward.runtime.cause import LEASE
@@ -53,8 +54,8 @@ def run(declaration: Callable[[str], AnyJob], arguments: list[str], checks: Stat
         config = load_config(arguments[0])
     except (ConfigError, ValueError) as error:
         return _bad_configuration(arguments[0], process, error)
-    job = declaration(config.stream)
     try:
+        job = configured(declaration(config.stream), config)
         require_topics(job, config)
     except ConfigError as error:
         return _bad_configuration(arguments[0], process, error)

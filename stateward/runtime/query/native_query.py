@@ -78,6 +78,7 @@ def native_rows(
     events = _events(found, decoder, config.allowed_lateness_ms)
     tables = {output.table.name: output.table for output in job.outputs}
     planned = job.plan(events, config)
+    planned |= {one.table.name: one.plan(events, config) for one in job.outputs if one.plan}
     if planned.keys() != tables.keys():
         raise SchemaError(
             f"stream {config.stream}: expected a plan for {', '.join(sorted(tables))}, found one for "

@@ -50,6 +50,9 @@ def describe(job: AnyJob, config: Config) -> Descriptor:
         "outputs": {output.table.name: _table(output.table) for output in job.outputs},
         "spark": _spark(job, config),
     }
+    # Absent where there is none, so that descriptors of older releases stay equal.
+    if job.optional_outputs:
+        described["not_written"] = [output.table.name for output in job.optional_outputs]
     if isinstance(job, LandingJob):
         return {**described, "kind": "landing"}
     described |= {
@@ -62,7 +65,9 @@ def describe(job: AnyJob, config: Config) -> Descriptor:
     }
     if isinstance(job, NativeJob):
         fields = {field.name: field.kind for field in job.fields(config)}
-        return {**described, "kind": "native", "fields": fields, "operators": plan_operators(job.plan)}
+        plans = [job.plan, *(output.plan for output in job.outputs if output.plan)]
+        operators = [operator for plan in plans for operator in plan_operators(plan)]
+        return {**described, "kind": "native", "fields": fields, "operators": operators}
     return {**described, "kind": "keyed", "state": _state(job, config)}
 
 

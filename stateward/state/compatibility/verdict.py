@@ -105,6 +105,10 @@ def _outputs(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
     if olds is None:
         return
     for name in sorted(olds.keys() - news.keys()):
+        if name in now.get("not_written", ()):
+            consequence = "it has no rows from now on; those of the states that are open now are not written"
+            yield Finding(Level.EVOLVES, f"the output table {name}", "written", "not written", consequence)
+            continue
         yield Finding(
             Level.NEEDS_MIGRATION,
             f"the output table {name}",

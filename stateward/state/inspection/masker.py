@@ -148,7 +148,7 @@ def masker_of(job: AnyJob, *, shows_all: bool) -> Masker:
         job: The stream's declaration.
         shows_all: Whether everything is shown in full.
     """
-    outputs = getattr(job, "outputs", ())
+    outputs = (*job.outputs, *job.optional_outputs)
     tables: list[Table] = [*SHARED_TABLES, *(output.table for output in outputs)]
     personal = {name for table in tables for name in table.personal}
     plain = {column.name for table in tables for column in table.columns} | set(

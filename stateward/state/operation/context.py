@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stateward.contract.process_output import Report
 from stateward.project.project import NoSuchStreamError, Project
+from stateward.runtime.api.any_job import writing
 from stateward.runtime.checkpoint.generations import Generation
 from stateward.runtime.sink.fence import CheckLease
 from stateward.state.errors import StateError
@@ -22,6 +23,8 @@ from stateward.state.savepoints.savepoint_catalog import SavepointCatalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from stateward.runtime.api.config import Config
 
 
 @dataclass(frozen=True)
@@ -68,21 +71,21 @@ class Context:
     @property
     def job(self) -> Any:
         """Its declaration: a `StreamJob`, `NativeJob` or `LandingJob`."""
-        return self.job_of(self.stream)
+        return self.job_of(self.request.config)
 
     @property
     def masker(self) -> Masker:
         """Masks what is shown of its keys and states, unless the request is to show them."""
         return masker_of(self.job, shows_all=self.request.shows_all)
 
-    def job_of(self, stream: str) -> Any:
-        """The declaration of any stream.
+    def job_of(self, config: Config) -> Any:
+        """The declaration of any stream, with the tables that it writes.
 
         Raises:
             StateError: There is none.
         """
         try:
-            return Project.imported().declaration(stream)
+            return writing(Project.imported().declaration(config.stream), config.tables)
         except NoSuchStreamError as error:
             raise StateError(str(error)) from error
 

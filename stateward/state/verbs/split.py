@@ -66,7 +66,7 @@ class SplitVerb(NextGeneration[Plan]):
         """
         context, config = self.context, self.context.request.other
         assert config is not None  # a field that the verb requires
-        job = context.job_of(config.stream)
+        job = context.job_of(config)
         for stream, declared in ((context.stream, context.job), (config.stream, job)):
             if not isinstance(declared, StreamJob):
                 raise StateError(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from decimal import Decimal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from spark_jobs.event_windows.logic import all_rows, starts
+from spark_jobs.event_windows.logic import all_rows, ordered_rows, starts
 from spark_jobs.event_windows.model import SlidingWindow, TumblingWindow, UserEvent
 from stateward.runtime.api.key_logic import row_id
 
@@ -95,3 +98,38 @@ def test_of_one_id_of_a_user_the_first_by_time_counts() -> None:
 def test_the_order_of_arrival_does_not_matter() -> None:
     events = [event(number, number * 37_003, f"{number}.5") for number in range(20)]
     assert rows(*events) == rows(*reversed(events))
+
+
+def test_a_list_has_repeats_by_time_and_then_by_id_and_no_event_twice() -> None:
+    events = [
+        event(3, 500, kind="b"),
+        event(1, 1000, kind="b"),
+        event(0, 1000, kind="a"),
+        event(2, 0, kind="b"),
+    ]
+    next_window = event(9, SIZE_MS, kind="c")
+    found = ordered_rows([*events, next_window, event(3, 700)], size_ms=SIZE_MS)
+    assert [(row.start_ms - T0, row.event_count, row.event_types, row.event_ids) for row in found] == [
+        (0, 4, ("b", "b", "a", "b"), ("e2", "e3", "e0", "e1")),
+        (SIZE_MS, 1, ("c",), ("e9",)),
+    ]
+
+
+@given(
+    st.lists(
+        st.builds(event, st.integers(0, 9), st.integers(-SIZE_MS, SIZE_MS), kind=st.sampled_from("xy")),
+        # Between two that differ in nothing else the order of arrival decides.
+        unique_by=lambda one: (one.event_id, one.event_ms),
+    ),
+    st.randoms(),
+)
+def test_a_list_agrees_with_the_counts_and_the_set_and_with_any_order_of_arrival(
+    events: list[UserEvent], rng: random.Random
+) -> None:
+    found = ordered_rows(events, size_ms=SIZE_MS)
+    _, sets = rows(*events)
+    assert sorted(
+        (row.window_id, row.event_count, tuple(sorted(set(row.event_types)))) for row in found
+    ) == sorted((row.window_id, row.event_count, row.event_types) for row in sets)
+    rng.shuffle(events)
+    assert ordered_rows(events, size_ms=SIZE_MS) == found

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from stateward.control.launchers.launch import DRIVER_CONF
 from stateward.control.launchers.local_files import local_files_conf
 from stateward.project.project import Project
 from stateward.project.spec import load_spec
+from stateward.runtime.api.any_job import writing
 from stateward.runtime.api.record_fields import TICK_KEY
 from stateward.runtime.api.tables import SHARED_TABLES
 from stateward.runtime.checkpoint import generations
@@ -49,7 +50,12 @@ class Stream:
 
     @property
     def job(self) -> Any:
-        return Project.imported().declaration(self.name)
+        return writing(Project.imported().declaration(self.name), self.tables)
+
+    @property
+    def in_full(self) -> Stream:
+        """The stream with all of its optional tables."""
+        return replace(self, tables=(*self.tables, *(one.table.name for one in self.job.optional_outputs)))
 
 
 def stream(name: str) -> Stream:

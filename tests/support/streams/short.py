@@ -1,5 +1,7 @@
 """Every stream with its durations scaled down to about a second, so that few events meet every timeout.
 
+Each writes its optional tables too.
+
 What the processors tier has as Python objects (`cases.py`), as records and configuration.
 """
 
@@ -58,7 +60,7 @@ class Short:
 
 
 def _short(of: Stream, values: Mapping[str, st.SearchStrategy[Any]]) -> Short:
-    return Short(replace(of, logic={**of.logic, **SETTINGS[of.name]}), values)
+    return Short(replace(of.in_full, logic={**of.logic, **SETTINGS[of.name]}), values)
 
 
 SHORT: tuple[Short, ...] = (

@@ -1,4 +1,4 @@
-"""A driver rejects topics that its stream would not read."""
+"""A driver rejects topics that its stream would not read, and tables that it would not write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_jobs.raw_events.declaration import JOB as LANDING
 from spark_jobs.user_sessions.declaration import JOB as KEYED
 from stateward.contract.process_output import DriverExit
 from stateward.driver import run
-from stateward.runtime.api.any_job import AnyJob
+from stateward.runtime.api.any_job import AnyJob, configured
 from stateward.runtime.api.config import ConfigError, parse_config
 from stateward.runtime.driver.entry import require_topics
 from tests.unit.runtime.telemetry.test_documents import CONFIG
@@ -45,3 +45,30 @@ def test_the_driver_says_so_before_it_takes_the_lease(tmp_path: Path) -> None:
     assert (written["state"], written["cause"]) == ("failed", {"kind": "configuration", "lasting": True})
     assert "expected one topic, found a, b" in written["message"]
     assert not lease.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"sesions": "file:///t"},
+            "expected tables to be some of sessions, .*found sesions: correct `tables`",
+        ),
+        ({"sessions": None}, "expected tables to name sessions, .*add it to `tables`"),
+    ],
+)
+def test_a_table_that_is_misspelt_or_left_out_is_named(change: dict[str, str | None], said: str) -> None:
+    tables = {name: uri for name, uri in {**CONFIG["tables"], **change}.items() if uri is not None}
+    with pytest.raises(ConfigError, match=f"stream user_sessions: {said}"):
+        configured(KEYED, parse_config({**CONFIG, "tables": tables}, "here"))
+
+
+def test_an_optional_table_is_written_only_where_it_is_named() -> None:
+    (optional,) = NATIVE.optional_outputs
+    tables = dict.fromkeys([one.table.name for one in NATIVE.outputs], "file:///t")
+    document = {**CONFIG, "stream": "event_windows"}
+    without = configured(NATIVE, parse_config({**document, "tables": tables}, "here"))
+    named = {**tables, optional.table.name: "file:///t"}
+    with_it = configured(NATIVE, parse_config({**document, "tables": named}, "here"))
+    assert without is NATIVE
+    assert with_it.outputs == (*NATIVE.outputs, optional) and not with_it.optional_outputs

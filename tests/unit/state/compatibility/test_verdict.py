@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stateward.runtime.api.any_job import writing
 from stateward.runtime.api.state_step import StateStep
 from stateward.runtime.ingest.packed_format import bucket_of
 from stateward.state.compatibility.descriptor import describe
@@ -91,3 +92,26 @@ def test_a_key_that_moves_names_the_verb_that_moves_it(tmp_path: Path) -> None:
     (finding,) = judge(before, describe(replace(job, key_version=2), config)).findings
     assert finding.consequence.endswith("missing 1 -> 2")
     assert finding.ways_out[0].startswith("declare KeyStep(1, ...)")
+
+
+def test_an_optional_table_comes_and_goes_where_no_operator_does(tmp_path: Path) -> None:
+    declared = job_of("device_lifecycle")
+    job = replace(declared, outputs=declared.outputs[:1], optional_outputs=declared.outputs[1:])
+    table, config = job.optional_outputs[0].table.name, config_of("device_lifecycle", tmp_path)
+    without, with_it = describe(job, config), describe(writing(job, config.tables), config)
+    come, gone = judge(without, with_it), judge(with_it, without)
+    assert [(one.level, one.what) for one in (*come.findings, *gone.findings)] == [
+        (EVOLVES, f"the output table {table}")
+    ] * 2
+    # Without the option the code no longer has the table, and nothing says that this is meant.
+    assert judge(with_it, describe(replace(job, optional_outputs=()), config)).level == MIGRATE
+
+
+def test_an_optional_table_of_a_native_stream_needs_its_operators(tmp_path: Path) -> None:
+    job, config = job_of("event_windows"), config_of("event_windows", tmp_path)
+    (ordered,) = job.optional_outputs
+    without, with_it = describe(job, config), describe(writing(job, [ordered.table.name]), config)
+    assert with_it["operators"][: len(without["operators"])] == without["operators"]
+    for verdict in (judge(without, with_it), judge(with_it, without)):
+        assert verdict.level == NEVER
+        assert "the plan's operators" in [finding.what for finding in verdict.findings]
