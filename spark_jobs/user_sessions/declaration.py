@@ -8,8 +8,10 @@ from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import (
     STATE_SCHEMA_VERSION,
     ClosedSession,
+    CurrentSession,
     OpenSession,
     SessionEvent,
+    SessionEvents,
     SessionSettings,
 )
 from stateward.runtime.api.record_fields import EVENT_TIME, Field
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 USER = Field("user_id", "text")
 
 SESSIONS = table_of(ClosedSession, "sessions", came_at="closed_at")
+
+SESSION_EVENTS = table_of(SessionEvents, "session_events", came_at="closed_at")
+
+CURRENT_SESSIONS = table_of(CurrentSession, "current_sessions", current_by=(USER.name,), came_at="updated_at")
 
 
 def _fields(config: Config) -> tuple[Field, ...]:
@@ -42,7 +48,12 @@ def _fields(config: Config) -> tuple[Field, ...]:
 
 
 def _logic(config: Config) -> SessionLogic:
-    return SessionLogic(SessionSettings.of(config.logic).gap_ms)
+    settings = SessionSettings.of(config.logic)
+    return SessionLogic(
+        settings.gap_ms,
+        max_events=settings.max_session_events if SESSION_EVENTS.name in config.tables else 0,
+        with_updates=CURRENT_SESSIONS.name in config.tables,
+    )
 
 
 def _event(record: Any, event_ms: int) -> tuple[Any, ...]:
@@ -62,4 +73,5 @@ JOB = StreamJob(
     logic=_logic,
     outputs=(Output(ClosedSession, SESSIONS),),
     plain_fields=("event_type",),
+    optional_outputs=(Output(SessionEvents, SESSION_EVENTS), Output(CurrentSession, CURRENT_SESSIONS)),
 )

@@ -29,8 +29,8 @@ class Output:
         row: The named tuple of its rows.
         table: The table, its columns in the order of the row's fields. A timestamp is milliseconds since
             1970 UTC in the row.
-        plan: Of an optional table of a native stream: from the events to its rows, as `NativeJob.plan` does
-            for the others. It is in a module of its own: the operators of a module belong to one checkpoint.
+        plan: From the events to the rows of an optional table of a native stream, as `NativeJob.plan` does
+            for the others. It is in a module of its own: all operators of a module belong to the checkpoint.
     """
 
     row: type[tuple[Any, ...]]

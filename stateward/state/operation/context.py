@@ -24,8 +24,6 @@ from stateward.state.savepoints.savepoint_catalog import SavepointCatalog
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from stateward.runtime.api.config import Config
-
 
 @dataclass(frozen=True)
 class Context:
@@ -70,22 +68,22 @@ class Context:
 
     @property
     def job(self) -> Any:
-        """Its declaration: a `StreamJob`, `NativeJob` or `LandingJob`."""
-        return self.job_of(self.request.config)
+        """Its declaration, with the tables that it writes: a `StreamJob`, `NativeJob` or `LandingJob`."""
+        return writing(self.job_of(self.stream), self.request.config.tables)
 
     @property
     def masker(self) -> Masker:
         """Masks what is shown of its keys and states, unless the request is to show them."""
         return masker_of(self.job, shows_all=self.request.shows_all)
 
-    def job_of(self, config: Config) -> Any:
-        """The declaration of any stream, with the tables that it writes.
+    def job_of(self, stream: str) -> Any:
+        """The declaration of any stream.
 
         Raises:
             StateError: There is none.
         """
         try:
-            return writing(Project.imported().declaration(config.stream), config.tables)
+            return Project.imported().declaration(stream)
         except NoSuchStreamError as error:
             raise StateError(str(error)) from error
 

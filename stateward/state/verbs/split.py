@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from stateward.runtime.api.any_job import writing
 from stateward.runtime.api.config import Config
 from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.checkpoint import generations
@@ -66,7 +67,7 @@ class SplitVerb(NextGeneration[Plan]):
         """
         context, config = self.context, self.context.request.other
         assert config is not None  # a field that the verb requires
-        job = context.job_of(config)
+        job = writing(context.job_of(config.stream), config.tables)
         for stream, declared in ((context.stream, context.job), (config.stream, job)):
             if not isinstance(declared, StreamJob):
                 raise StateError(

@@ -139,15 +139,20 @@ events_of_a_user = st.lists(
 )
 
 
-def sessions_by_definition(events: list[SessionEvent]) -> list[ClosedSession]:
-    """The rows, from the events as runs, each event less than its run's gap after the one before."""
+def runs_of(events: Iterable[SessionEvent]) -> list[list[SessionEvent]]:
+    """The events of each session: each less than its run's gap after the one before."""
     runs = list[list[SessionEvent]]()
     for one in sorted(events, key=order):
         if not runs or runs[-1][-1].is_last or one.event_ms - runs[-1][-1].event_ms >= gap_of(runs[-1]):
             runs.append([])
         runs[-1].append(one)
+    return runs
+
+
+def sessions_by_definition(events: list[SessionEvent]) -> list[ClosedSession]:
+    """The rows, from the runs of events."""
     rows = list[ClosedSession]()
-    for run in runs:
+    for run in runs_of(events):
         first, last = run[0], run[-1]
         identity = key_logic.row_id("u", first.event_ms, first.event_id)
         span = (first.event_ms, last.event_ms, last.event_ms - first.event_ms)

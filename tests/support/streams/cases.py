@@ -29,6 +29,7 @@ from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import SessionEvent
 from stateward.project.project import Project
 from stateward.project.spec import load_spec
+from stateward.runtime.api.any_job import writing
 from stateward.runtime.api.key_logic import KeyLogic
 from stateward.runtime.api.stream_job import StreamJob
 
@@ -97,6 +98,12 @@ CASES = {
             st.integers(0, 6).map(lambda number: number == 0),
             st.none() | st.integers(1, 2500),
         ),
+    ),
+    "user_sessions with its optional tables": Case(
+        writing(user_sessions.JOB, [one.table.name for one in user_sessions.JOB.optional_outputs]),
+        SessionLogic(SETTINGS["user_sessions"]["gap_ms"], max_events=2, with_updates=True),
+        SessionEvent,
+        (TEXTS["user_sessions"], st.sampled_from((False,) * 5 + (True,)), st.none() | st.integers(1, 2500)),
     ),
     "user_activity": Case(
         user_activity.JOB,

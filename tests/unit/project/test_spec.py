@@ -28,7 +28,12 @@ def test_every_shipped_spec_is_valid() -> None:
 
 def test_durations_of_the_logic_become_milliseconds() -> None:
     spec = load_spec("user_sessions")
-    assert spec.logic.config() == {"gap_ms": 1_800_000, "max_gap_ms": 86_400_000, "max_held_events": 10_000}
+    assert spec.logic.config() == {
+        "gap_ms": 1_800_000,
+        "max_gap_ms": 86_400_000,
+        "max_held_events": 10_000,
+        "max_session_events": 100,
+    }
 
 
 def test_every_shipped_stream_has_a_class_of_its_settings() -> None:
