@@ -41,7 +41,11 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
     )
     # Private, and the only way to the provider's command without its waiting and killing.
     command = hook._build_spark_submit_command(str(entry))
-    return DriverCommand(command, driver_environment(os.environ, settings, spec.stream, run_id, code))
+    environment = driver_environment(os.environ, settings, spec.stream, run_id, code)
+    if master_of(spec).startswith("local"):
+        # Spark's UI has no login of its own; Airflow's server passes it on.
+        environment = {"SPARK_LOCAL_IP": "127.0.0.1"} | environment
+    return DriverCommand(command, environment)
 
 
 def _executors(settings: Settings) -> dict[str, str]:

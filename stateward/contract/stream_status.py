@@ -104,6 +104,7 @@ class Status(Struct, frozen=True):
         cause: None while nothing is wrong.
         phase: The step of the start that was reached, at `phase_at`.
         pid: The process to signal, which started `pid_started` seconds after the boot of `host`.
+        spark_ui: Address of Spark's UI, as other hosts reach it.
         delivered: Records that Kafka delivered to this checkpoint, which counts over restarts of the driver,
             as do `without_record`, the four outcomes, `rows_out` and `bounds`.
         operators: What Spark has counted of each in the last batch.
@@ -131,6 +132,7 @@ class Status(Struct, frozen=True):
     pid: int | None = None
     pid_started: float | None = None
     python_pid: int | None = None
+    spark_ui: str | None = None
     generation: int | None = None
     checkpoint: str | None = None
     batch_id: int | None = None

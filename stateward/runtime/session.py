@@ -50,6 +50,15 @@ _LOCAL_CHECKPOINT = {
     )
 }
 
+# The UI of a driver is read behind Airflow's login, so it must not offer to end what Airflow supervises.
+UI_CONF = {
+    "spark.ui.enabled": "true",
+    "spark.ui.port": "0",
+    "spark.ui.killEnabled": "false",
+    "spark.ui.threadDumpsEnabled": "false",
+    "spark.ui.heapHistogramEnabled": "false",
+}
+
 # No other host has to reach a driver that is its own executor.
 _LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _LOCAL_MASTER = "local[2]"
@@ -65,6 +74,11 @@ _NOISY_LOGGERS = (
 def checkpoint_conf(checkpoint_uri: str) -> dict[str, str]:
     """Settings for the storage of a checkpoint."""
     return _LOCAL_CHECKPOINT if checkpoint_uri.startswith("file:") else {}
+
+
+def driver_conf(checkpoint_uri: str) -> dict[str, str]:
+    """Settings of a driver: its UI, and the storage of its checkpoint."""
+    return UI_CONF | checkpoint_conf(checkpoint_uri)
 
 
 def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str]) -> SparkSession:

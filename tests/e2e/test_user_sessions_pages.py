@@ -112,6 +112,18 @@ def test_the_operators_page_is_in_airflows_navigation(stream: LiveStream, page: 
     page.get_by_text("supervise").first.wait_for()
 
 
+def test_sparks_own_ui_opens_from_the_streams_card(stream: LiveStream, page: Page) -> None:
+    page.goto(f"{stream.installation.settings.airflow_url}/stateward/streams/index.html")
+    page.locator(f"article#{stream.name}").get_by_role("link", name="Spark UI").click()
+    page.wait_for_url(f"**/stateward/spark/{stream.name}/jobs/")
+    page.get_by_role("link", name="Structured Streaming").click()
+    page.get_by_text("Active Streaming Queries").first.wait_for()
+    keep(page, "spark-ui")
+    page.get_by_role("link", name="Executors").click()
+    page.get_by_text("driver", exact=True).first.wait_for()
+    assert page.get_by_text("(kill)").count() == 0
+
+
 def test_the_quality_overview_opens_from_the_navigation_and_from_the_task(
     stream: LiveStream, page: Page, validated: tuple[str, str]
 ) -> None:

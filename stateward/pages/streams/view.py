@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from stateward.contract.stream_control import Supervisor
-from stateward.contract.stream_status import OUTCOMES, OperatorState, Status
+from stateward.contract.stream_status import ENDED, OUTCOMES, OperatorState, Status
 from stateward.control.health.thresholds import Thresholds
 from stateward.control.reconcile.decide import Action, Observed, decide
 from stateward.pages.link import Link
@@ -125,9 +125,15 @@ def stream_view(read: Documents, begin: datetime, now: datetime, stale_after_s: 
         facts=_facts(read, now),
         operators=_operators(status),
         incidents=repeated(happened),
-        links=read.links,
+        links=(*read.links, *_spark_ui(status)),
         problems=read.problems,
     )
+
+
+def _spark_ui(status: Status | None) -> tuple[Link, ...]:
+    if status is None or status.spark_ui is None or status.state in ENDED:
+        return ()
+    return (Link("Spark UI", f"../spark/{status.stream}/", "jobs, stages, the query's batches", outer=True),)
 
 
 def in_order(views: list[StreamView]) -> list[StreamView]:

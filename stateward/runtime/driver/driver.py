@@ -104,14 +104,14 @@ class Driver:
             f"stateward-{self._config.stream}",
             self._config.state_partitions,
             {
-                **session.checkpoint_conf(self._config.checkpoint_uri),
+                **session.driver_conf(self._config.checkpoint_uri),
                 **session_conf(self._job),
                 **self._config.spark_conf,
             },
         )
         try:
             signals.handle_in_jvm(spark, self._request_stop)
-            self._status.enter("topics")
+            self._status.enter("topics", spark_ui=spark.sparkContext.uiWebUrl)
             partitions = self._when_kafka_answers(self._ensure_topics)
             if partitions is None:
                 return

@@ -67,9 +67,9 @@ class StatusFile:
         """The current state."""
         return str(self._document["state"])
 
-    def enter(self, phase: str) -> None:
-        """Report the next phase of the start, which restarts a deadline of the control plane."""
-        self.update(phase=phase, phase_at=iso(self._clock()))
+    def enter(self, phase: str, **fields: Any) -> None:
+        """Report the next phase of the start, which restarts a deadline of the control plane, and fields."""
+        self.update(phase=phase, phase_at=iso(self._clock()), **fields)
 
     def update(self, **fields: Any) -> None:
         """Change fields and write the file; after a failure the heartbeat tries again.

@@ -52,6 +52,7 @@ CONTROL_OF_THE_LAST_RELEASE = """
 {"desired":"suspended","author":"ann","reason":"the disk is changed","at":"2026-01-31T12:00:00.000000Z"}}"""
 
 NEW_IN_THE_STATUS = {
+    "spark_ui",
     "operators",
     "state_keys",
     "live_bytes",
