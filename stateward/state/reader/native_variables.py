@@ -6,12 +6,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructType, TimestampType
+from pyspark.sql.types import DataType, StringType, StructType, TimestampType
 
 from stateward.state.reader.measures import BINS, LargeKey, Load, Timers, Variable, loads
 from stateward.state.reader.retained_batches import Retained
 from stateward.state.reader.state_reader import load, readable, stored_bytes
-from stateward.state.reader.stores import Store
+from stateward.state.reader.stores import SESSION_WINDOW, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -20,6 +20,7 @@ AGGREGATE, DISTINCT, JOIN = "stateStoreSave", "dedupeWithinWatermark", "symmetri
 
 _MEANINGS = {
     AGGREGATE: "groups of an aggregation",
+    SESSION_WINDOW: "open sessions",
     DISTINCT: "ids of events, so that each counts once",
     "left-keyToNumValues": "left side of the join: how many rows a key has",
     "left-keyWithIndexToValue": "left side of the join: the rows",
@@ -36,6 +37,7 @@ _TEXT = {
 
 # Why a row expires.
 BY_WINDOW = "the watermark reaches the end of its window: the group is written, and removed"
+BY_SESSION = "the watermark reaches the end of its session: it is written, and removed"
 BY_TIME = "the watermark passes its event time: the group is written, and removed"
 BY_HORIZON = "the watermark passes the time until which its id is remembered"
 BY_JOIN = "the watermark passes the last time at which a match is possible (the join's range)"
@@ -49,6 +51,10 @@ def row_expiry(store: Store, frame: DataFrame) -> tuple[Column, str]:
     """
     key, value = (frame.schema[name].dataType for name in ("key", "value"))
     nothing = F.lit(None).cast("bigint")
+    if store.operator == SESSION_WINDOW and isinstance(value, StructType):
+        ends = [field.name for field in value.fields if _is_window(field.dataType)]
+        if len(ends) == 1:
+            return F.expr(f"(unix_micros(value.`{ends[0]}`.end) + 999) div 1000"), BY_SESSION
     if store.operator == DISTINCT and isinstance(value, StructType) and "expiresAtMicros" in value.names:
         return F.expr("(value.expiresAtMicros + 999) div 1000"), BY_HORIZON
     if store.operator == AGGREGATE and isinstance(key, StructType):
@@ -58,6 +64,10 @@ def row_expiry(store: Store, frame: DataFrame) -> tuple[Column, str]:
         if len(times) == 1:
             return F.expr(f"(unix_micros(key.`{times[0]}`) + 999) div 1000"), BY_TIME
     return nothing, BY_JOIN if store.operator == JOIN else UNKNOWN
+
+
+def _is_window(kind: DataType) -> bool:
+    return isinstance(kind, StructType) and kind.names == ["start", "end"]
 
 
 def rows_as_text(store: Store, frame: DataFrame) -> DataFrame:

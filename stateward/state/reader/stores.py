@@ -28,6 +28,9 @@ KEYED_OPERATORS = (
 )
 """Operators whose state has variables."""
 
+SESSION_WINDOW = "sessionWindowStateStoreSaveExec"
+"""The operator of a session window."""
+
 LIST, TIMER = "ListState", "TimerState"
 
 _FORMAT_CONF = "spark.sql.streaming.stateStore.checkpointFormatVersion"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from stateward.state.reader.stores import KEYED_OPERATORS, LIST, TIMER, Store, load, stores
+from stateward.state.reader.stores import KEYED_OPERATORS, LIST, SESSION_WINDOW, TIMER, Store, load, stores
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -27,7 +27,6 @@ _JOIN_STORES = {
     for side in ("left", "right")
     for store in ("keyToNumValues", "keyWithIndexToValue")
 }
-_SESSION_WINDOW = "sessionWindowStateStoreSaveExec"
 # Spark partitions the state of these by the whole key.
 _BY_WHOLE_KEY = (
     "stateStoreSave",
@@ -86,7 +85,7 @@ def is_movable(store: Store) -> bool:
     """Whether the partitioning of the operator's state is known."""
     if store.operator == _JOIN:
         return store.name in _JOIN_STORES
-    return store.operator in (*KEYED_OPERATORS, *_BY_WHOLE_KEY, _SESSION_WINDOW)
+    return store.operator in (*KEYED_OPERATORS, *_BY_WHOLE_KEY, SESSION_WINDOW)
 
 
 def entries(
@@ -143,7 +142,7 @@ def _hash(rows: DataFrame, store: Store) -> Column:
     """The hash by which the operator's input is partitioned."""
     fields = rows.select("key.*").columns
     # The last field of the key is the number of a row, or the start of a session.
-    if _JOIN_STORES.get(store.name) or store.operator == _SESSION_WINDOW:
+    if _JOIN_STORES.get(store.name) or store.operator == SESSION_WINDOW:
         fields = fields[:-1]
     # Without grouping everything is in one partition.
     if not is_movable(store) or not fields:

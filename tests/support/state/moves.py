@@ -131,12 +131,14 @@ def _native(stream: Stream) -> Story:
 
 
 _LATE = {"allowed_lateness_ms": native.LATENESS_MS}
+_SESSIONS = native.NATIVES[-1].stream
 
 # Each stream goes up and down, with every pair of changelog and format among them.
 MOVES = (
     Move(FRAUD_WATCH, True, 1, _payments),
     Move(ACTION_COUNTS, False, 2, _actions, {"clock": "processing"}),
     Move(EVENT_WINDOWS, True, 2, lambda: _native(EVENT_WINDOWS), _LATE),
+    Move(_SESSIONS, False, 2, lambda: _native(_SESSIONS), _LATE),
     Move(PAYMENT_AUTH_JOIN, False, 1, lambda: _native(PAYMENT_AUTH_JOIN), _LATE),
 )
 FEW = (MOVES[0], MOVES[2])

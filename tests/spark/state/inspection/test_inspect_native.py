@@ -1,4 +1,4 @@
-"""`inspect` and `explain` on the state of Spark's own operators: windows, distinct ids, and a join."""
+"""`inspect` and `explain` on the state of Spark's own operators: windows, sessions, ids, and a join."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stateward.state.pages.page import explanation_page, inspection_page
+from stateward.state.reader.stores import SESSION_WINDOW
 from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
-from tests.support.spark.launches import EVENT_WINDOWS, PAYMENT_AUTH_JOIN
+from tests.support.spark.launches import EVENT_WINDOWS, PAYMENT_AUTH_JOIN, SESSION_WINDOWS
 from tests.support.spark.running_query import running
 from tests.support.state.inspected import FORMAT_2, at, explained, looked_at, ms, prepared, record, settled
 from tests.support.state.moves import configured
@@ -57,6 +58,31 @@ def test_windows_are_counted_with_their_ends(
     changed = [h for h in told.history if h.what == "the row changed"]
     assert {change.field for h in changed for change in h.changes} >= {"count", "sum"}
     assert "user_id" in explanation_page(told) and "Timers" in inspection_page(found)
+
+
+@ci_full
+def test_open_sessions_are_counted_with_their_ends(
+    tmp_path: Path, broker: RunningBroker, spark: SparkSession
+) -> None:
+    launch = prepared(tmp_path, broker, SESSION_WINDOWS)
+    gap_ms = int(SESSION_WINDOWS.logic["gap_ms"])
+    with configured(spark, FORMAT_2), running(launch, spark) as query:
+        launch.send(record("user_id", user, "e1", 7, event_type="view") for user in USERS[:4])
+        launch.send([record("user_id", USERS[0], "e2", 8, event_type="buy")])
+        settled(query, at(8))
+        query.drain()
+    found = looked_at(spark, launch, samples=0)
+
+    (sessions,) = (v for v in found.variables if v.operator == SESSION_WINDOW)
+    assert (sessions.rows, sessions.meaning) == (4, "open sessions")
+    assert sessions.timers is not None
+    timers = sessions.timers.count, sessions.timers.next_ms, sessions.timers.latest_ms
+    assert timers == (4, ms(7) + gap_ms, ms(8) + gap_ms)
+
+    told = explained(spark, launch, USERS[0])
+    (entry,) = (entry for entry in told.entries if entry.operator == SESSION_WINDOW)
+    assert entry.ends_ms == ms(8) + gap_ms
+    assert "the end of its session" in entry.why
 
 
 @ci_full
