@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, CronTriggerTimetable, Param
+from airflow.sdk import DAG, Param
 
+from stateward.airflow.dags.timetable import at_times
 from stateward.airflow.operators.maintain_table import (
     ListTablesOperator,
     MaintainTableOperator,
@@ -29,7 +30,7 @@ def maintenance_dags() -> dict[str, DAG]:
         dag_id="maintenance",
         description="Compact, vacuum and clean the log of all tables.",
         doc_md=_DOC,
-        schedule=CronTriggerTimetable("17 * * * *", timezone="UTC"),
+        schedule=at_times("17 * * * *"),
         catchup=False,
         max_active_runs=1,
         is_paused_upon_creation=False,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, AssetWatcher, CronTriggerTimetable, Param
+from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, AssetWatcher, Param
 
+from stateward.airflow.dags.timetable import at_times
 from stateward.airflow.operators.validate_table import ValidateTableOperator
 from stateward.airflow.triggers.table_update import TableUpdateTrigger
 from stateward.contract.names import QUALITY_VALIDATIONS, SHARED_TABLES
@@ -92,7 +93,7 @@ def _stream_dag(spec: StreamSpec, quality: Quality) -> DAG:
     """Return the DAG that validates the tables of one stream."""
     assets = AssetAny(*(_table_asset(spec.stream, table, quality) for table in quality.tables))
     schedule = (
-        AssetOrTimeSchedule(timetable=CronTriggerTimetable(quality.schedule, timezone="UTC"), assets=assets)
+        AssetOrTimeSchedule(timetable=at_times(quality.schedule), assets=assets)
         if quality.schedule
         else assets
     )
@@ -104,6 +105,6 @@ def quality_dags() -> dict[str, DAG]:
     specs, _ = load_specs(Settings().streams)
     dags = [_stream_dag(spec, spec.quality) for spec in specs if spec.quality]
     # The shared tables change with every batch of every stream: once a day is enough.
-    daily = CronTriggerTimetable("0 5 * * *", timezone="UTC")
+    daily = at_times("0 5 * * *")
     dags.append(_quality_dag(SHARED, list(SHARED_TABLES), daily, owner="stateward", conn_id="spark_default"))
     return {dag.dag_id: dag for dag in dags}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.providers.standard.operators.python import ShortCircuitOperator
-from airflow.sdk import DAG, CronTriggerTimetable, Param
+from airflow.sdk import DAG, Param
 
+from stateward.airflow.dags.timetable import at_times
 from stateward.airflow.operators.deployment_guard import was_deployed
 from stateward.airflow.operators.reconcile_stream import ReconcileStreamOperator
 from stateward.control.jobs.backfill_request import why_not_replayable
@@ -44,7 +45,7 @@ def _reconciliation_dag(spec: StreamSpec) -> DAG:
         dag_id=f"reconcile_{spec.stream}",
         description=f"Compare the tables of {spec.stream} with rows recomputed from raw events",
         doc_md=_DOC.format(stream=spec.stream, days=section.days),
-        schedule=CronTriggerTimetable(section.schedule, timezone="UTC") if section.schedule else None,
+        schedule=at_times(section.schedule) if section.schedule else None,
         catchup=False,
         max_active_runs=1,
         is_paused_upon_creation=False,

@@ -7,12 +7,13 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.python import ShortCircuitOperator
-from airflow.sdk import DAG, CronTriggerTimetable
+from airflow.sdk import DAG
 
 from stateward.airflow.care.act import ActCareOperator, ApproveCareOperator, SavepointCareOperator
 from stateward.airflow.care.context import fixed_parameters
 from stateward.airflow.care.look import AdviseCareOperator, DryRunCareOperator, VerifyCareOperator
 from stateward.airflow.care.report import ReportCareOperator
+from stateward.airflow.dags.timetable import at_times
 from stateward.airflow.operators.deployment_guard import was_deployed
 from stateward.airflow.operators.state_operation import StateOperationOperator
 from stateward.contract.storage import exists
@@ -60,8 +61,8 @@ def state_dag(spec: StreamSpec, dag_id: str, schedule: str, *, description: str,
         dag_id=dag_id,
         description=description,
         doc_md=doc_md,
-        # With False, a stream that starts within a tenth of a day after this time would be stopped at once.
-        schedule=CronTriggerTimetable(schedule, timezone="UTC", run_immediately=timedelta(0)),
+        # Also because a stream that starts after this time would be stopped at once.
+        schedule=at_times(schedule),
         catchup=False,
         max_active_runs=1,
         is_paused_upon_creation=False,

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.serialization.encoders import coerce_to_core_timetable
-from airflow.timetables.base import TimeRestriction
 
 from stateward.airflow.dags.savepoints import savepoints_dags
 from stateward.airflow.dags.state_care import state_care_dags
@@ -38,19 +35,6 @@ def test_a_stream_has_its_dag_once_it_was_started(streams: Path) -> None:
     assert list(state_care_dags()) == ["state_small"]
     # The file of a project of release 0.2.
     assert list(savepoints_dags()) == ["state_small"]
-
-
-def test_a_stream_that_starts_after_its_minute_is_not_stopped_for_a_savepoint_at_once(streams: Path) -> None:
-    now = datetime.now(UTC)
-    passed = now - timedelta(minutes=2)
-    small_spec(streams, state_care={"schedule": f"{passed.minute} {passed.hour} * * *"})
-    started()
-    timetable = coerce_to_core_timetable(state_care_dags()["state_small"].timetable)
-    first = timetable.next_dagrun_info(
-        last_automated_data_interval=None, restriction=TimeRestriction(None, None, catchup=False)
-    )
-    assert first is not None
-    assert first.run_after > now
 
 
 def test_a_yaml_that_wants_neither_care_nor_savepoints_has_none(streams: Path) -> None:

@@ -1,0 +1,61 @@
+"""DAGs on a schedule: none runs at once for a time that has passed when it is first known."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, CronTriggerTimetable
+from airflow.serialization.encoders import coerce_to_core_timetable
+from airflow.timetables.base import TimeRestriction
+
+from stateward.airflow.dags.maintenance import maintenance_dags
+from stateward.airflow.dags.quality import quality_dags
+from stateward.airflow.dags.reconciliation import reconciliation_dags
+from stateward.airflow.dags.state_care import state_care_dags
+from stateward.airflow.dags.state_exports import state_export_dags
+from stateward.airflow.dags.timetable import at_times
+from stateward.contract.storage import write_json
+from stateward.project.layout import Layout
+from tests.support.small_spec import small_spec
+
+FACTORIES = (maintenance_dags, quality_dags, reconciliation_dags, state_care_dags, state_export_dags)
+
+
+def test_a_time_that_has_just_passed_is_not_made_up_for() -> None:
+    now = datetime.now(UTC)
+    passed = now - timedelta(minutes=2)
+    timetable = coerce_to_core_timetable(at_times(f"{passed.minute} {passed.hour} * * *"))
+    first = timetable.next_dagrun_info(
+        last_automated_data_interval=None, restriction=TimeRestriction(None, None, catchup=False)
+    )
+    assert first is not None
+    assert first.run_after > now
+
+
+def test_every_dag_on_a_schedule_waits_for_its_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATEWARD_HOME", str(tmp_path))
+    monkeypatch.setenv("STATEWARD_STREAMS", str(tmp_path))
+    small_spec(
+        tmp_path,
+        quality={"tables": ["rows"], "schedule": "0 6 * * *"},
+        reconciliation={"schedule": "0 6 * * *"},
+        state_export={"schedule": "0 6 * * *"},
+    )
+    write_json(Layout.of().control_uri("small"), {"stream": "small"})
+    dags: list[DAG] = list(chain.from_iterable(factory().values() for factory in FACTORIES))
+    crons = {dag.dag_id: cron for dag in dags if (cron := cron_of(dag)) is not None}
+    assert len(crons) >= len(FACTORIES), crons.keys()
+    assert {name: cron.run_immediately for name, cron in crons.items()} == dict.fromkeys(crons, timedelta(0))
+
+
+def cron_of(dag: DAG) -> CronTriggerTimetable | None:
+    """The cron of a DAG's schedule, beside its assets if it has some."""
+    timetable: Any = dag.timetable
+    timetable = getattr(timetable, "timetable", timetable)
+    return timetable if isinstance(timetable, CronTriggerTimetable) else None
