@@ -19,8 +19,9 @@ from stateward.airflow.operators.state_operation import RESULT_PAGE, ResultPageL
 from stateward.alerts.state_care import care_message
 from stateward.contract.state_care import Change, Outcome
 from stateward.contract.storage import write_text
+from stateward.control.care.cost import savepoint_cost
 from stateward.control.care.policy import Decision, Proposal
-from stateward.control.care.record import end_change
+from stateward.control.care.record import end_change, read_record
 from stateward.control.care.schedule import rules_of
 from stateward.control.care.text import cost_text, decision_text, proposal_text, reason_texts, saving_texts
 from stateward.control.jobs.operation_request import PAGES_PREFIX, Operation, operations_of_run
@@ -106,13 +107,23 @@ class ReportCareOperator(BaseOperator):
             made = operations_of_run(self.stream, Settings(), f"{CHANGING_DAG}/{triggered}")
             run = f"../../../../dags/{CHANGING_DAG}/runs/{quote(triggered, safe='')}"
             links = [Link("run", run, outer=True), *map(_page, made)]
-            return StepView(task, _LEVELS.get(state, "calm"), state, _last_words(made), links)
+            # What its last task says: also that the stream went back, which no operation knows.
+            reason = (
+                ti.xcom_pull("outcome", CHANGING_DAG, REASON, run_id=triggered) if state == "failed" else None
+            )
+            cost = self._savepoint_cost() if task == "savepoint" else ""
+            text = str(reason) if reason else f"{_last_words(made)} {cost}".strip()
+            return StepView(task, _LEVELS.get(state, "calm"), state, text, links)
         page = ti.xcom_pull(task_ids=task, key=RESULT_PAGE)
         links = [Link("page", f"../{'/'.join(str(page).split('/')[-2:])}")] if page else []
         lines = ti.xcom_pull(task_ids=task) if state == "success" else None
         text = " ".join(lines[:2]) if isinstance(lines, list) else ""
         reason = ti.xcom_pull(task_ids=task, key=REASON) if state == "failed" else None
         return StepView(task, _LEVELS.get(state, "calm"), state, str(reason or text), links)
+
+    def _savepoint_cost(self) -> str:
+        looks = read_record(Layout.of(Settings()), self.stream).looks
+        return cost_text(savepoint_cost(looks[-1].files_bytes)) if looks else ""
 
     def _tell(
         self, context: Context, change: Change | None, decision: Decision | None, problem: str, now: datetime

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
 
-from stateward.airflow.operators.operation_params import REASON, Asked, asked_of
+from stateward.airflow.operators.operation_params import REASON, Asked, asked_of, failed
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -58,7 +57,7 @@ class OperationOutcomeOperator(BaseOperator):
         reasons = {task: ti.xcom_pull(task_ids=task, key=REASON) for task in bad}
         known = [f"{task}: {reason}" for task, reason in reasons.items() if reason]
         words = " | ".join(known) or f"{', '.join(bad)} failed; its log says why"
-        raise AirflowFailException(f"{words}{self._back(context, states, asked)}")
+        raise failed(context, f"{words}{self._back(context, states, asked)}")
 
     def _back(self, context: Context, states: Mapping[str, str], asked: Asked) -> str:
         if states.get(self.way_back) == "success":
