@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import UNSET, Struct, UnsetType, field
 
 from stateward.contract.reading import read_as, require_version
+from stateward.contract.state_care import MAX_PARTITION_BYTES
 
 CONFIG_VERSION = 1
 _CLOCKS = ("event", "processing")
@@ -186,6 +187,8 @@ class OperationRequest(Struct, Generic[C], frozen=True, kw_only=True):
         seed_roots: URIs of the folders below which a seed's table may lie.
         state_limits: Sizes of the state at which a person should look at it.
         failures: None if no failure was counted.
+        partition_bytes: The largest partition that is advised.
+        day_s: How long a day of the stream's care is, seconds.
     """
 
     version: int = REQUEST_VERSION
@@ -210,6 +213,8 @@ class OperationRequest(Struct, Generic[C], frozen=True, kw_only=True):
     seed_roots: tuple[str, ...] = ()
     state_limits: Mapping[str, int] = {}
     failures: CountedFailures | None = None
+    partition_bytes: int = MAX_PARTITION_BYTES
+    day_s: float = 86_400.0
 
 
 def read_request(

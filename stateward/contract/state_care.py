@@ -5,7 +5,8 @@ The verb `advise` measures a `Look`; the DAG `state_<stream>` keeps the looks, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from statistics import median
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -17,8 +18,22 @@ CARE_VERSION: Final = 1
 MAX_SKEW: Final = 1.5
 """The largest partition may be so many times the median."""
 
+MAX_PARTITION_BYTES: Final = 512 * 1024 * 1024
+"""The largest partition that is advised by default; one is loaded as a whole when a driver starts."""
+
 ChangeKind = Literal["repartition", "rebucket", "migrate"]
 Outcome = Literal["begun", "done", "failed", "refused"]
+
+
+def largest_over_median(sizes: Collection[float]) -> float:
+    """Return how uneven sizes are; 1 without any, infinite if the median is empty.
+
+    With two the smaller one is the median: against their mean the larger could never be more than double.
+    """
+    if not any(sizes):
+        return 1.0
+    middle = min(sizes) if len(sizes) == 2 else median(sizes)
+    return max(sizes) / middle if middle else float("inf")
 
 
 class Look(Struct, frozen=True, kw_only=True):
@@ -67,7 +82,7 @@ class Look(Struct, frozen=True, kw_only=True):
     @property
     def skew(self) -> float | None:
         """The largest partition over the median; None while the median is empty."""
-        return self.largest_bytes / self.median_bytes if self.median_bytes else None
+        return largest_over_median((self.median_bytes, self.largest_bytes)) if self.median_bytes else None
 
 
 class Change(Struct, frozen=True, kw_only=True):

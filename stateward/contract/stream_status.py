@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from statistics import median_low
 from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct
 
 from stateward.contract.reading import Time, read_tolerantly
+from stateward.contract.state_care import largest_over_median
 
 DriverState = Literal["starting", "running", "waiting", "draining", "stopped", "refused", "failed"]
 
@@ -198,8 +198,8 @@ class Status(Struct, frozen=True):
         sizes = list((self.partition_bytes or {}).values())
         if len(sizes) < 2 or sum(sizes) < LEAST_BALANCED_BYTES:
             return None
-        # The smaller one of two: against their mean the larger could never be more than double.
-        return max(sizes) / max(1, median_low(sizes))
+        # An empty partition counts as a byte, so that the ratio is a number.
+        return largest_over_median([max(1, size) for size in sizes])
 
 
 def status_from(document: Mapping[str, Any], origin: str = "status document") -> tuple[Status, list[str]]:

@@ -18,7 +18,7 @@ class ProposalView:
     """One proposal as the page shows it: each text is a sentence."""
 
     title: str
-    held: int
+    held: str
     reasons: Sequence[str]
     cost: str
     savings: Sequence[str]

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from stateward.contract.state_care import MAX_PARTITION_BYTES
 from stateward.project.spec_fields import Count, Duration, Part, is_cron
 from stateward.project.unexpected_value import UnexpectedValueError
 
@@ -66,10 +67,15 @@ class Savepoints(Part):
 
 
 class CareLimits(Part):
-    """What the policy may do: no pause that is expected to be longer, and no more partitions."""
+    """Limits of what is advised, and of what the policy may do.
+
+    `auto` asks a person before a change that is expected to stop the stream for longer than `max_pause`. At
+    most `max_partitions` are proposed, and so many that none is larger than `partition_bytes`.
+    """
 
     max_pause: Duration = timedelta(minutes=30)
     max_partitions: Count | None = None
+    partition_bytes: Count = MAX_PARTITION_BYTES
 
 
 class StateCare(Part):
@@ -77,7 +83,8 @@ class StateCare(Part):
 
     `schedule` (cron, UTC) opens a window that is `window` long; null: daily between 02:00 and 04:00, at a
     minute that follows from the stream's name. `propose` only reports, `approve` waits for a person, `auto`
-    acts once `looks` looks in a row have advised the same, and `off` does not look.
+    acts once `looks` looks in a row have advised the same, and `off` does not look. With a `day` of two
+    minutes a policy can be tried in an hour.
     """
 
     schedule: str | None = None
@@ -88,6 +95,7 @@ class StateCare(Part):
         BeforeValidator(lambda value: "off" if value is False else value),
     ] = "propose"
     looks: Count = 3
+    day: Duration = timedelta(days=1)
     limits: CareLimits = CareLimits()
 
     _is_cron = field_validator("schedule")(_cron)

@@ -23,7 +23,14 @@ from stateward.control.care.cost import savepoint_cost
 from stateward.control.care.policy import Decision, Proposal
 from stateward.control.care.record import end_change, read_record
 from stateward.control.care.schedule import rules_of
-from stateward.control.care.text import cost_text, decision_text, proposal_text, reason_texts, saving_texts
+from stateward.control.care.text import (
+    cost_text,
+    decision_text,
+    held_text,
+    proposal_text,
+    reason_texts,
+    saving_texts,
+)
 from stateward.control.jobs.operation_request import PAGES_PREFIX, Operation, operations_of_run
 from stateward.control.jobs.verbs import CHANGING_DAG
 from stateward.pages.access import CARE
@@ -117,7 +124,8 @@ class ReportCareOperator(BaseOperator):
         page = ti.xcom_pull(task_ids=task, key=RESULT_PAGE)
         links = [Link("page", f"../{'/'.join(str(page).split('/')[-2:])}")] if page else []
         lines = ti.xcom_pull(task_ids=task) if state == "success" else None
-        text = " ".join(lines[:2]) if isinstance(lines, list) else ""
+        # The proposal follows the decision, which names it.
+        text = " ".join(lines[: 1 if task == "advise" else 2]) if isinstance(lines, list) else ""
         reason = ti.xcom_pull(task_ids=task, key=REASON) if state == "failed" else None
         return StepView(task, _LEVELS.get(state, "calm"), state, str(reason or text), links)
 
@@ -139,7 +147,7 @@ class ReportCareOperator(BaseOperator):
 def _view(proposal: Proposal) -> ProposalView:
     return ProposalView(
         proposal_text(proposal),
-        proposal.held,
+        held_text(proposal),
         reason_texts(proposal),
         cost_text(proposal.cost),
         saving_texts(proposal),

@@ -3,14 +3,14 @@
 A look advises a number of partitions: more when the busiest hour of the last day, or the size, needs them;
 fewer only when the busiest hour of seven days does not. So a move down never follows a quiet night, and the
 policy `auto` moves only on advice that several looks in a row have given. After a change the looks before it
-no longer count.
+no longer count. How long a day is, is a rule, so that a policy can be tried in an hour.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise, takewhile
 from typing import Literal
 
@@ -33,10 +33,12 @@ Because = Literal[
     "held",
 ]
 
-_APART = timedelta(hours=12)
-_AFTER_FAILURE = timedelta(days=7)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# In days.
+_APART = 0.5
+_AFTER_FAILURE = 7
 # Looks that are farther apart say nothing about the time between them: a weekly schedule is the longest.
-_GAP = timedelta(days=8)
+_GAP = 8
 
 
 @dataclass(frozen=True)
@@ -46,14 +48,20 @@ class Rules:
     Attributes:
         policy: What may happen without a person.
         looks: So many looks in a row have to advise a change before `auto` makes it.
-        max_pause: `auto` makes no change that is expected to stop the stream for longer.
+        max_pause: `auto` asks a person before a change that is expected to stop the stream for longer.
         max_partitions: The most partitions; None: no limit.
+        day: How long a day is.
     """
 
     policy: Policy
     looks: int
     max_pause: timedelta
     max_partitions: int | None = None
+    day: timedelta = timedelta(days=1)
+
+    def date(self, at: datetime) -> int:
+        """Return the number of the day of a time; a day of 24 hours begins at midnight, UTC."""
+        return (at - _EPOCH) // self.day
 
 
 @dataclass(frozen=True)
@@ -150,7 +158,7 @@ def _step(
 ) -> tuple[Step, Because]:
     if rules.policy == "propose":
         return "propose", "policy"
-    if (obstacle := _obstacle(changes, proposal, now)) is not None:
+    if (obstacle := _obstacle(rules, changes, proposal, now)) is not None:
         return "propose", obstacle
     if is_outdated:
         return "propose", "upgrade_first"
@@ -159,19 +167,20 @@ def _step(
     if proposal.held < rules.looks:
         return "propose", "not_held"
     is_long = proposal.cost.pause_s > rules.max_pause.total_seconds()
-    return ("propose", "long_pause") if is_long else ("act", "held")
+    return ("ask", "long_pause") if is_long else ("act", "held")
 
 
-def _obstacle(changes: Sequence[Change], proposal: Proposal, now: datetime) -> Because | None:
+def _obstacle(rules: Rules, changes: Sequence[Change], proposal: Proposal, now: datetime) -> Because | None:
+    apart, again = _APART * rules.day, _AFTER_FAILURE * rules.day
     for change in reversed(changes):
         is_same = (change.kind, change.after) == (proposal.kind, proposal.after)
         if change.outcome == "refused":
-            if is_same and now - change.at < _AFTER_FAILURE:
+            if is_same and now - change.at < again:
                 return "refused_before"
             continue
-        if change.at.date() == now.date() or now - change.at < _APART:
+        if rules.date(change.at) == rules.date(now) or now - change.at < apart:
             return "too_soon"
-        if change.outcome == "failed" and change.kind == proposal.kind and now - change.at < _AFTER_FAILURE:
+        if change.outcome == "failed" and change.kind == proposal.kind and now - change.at < again:
             return "failed_before"
     return None
 
@@ -185,7 +194,7 @@ def proposals(rules: Rules, record: CareRecord) -> tuple[Proposal, ...]:
     """
     if not record.looks[-1].keys:
         return ()
-    found = (_repartition(rules, record), _rebucket(record), _migrate(record))
+    found = (_repartition(rules, record), _rebucket(rules, record), _migrate(rules, record))
     return tuple(one for one in found if one is not None)
 
 
@@ -211,8 +220,12 @@ def _repartition(rules: Rules, record: CareRecord) -> Proposal | None:
         return None
     is_up = wants(look) > now
     held = _held(
-        record, lambda one: one.partitions == now and wants(one) != now and (wants(one) > now) == is_up
+        rules,
+        record,
+        lambda one: one.partitions == now and wants(one) != now and (wants(one) > now) == is_up,
     )
+    if not held:  # the last change is not older than the look, by another machine's clock
+        return None
     # The number on which all of them agree: a single busier or quieter day does not decide it.
     after = (min if is_up else max)(wants(one) for one in held[: rules.looks])
     reason = Reason("grown" if is_up else "shrunk", now, after)
@@ -227,11 +240,11 @@ def _repartition(rules: Rules, record: CareRecord) -> Proposal | None:
     )
 
 
-def _rebucket(record: CareRecord) -> Proposal | None:
+def _rebucket(rules: Rules, record: CareRecord) -> Proposal | None:
     look = record.looks[-1]
     if look.buckets is None or look.advised_buckets is None or look.skew is None:
         return None
-    held = _held(record, lambda one: one.buckets == look.buckets and one.advised_buckets is not None)
+    held = _held(rules, record, lambda one: one.buckets == look.buckets and one.advised_buckets is not None)
     even = look.state_bytes // look.partitions
     saving = Saving((look.largest_bytes, even), (look.partitions, look.partitions))
     return Proposal(
@@ -246,12 +259,12 @@ def _rebucket(record: CareRecord) -> Proposal | None:
     )
 
 
-def _migrate(record: CareRecord) -> Proposal | None:
+def _migrate(rules: Rules, record: CareRecord) -> Proposal | None:
     look = record.looks[-1]
     if look.state_version is None or not look.old_versions:
         return None
     oldest = min(look.old_versions)
-    held = _held(record, lambda one: one.old_versions == look.old_versions)
+    held = _held(rules, record, lambda one: one.old_versions == look.old_versions)
     saving = Saving((look.largest_bytes, look.largest_bytes), (look.partitions, look.partitions))
     return Proposal(
         "migrate",
@@ -264,17 +277,17 @@ def _migrate(record: CareRecord) -> Proposal | None:
     )
 
 
-def _held(record: CareRecord, advises: Callable[[Look], bool]) -> list[Look]:
+def _held(rules: Rules, record: CareRecord, advises: Callable[[Look], bool]) -> list[Look]:
     """The looks in a row that advise the same, the newest first; none from before the last change."""
     made = [change.at for change in record.changes if change.outcome != "refused"]
     since = [look for look in record.looks if not made or look.at > max(made)]
-    return list(takewhile(advises, _without_gap(since)))
+    return list(takewhile(advises, _without_gap(since, _GAP * rules.day)))
 
 
-def _without_gap(looks: Sequence[Look]) -> Iterator[Look]:
+def _without_gap(looks: Sequence[Look], most: timedelta) -> Iterator[Look]:
     newest_first = list(reversed(looks))
     yield from newest_first[:1]
     for later, earlier in pairwise(newest_first):
-        if later.at - earlier.at > _GAP:
+        if later.at - earlier.at > most:
             return
         yield earlier

@@ -14,7 +14,8 @@ _FROM_MINUTE, _MINUTES = 120, 120
 def rules_of(spec: StreamSpec) -> Rules:
     """Return the rules of a stream's care."""
     section = spec.state_care
-    return Rules(section.policy, section.looks, section.limits.max_pause, section.limits.max_partitions)
+    limits = section.limits
+    return Rules(section.policy, section.looks, limits.max_pause, limits.max_partitions, section.day)
 
 
 def schedule_of(spec: StreamSpec) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stateward.contract.state_care import ChangeKind
 from stateward.control.care.cost import Cost
 from stateward.control.care.policy import Because, Decision, Proposal, Reason, Rules
-from stateward.rendering.human_units import format_bytes, format_count, format_duration
+from stateward.rendering.human_units import format_bytes, format_duration
 
 _CHANGES: dict[ChangeKind, str] = {
     "repartition": "{after} partitions in place of {before}",
@@ -66,9 +66,11 @@ def reason_texts(proposal: Proposal) -> list[str]:
 
 def _reason(reason: Reason) -> str:
     if reason.kind == "grown":
-        return f"The load or the state needs {reason.wanted:g} partitions; there are {reason.found:g}."
+        return f"The load or the state needs more partitions: {reason.wanted:g} in place of {reason.found:g}."
     if reason.kind == "shrunk":
-        return f"{reason.wanted:g} partitions are enough for the busiest hour of seven days."
+        return (
+            f"{reason.wanted:g} in place of {reason.found:g} are enough for the busiest hour of seven days."
+        )
     if reason.kind == "skew":
         return f"The largest partition is {reason.found:.1f} times the median, more than {reason.wanted:g}."
     return f"States of version {reason.found:g} may be left; the code writes version {reason.wanted:g}."
@@ -83,6 +85,11 @@ def cost_text(cost: Cost) -> str:
     )
 
 
+def held_text(proposal: Proposal) -> str:
+    """Return how many looks have advised a change, in one phrase."""
+    return "Advised by one look" if proposal.held == 1 else f"Advised by {proposal.held} looks in a row"
+
+
 def saving_texts(proposal: Proposal) -> list[str]:
     """Return what a change is expected to save, one sentence each."""
     saving = proposal.saving
@@ -90,8 +97,10 @@ def saving_texts(proposal: Proposal) -> list[str]:
         return [
             "Steps from older versions can be removed from the code; no state is converted when it is read."
         ]
+    texts = []
     before, after = saving.largest_bytes
-    texts = [f"Largest partition: {format_bytes(before)} before, about {format_bytes(after)} after."]
+    if after < before:
+        texts.append(f"Largest partition: {format_bytes(before)} before, about {format_bytes(after)} after.")
     if saving.tasks[0] != saving.tasks[1]:
         texts.append(f"Tasks of a batch on the state: {saving.tasks[0]} before, {saving.tasks[1]} after.")
     if saving.batch_ms is not None:
@@ -115,7 +124,7 @@ def question(stream: str, proposal: Proposal, page: str, closes: str) -> str:
         *(f"- {text}" for text in reason_texts(proposal)),
         f"- Expected pause and cost: {cost_text(proposal.cost)}",
         *(f"- {text}" for text in saving_texts(proposal)),
-        f"- Advised by {format_count(proposal.held)} look(s) in a row.",
+        f"- {held_text(proposal)}.",
         "",
         *([f"[Page of the dry run]({page})", ""] if page else []),
         "*Approve*: `state_operations` stops the stream, makes a savepoint, changes a copy of the state, "

@@ -136,6 +136,8 @@ def prepare(
         seed_roots=settings.roots_of_seeds,
         state_limits=spec.state.limits.model_dump(),
         failures=_failures(layout, spec.stream),
+        partition_bytes=spec.state_care.limits.partition_bytes,
+        day_s=spec.state_care.day.total_seconds(),
     )
     write_json(operation.request_uri, as_json(request))
     operation.log.parent.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,7 @@ VERSION = 1
 def inspection_document(found: Inspection) -> dict[str, Any]:
     """The inspection; times in milliseconds since 1970 UTC, sizes in bytes."""
     document = {"version": VERSION, "verb": "inspect", **asdict(found)}
+    del document["times"]
     size = found.size
     document["size"] |= {
         "live_bytes": size.live_bytes,

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from stateward.contract.state_care import MAX_SKEW
-from stateward.state.partitions.bucket_places import even_buckets, partition_sizes, skew_of
+from stateward.contract.state_care import MAX_PARTITION_BYTES, MAX_SKEW, largest_over_median
+from stateward.state.partitions.bucket_places import even_buckets, partition_sizes
 
-# Maximum size of a partition, which is loaded and copied as a whole when a task moves or a driver starts.
-_MOST_BYTES = 512 * 1024 * 1024
 # Measured records/s of one core (docs/tuning.md), by the minimum number of keys: 36,000 to 47,000 with 20,000
 # keys; with a million keys nearly every record is for a different key.
 _MEASURED_PER_CORE = ((1_000_000, 19_000), (0, 36_000))
@@ -64,6 +62,7 @@ class Measured:
         lane: The text by which Spark places the buckets' events, beside the bucket.
         largest_key_bytes: Size of the largest key with its state.
         busy: The batches that read the most; None if they could not be measured.
+        most_bytes: Maximum size of a partition, which is loaded and copied as a whole when a driver starts.
     """
 
     partitions: int
@@ -77,6 +76,7 @@ class Measured:
     lane: str = ""
     largest_key_bytes: int = 0
     busy: BusyBatch | None = None
+    most_bytes: int = MAX_PARTITION_BYTES
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def advise(measured: Measured) -> Advice:
     wanted = _wanted(measured, reasons)
     wanted = _limited(measured, wanted, reasons)
     now, even = measured.partitions, _even(measured, wanted)
-    is_skewed = skew_of(measured.partition_bytes) > MAX_SKEW
+    is_skewed = largest_over_median(measured.partition_bytes) > MAX_SKEW
     enough = wanted <= now <= wanted * _WORTH_A_STOP and now <= _most(measured)
     if enough and not (is_skewed and even not in (None, now)):
         if now != wanted:
@@ -133,12 +133,12 @@ def _even(measured: Measured, wanted: int) -> int | None:
         return wanted
     step = measured.cores if wanted % measured.cores == 0 else 1
     numbers = range(wanted, max(wanted, min(2 * wanted, _most(measured))) + 1, step)
-    return next((one for one in numbers if skew_of(_sizes(measured, one)) <= MAX_SKEW), None)
+    return next((one for one in numbers if largest_over_median(_sizes(measured, one)) <= MAX_SKEW), None)
 
 
 def _buckets(measured: Measured, partitions: int, reasons: list[str]) -> int | None:
     """Return the number of buckets with which the partitions are even; None if there is none."""
-    skew = skew_of(_sizes(measured, partitions))
+    skew = largest_over_median(_sizes(measured, partitions))
     if measured.buckets is None or not measured.bucket_bytes or skew <= MAX_SKEW:
         return None
     share = measured.largest_key_bytes / max(1, measured.state_bytes)
@@ -152,7 +152,7 @@ def _buckets(measured: Measured, partitions: int, reasons: list[str]) -> int | N
 
 
 def _wanted(measured: Measured, reasons: list[str]) -> int:
-    by_size = ceil(measured.state_bytes / _MOST_BYTES)
+    by_size = ceil(measured.state_bytes / measured.most_bytes)
     capacity, source = _capacity(measured)
     per_core = capacity * _SHARE_OF_MEASURED
     by_rate = ceil(measured.records_per_s / per_core)
@@ -169,7 +169,7 @@ def _wanted(measured: Measured, reasons: list[str]) -> int:
     if by_size > wanted:
         wanted = by_size
         reasons.append(
-            f"{by_size} for {measured.state_bytes:,} bytes, at most {_MOST_BYTES:,} in a partition"
+            f"{by_size} for {measured.state_bytes:,} bytes, at most {measured.most_bytes:,} in a partition"
         )
     even = ceil(wanted / measured.cores) * measured.cores
     if even != wanted:
@@ -205,7 +205,7 @@ def _limited(measured: Measured, wanted: int, reasons: list[str]) -> int:
 
 def _most(measured: Measured) -> int:
     # A large state needs its partitions even when its keys are few.
-    by_keys = max(1, measured.keys // _FEWEST_KEYS, ceil(measured.state_bytes / _MOST_BYTES))
+    by_keys = max(1, measured.keys // _FEWEST_KEYS, ceil(measured.state_bytes / measured.most_bytes))
     return by_keys if measured.buckets is None else min(by_keys, _most_by_buckets(measured.buckets))
 
 

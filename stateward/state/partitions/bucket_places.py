@@ -68,14 +68,6 @@ def partition_sizes(lane: str, bucket_bytes: Sequence[int], partitions: int) -> 
     return sizes
 
 
-def skew_of(sizes: Sequence[int]) -> float:
-    """Return the largest size over the median; 1 without any, infinite if the median is empty."""
-    if not any(sizes):
-        return 1.0
-    middle = median(sizes)
-    return max(sizes) / middle if middle else float("inf")
-
-
 def even_buckets(lane: str, buckets: int, partitions: int, largest_key: float = 0.0) -> int | None:
     """Return the least larger number of buckets that a number of partitions divides evenly.
 

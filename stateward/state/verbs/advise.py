@@ -25,13 +25,10 @@ from stateward.state.operation.verb import ReadOnly
 from stateward.state.partitions.advice import Advice, BusyBatch, Measured, advise
 from stateward.state.partitions.checkpoint_interval import fixed_cost_ms
 from stateward.state.reader.measures import BatchTime, Load
-from stateward.state.reader.retained_batches import batch_times, plans, retained
 from stateward.state.verbs.inspect import Inspection, bytes_by_number, data_variables, inspect
 
 _COUNTED = ("accepted", "dead", "late", "duplicates")
-_BACK = timedelta(days=7)
-_TODAY = timedelta(days=1)
-_HOUR_S = 3600
+_DAYS, _HOURS = 7, 24
 # For a stream that has just started, so that its first batch is not the rate.
 _LEAST_S = 60
 
@@ -139,8 +136,10 @@ def measured(context: Context) -> Workload:
     partitions = Checkpoint(context.generation.uri).state_partitions()
     if partitions is None:
         raise StateError(f"stream {context.stream}: expected a planned batch, found none; let it run first")
-    counts = _counts(config.tables[BATCH_COUNTS], context.stream, context.clock() - _BACK)
-    today = context.clock() - _TODAY
+    day, now = timedelta(seconds=context.request.day_s), context.clock()
+    hour_s = day.total_seconds() / _HOURS
+    counts = _counts(config.tables[BATCH_COUNTS], context.stream, now - _DAYS * day)
+    today = [one for one in counts if one[0] >= now - day]
     is_keyed = isinstance(context.job, StreamJob)
     version, olds = _versions(context) if is_keyed else (None, ())
     by_partition, by_bucket, largest_key = _loads(found)
@@ -149,16 +148,17 @@ def measured(context: Context) -> Workload:
             partitions=partitions,
             state_bytes=found.size.live_bytes,
             keys=found.size.keys,
-            records_per_s=busiest_hour(counts),
+            records_per_s=busiest_hour(counts, hour_s),
             cores=spark.sparkContext.defaultParallelism,
             buckets=config.state_buckets if is_keyed else None,
             partition_bytes=by_partition,
             bucket_bytes=by_bucket if is_keyed else (),
             lane=LANE_EVENT,
             largest_key_bytes=largest_key,
-            busy=_busy_batch(context.generation.uri, context.stream, config.trigger_interval_ms),
+            busy=busy_batch(found.times, config.trigger_interval_ms),
+            most_bytes=context.request.partition_bytes,
         ),
-        busiest_hour([one for one in counts if one[0] >= today]),
+        busiest_hour(today, hour_s),
         found.size.disk_bytes,
         version,
         olds,
@@ -189,11 +189,6 @@ def _versions(context: Context) -> tuple[int | None, tuple[int, ...]]:
     if version != getattr(context.job, "state_version", None):
         return version, ()
     return version, tuple(sorted(int(one) for one in found["schemas"] if int(one) < version))
-
-
-def _busy_batch(checkpoint_uri: str, stream: str, trigger_ms: int) -> BusyBatch | None:
-    batches = retained(checkpoint_uri, stream)
-    return busy_batch(batch_times(batches, plans(batches)), trigger_ms)
 
 
 def busy_batch(times: Sequence[BatchTime], trigger_ms: int) -> BusyBatch | None:
@@ -227,18 +222,19 @@ def _counts(uri: str, stream: str, since: datetime) -> list[tuple[datetime, int]
     return [(row["committed_at"], sum(row[name] or 0 for name in _COUNTED)) for row in rows.to_pylist()]
 
 
-def busiest_hour(batches: list[tuple[datetime, int]]) -> float:
+def busiest_hour(batches: list[tuple[datetime, int]], hour_s: float = 3600.0) -> float:
     """The largest mean rate of a clock hour, records/s: a backlog that is read once is no lasting rate.
 
     Args:
         batches: Commit time and number of records of each batch.
+        hour_s: How long an hour is, seconds: the 24th part of a day of the stream's care.
     """
-    by_hour: dict[datetime, int] = {}
+    by_hour: dict[int, int] = {}
     for at, records in batches:
-        hour = at.replace(minute=0, second=0, microsecond=0)
+        hour = int(at.timestamp() // hour_s)
         by_hour[hour] = by_hour.get(hour, 0) + records
     if not by_hour:
         return 0.0
     times = [at for at, _ in batches]
     lasted = (max(times) - min(times)).total_seconds()
-    return max(by_hour.values()) / min(_HOUR_S, max(_LEAST_S, lasted))
+    return max(by_hour.values()) / min(hour_s, max(_LEAST_S, lasted))

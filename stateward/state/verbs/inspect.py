@@ -21,7 +21,7 @@ from stateward.state.pages.page import inspection_page
 from stateward.state.partitions.checkpoint_interval import Interval, interval, mean_time_between
 from stateward.state.reader.key_evaluator import evaluator_of
 from stateward.state.reader.keyed_variables import KEYS, keyed_variables, live_keys
-from stateward.state.reader.measures import Load, Variable
+from stateward.state.reader.measures import BatchTime, Load, Variable
 from stateward.state.reader.native_variables import native_variable, row_count
 from stateward.state.reader.retained_batches import (
     Retained,
@@ -57,6 +57,7 @@ class Inspection:
         partition_skew, bucket_skew: The fullest over the mean, by bytes of keys and states; None without any.
         size: The terms of the size formula.
         growth: Over the retained batches.
+        times: When the retained batches were planned and committed, oldest first.
         interval: The checkpoint-interval formula.
         bounds: How often each bound per key was reached, and what that cost.
         unreadable: States that the current logic of the stream cannot read.
@@ -76,6 +77,7 @@ class Inspection:
     bucket_skew: float | None
     size: Size
     growth: Growth
+    times: tuple[BatchTime, ...]
     interval: Interval
     bounds: tuple[Bound, ...]
     unreadable: int
@@ -174,7 +176,7 @@ def inspect(
     earlier = spread([batch for batch in planned if batch < found.batch_id], samples - 1)
     counted = _samples(spark, found, all_stores, [planned[batch] for batch in earlier])
     counted.append(Sample(found.batch_id, found.planned_ms, size.keys))
-    times = batch_times(found, planned)
+    times = tuple(batch_times(found, planned))
     return Inspection(
         stream=stream,
         checkpoint_uri=found.uri,
@@ -188,6 +190,7 @@ def inspect(
         bucket_skew=skew([*bytes_by_number(one.buckets for one in data).values()]),
         size=size,
         growth=growth(counted, size, limits or SizeLimits()),
+        times=times,
         interval=interval(times, mtbf_ms, mtbf_from),
         bounds=bounds_of(job, config, found),
         unreadable=unreadable,
@@ -209,8 +212,7 @@ def _measured(
     """All variables, and how many states of a keyed stream could not be read."""
     evaluator = evaluator_of(job, config) if isinstance(job, StreamJob) and config is not None else None
     buckets = None if config is None else config.state_buckets
-    variables: list[Variable] = []
-    unreadable = 0
+    variables, unreadable = list[Variable](), 0
     for store in all_stores:
         report(f"operator {store.operator_id} {store.name}", "measuring")
         if store.is_keyed:
@@ -241,7 +243,7 @@ def _size(found: Retained, variables: list[Variable]) -> Size:
 
 def bytes_by_number(groups: Iterable[Iterable[Load]]) -> Mapping[int, int]:
     """The bytes of each partition or bucket, of all variables together."""
-    bytes_of: Counter[int] = Counter()
+    bytes_of = Counter[int]()
     for load in chain.from_iterable(groups):
         bytes_of[load.number] += load.key_bytes + load.value_bytes
     return bytes_of
@@ -267,10 +269,8 @@ def _sample(
     """The keys as of an earlier batch."""
     batch = plan.batch_id
     with readable(spark, found):
-        keys = sum(
-            live_keys(spark, found, store, batch) if store.is_keyed else row_count(spark, found, store, batch)
-            for store in all_stores
-        )
+        readers = [(live_keys if store.is_keyed else row_count, store) for store in all_stores]
+        keys = sum(read(spark, found, store, batch) for read, store in readers)
     return Sample(batch, plan.planned_ms, keys)
 
 

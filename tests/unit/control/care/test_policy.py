@@ -156,9 +156,9 @@ def test_a_change_before_it_may_stand_in_the_way(change: Change, policy: Policy,
     assert found(record, policy)[1] == expected
 
 
-def test_auto_makes_no_change_whose_pause_is_too_long() -> None:
+def test_auto_asks_before_a_change_whose_pause_is_too_long() -> None:
     record = nightly(MORE, MORE, MORE)
-    assert found(record, max_pause=timedelta(seconds=189)) == ("propose", "long_pause")
+    assert found(record, max_pause=timedelta(seconds=189)) == ("ask", "long_pause")
     assert found(record, "approve", max_pause=timedelta(seconds=189)) == ("ask", "policy")
 
 
@@ -241,3 +241,37 @@ def test_auto_never_moves_twice_in_a_day_and_only_on_advice_that_has_held(
 def test_nothing_happens_where_nothing_may(given_looks: list[tuple[Look, int]], policy: Policy) -> None:
     decision: Decision = decide(rules(policy), nightly(*(look for look, _ in given_looks)), NOW)
     assert decision.step in ("none", "propose")
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+past_changes = st.lists(
+    st.builds(
+        lambda hours, kind, outcome: changed(at=NOW - timedelta(hours=hours), kind=kind, outcome=outcome),
+        st.integers(0, 200),
+        st.sampled_from(["repartition", "migrate"]),
+        st.sampled_from(["done", "failed", "refused", "begun"]),
+    ),
+    max_size=3,
+)
+
+
+@given(st.lists(looks, min_size=1, max_size=8), past_changes, st.sampled_from(["approve", "auto"]))
+def test_a_day_of_two_minutes_decides_as_a_day(
+    given_looks: list[tuple[Look, int]], changes: list[Change], policy: Policy
+) -> None:
+    """Only times count that are measured in days."""
+    record, at = CareRecord(stream="s", changes=tuple(sorted(changes, key=lambda one: one.at))), NOW
+    for look, hours in given_looks:
+        record = replace(record, looks=(*record.looks, replace(look, at=at, partitions=2)))
+        at += timedelta(hours=hours)
+
+    def sooner(moment: datetime) -> datetime:
+        return EPOCH + (moment - EPOCH) / 720
+
+    short = replace(
+        record,
+        looks=tuple(replace(one, at=sooner(one.at)) for one in record.looks),
+        changes=tuple(replace(one, at=sooner(one.at)) for one in record.changes),
+    )
+    decided = decide(rules(policy), record, at)
+    assert decide(rules(policy, day=timedelta(minutes=2)), short, sooner(at)) == decided

@@ -76,7 +76,7 @@ def test_a_person_reads_the_change_its_reasons_cost_and_saving_and_until_when() 
     text = question("s", decision.proposals[0], "/stateward/operations/s/x/index.html", "07:00 UTC")
     for part in (
         "**s: 4 partitions in place of 2**",
-        "- The load or the state needs 4 partitions; there are 2.",
+        "- The load or the state needs more partitions: 4 in place of 2.",
         "- The largest partition is 2.2 times the median, more than 1.5.",
         "- Calculated: 4 for 400,000,000 bytes.",
         "The stream is stopped for about 3 min 10 s (estimated from the size); 1.6 GB are written.",

@@ -51,6 +51,7 @@ INSPECTION = Inspection(
     bucket_skew=1.0,
     size=SIZE,
     growth=growth([Sample(n, n * HOUR_MS, 80 + 10 * n) for n in range(3)], SIZE, SizeLimits(40_000, 100_000)),
+    times=(),
     interval=interval([BatchTime(n, n * 1000, n * 1000 + 200, 0) for n in range(8)], None),
     bounds=bounds_from(
         10_000, {"held_full": 2, "folded_early": 1500, "below_floor": 3, "ids_full": 0, "ids_forgotten": 0}

@@ -23,6 +23,12 @@ QUIET = Measured(partitions=4, state_bytes=10_000_000, keys=50_000, records_per_
         pytest.param({"partitions": 7}, 7, "7, the current number: 4 would do", id="a few too many stay"),
         pytest.param({"partitions": 40}, 4, "a multiple of the 4 cores", id="far too many go"),
         pytest.param({"state_bytes": 5 * GB}, 12, "12, a multiple of the 4 cores", id="by size"),
+        pytest.param(
+            {"cores": 1, "state_bytes": 9_000_000, "most_bytes": 1_000_000},
+            9,
+            "at most 1,000,000",
+            id="small ones",
+        ),
         pytest.param({"state_bytes": 4 * GB}, 8, "8 for 4,294,967,296 bytes", id="by size, even already"),
         pytest.param(
             {"records_per_s": 100_000}, 4, "4 for 100,000 records/s", id="by rate, the cores suffice"
@@ -78,4 +84,6 @@ def test_the_busiest_hour_is_the_required_rate() -> None:
     assert busiest_hour([]) == 0
     assert busiest_hour([(at(0), 6000)]) == 100, "a single batch counts as a minute"
     assert busiest_hour([(at(0), 3000), (at(10), 3000)]) == 10
+    # Two minutes are an hour, if a day has 48.
+    assert busiest_hour([(at(0), 120), (at(1), 120), (at(10), 360)], hour_s=120) == 3
     assert busiest_hour([(at(0), 7200), (at(65), 3600), (at(90), 3600), (at(130), 10)]) == 2

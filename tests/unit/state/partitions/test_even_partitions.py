@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from stateward.contract.state_care import largest_over_median
 from stateward.state.partitions.advice import BusyBatch, Measured, advise
-from stateward.state.partitions.bucket_places import even_buckets, partition_sizes, skew_of, spark_hash
+from stateward.state.partitions.bucket_places import even_buckets, partition_sizes, spark_hash
 from stateward.state.reader.measures import BatchTime
 from stateward.state.verbs.advise import busy_batch
 
@@ -53,7 +54,7 @@ def test_the_largest_partition_is_at_most_one_and_a_half_times_the_median(
     assert (advice.partitions, advice.buckets) == (partitions, buckets), advice.reasons
     assert says in advice.reasons[-1]
     if buckets is None:
-        assert skew_of(partition_sizes("event", found.bucket_bytes, advice.partitions)) <= 1.5
+        assert largest_over_median(partition_sizes("event", found.bucket_bytes, advice.partitions)) <= 1.5
 
 
 def test_no_number_of_buckets_divides_one_key() -> None:
