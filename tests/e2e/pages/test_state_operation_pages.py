@@ -7,22 +7,17 @@ names a folder; those in docs/images were taken so.
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urljoin
+from urllib.parse import urljoin
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
 from stateward.control.jobs.verbs import VERBS
-from stateward.project.settings import CHECKOUT
-from tests.support.control.installation import Installation
 from tests.support.control.live_stream import LiveStream
 from tests.support.full import only_full
-from tests.support.pages.browser import CHROMIUM, keep, logged_in
-from tests.support.streams.event_files import as_line, shifted, web_events, write_lines
+from tests.support.pages.browser import CHROMIUM, keep
 from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
@@ -35,46 +30,7 @@ pytestmark = [
 ]
 
 ENDED = ("success", "failed")
-# What comes while the operations go on, so that a stream which runs again commits something.
-RATE, EVENTS = 5, 10_000
 VISITOR = "visitor-1"
-
-
-@pytest.fixture(scope="module")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """A platform whose YAML may be changed."""
-    home = tmp_path_factory.mktemp("platform") / "home"
-    streams = shutil.copytree(CHECKOUT / "include" / "streams", home.parent / "streams")
-    installation = Installation.in_folder(home, streams=streams)
-    try:
-        installation.must_run("up")
-        yield installation
-    finally:
-        installation.must_run("down")
-
-
-@pytest.fixture(scope="module")
-def stream(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStream]:
-    """The stream, supervised, with something in its state, and more to come."""
-    stream = LiveStream("user_sessions", installation)
-    stream.trigger("run")
-    stream.wait_running()
-    events = [as_line(event) for event in shifted(web_events(), 0, "pages")]
-    folder = tmp_path_factory.mktemp("events")
-    assert stream.replay(write_lines(folder / "first.jsonl", events[:2000])).wait(timeout=PATIENCE_S) == 0
-    wait_until(lambda: stream.counted() >= 2000, PATIENCE_S, stream.describe)
-    more = stream.replay(write_lines(folder / "more.jsonl", events[2000:]), "--rate", str(RATE))
-    try:
-        yield stream
-    finally:
-        more.terminate()
-        more.wait(30)
-
-
-@pytest.fixture(scope="module")
-def page(installation: Installation) -> Iterator[Page]:
-    with logged_in(installation) as page:
-        yield page
 
 
 def filled(page: Page, url: str, stream: str, verb: str, fields: dict[str, str], *, dry_run: bool) -> Locator:
@@ -155,48 +111,6 @@ def test_a_repartition_by_one_click(stream: LiveStream, page: Page) -> None:
     done = operate(stream, page, "repartition", partitions="3")
     assert "has 3 partitions and had 2" in done, done
     assert stream.drivers() != [driver]
-
-
-def asked_and_answered(stream: LiveStream, page: Page, answer: str) -> tuple[dict[str, str | None], str]:
-    """Run the care of the state, and answer its question as a person does.
-
-    Returns:
-        The states of its tasks, and the text of its report.
-    """
-    dag, url = f"state_{stream.name}", stream.installation.settings.airflow_url
-    with stream.airflow() as api:
-        wait_until(lambda: api.has_dag(dag), PATIENCE_S, f"DAG {dag} is parsed", poll_s=1)
-        run = api.trigger(dag, {})
-
-        def found() -> str:
-            return f"{dag}: found {api.task_states(dag, run)}; {stream.describe()}"
-
-        wait_until(lambda: api.task_states(dag, run)["approve"] == "awaiting_input", 900, found, poll_s=2)
-        page.goto(f"{url}/dags/{dag}/runs/{quote(run, safe='')}/tasks/approve/required_actions")
-        page.get_by_text("The stream is stopped for about").first.wait_for()
-        assert page.get_by_role("link", name="Page of the dry run").get_attribute("href")
-        keep(page, "state-care-question")
-        page.get_by_role("button", name=answer).first.click()
-        wait_until(lambda: api.run_state(dag, run) in ENDED, 900, found, poll_s=2)
-        tasks, link = api.task_states(dag, run), api.task_links(dag, run, "report").get("Result page")
-    assert link, tasks
-    page.goto(urljoin(url, link))
-    keep(page, f"state-care-{answer.lower()}")
-    return tasks, page.locator("body").inner_text()
-
-
-def test_a_change_is_made_once_a_person_approves_it(stream: LiveStream, page: Page) -> None:
-    """One partition fewer than there are, so that a small state has something to propose."""
-    yaml = stream.installation.settings.streams / "user_sessions.yaml"
-    before = yaml.read_text()
-    yaml.write_text(before + "state_care: {policy: approve, limits: {max_partitions: 1}}\n")
-    (driver,) = stream.drivers()
-    tasks, text = asked_and_answered(stream, page, "Approve")
-    wanted = ("advise", "dry_run", "savepoint", "verify", "prune", "approve", "act", "report")
-    assert {task: tasks[task] for task in wanted} == dict.fromkeys(wanted, "success")
-    assert "1 partition in place of" in text and "has 1 partitions and had" in text
-    assert stream.drivers() != [driver]
-    yaml.write_text(before)
 
 
 def test_looks_at_the_state(stream: LiveStream, page: Page) -> None:
