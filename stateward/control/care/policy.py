@@ -33,6 +33,8 @@ Because = Literal[
     "held",
 ]
 
+# A load that varies from day to day would otherwise add a partition or two at a time.
+_WORTH_A_STOP = 1.25
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # In days.
 _APART = 0.5
@@ -230,6 +232,8 @@ def _repartition(rules: Rules, record: CareRecord) -> Proposal | None:
     after = (min if is_up else max)(wants(one) for one in held[: rules.looks])
     reason = Reason("grown" if is_up else "shrunk", now, after)
     skewed = [Reason("skew", look.skew, MAX_SKEW)] if look.skew is not None and look.skew > MAX_SKEW else []
+    if is_up and after <= _WORTH_A_STOP * now and not skewed:
+        return None
     busy = look.batch_ms
     workers = min(now, look.cores), min(after, look.cores)
     faster = None if busy is None or workers[0] >= workers[1] else (busy, busy * workers[0] / workers[1])

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from proof.care.chart import write
@@ -52,6 +52,7 @@ def test_what_only_proposes_moves_nothing() -> None:
 
 
 @settings(deadline=None)
+@example(1903, 6.25, 0.28125)
 @given(st.integers(0, 10_000), st.floats(0.5, 9), st.floats(0, 0.3))
 def test_a_load_that_stays_moves_nothing_back_and_forth(seed: int, level: float, noise: float) -> None:
     numbers = moves(simulate(noisy(lambda day: level, seed, noise), DAYS))

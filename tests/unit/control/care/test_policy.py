@@ -175,6 +175,14 @@ def test_the_number_is_the_one_on_which_all_looks_agree() -> None:
     assert decide(rules(), record, NOW).proposals[0].after == 3
 
 
+def test_a_quarter_more_partitions_are_not_worth_a_stop_unless_they_are_uneven() -> None:
+    eight = replace(LOOK, partitions=8, advised=10, advised_today=10)
+    assert proposals(rules(), nightly(eight)) == ()
+    assert [one.after for one in proposals(rules(), nightly(replace(eight, advised_today=11)))] == [11]
+    uneven = replace(eight, median_bytes=100_000_000)
+    assert [one.after for one in proposals(rules(), nightly(uneven))] == [10]
+
+
 def test_what_is_possible_comes_before_what_has_to_wait() -> None:
     look = replace(UNEVEN, old_versions=(1,))
     decision = decide(rules(), nightly(look, look, look), NOW)
