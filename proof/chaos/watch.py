@@ -13,7 +13,7 @@ from proof.chaos.feed import Feed
 from proof.chaos.installation import Platform
 from proof.chaos.progress import Gap, Progress
 from proof.chaos.truths import TOPICS
-from proof.demo.airflow_api import AirflowApiError
+from stateward.cli.streams.airflow_api import AirflowApiError
 
 _LOOK_S = 1.0
 _ROUND_S = 15.0

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from proof.demo.airflow_api import AirflowApi
 from proof.demo.results import QualityVerdict, read_quality, table_version
+from stateward.cli.streams.airflow_api import AirflowApi
 from stateward.contract.process_output import READY, Report
 from stateward.contract.storage import read_json
 from stateward.platform.secrets import ADMIN, Secrets

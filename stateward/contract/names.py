@@ -14,6 +14,11 @@ ENV_KAFKA_CLIENT: Final = f"{ENV_PREFIX}KAFKA_CLIENT"
 ENV_MASK_SECRET: Final = f"{ENV_PREFIX}MASK_SECRET"
 ENV_METRICS_TOKEN: Final = f"{ENV_PREFIX}METRICS_TOKEN"
 
+ENV_AIRFLOW_TOKEN: Final = f"{ENV_PREFIX}AIRFLOW_TOKEN"
+ENV_AIRFLOW_USER: Final = f"{ENV_PREFIX}AIRFLOW_USER"
+ENV_AIRFLOW_PASSWORD: Final = f"{ENV_PREFIX}AIRFLOW_PASSWORD"
+"""How commands log in to Airflow. A driver's environment has no variable with AIRFLOW in its name."""
+
 ENV_MANAGED: Final = f"{ENV_PREFIX}MANAGED"
 """Marks every process that an installation has started."""
 ENV_PART: Final = f"{ENV_PREFIX}PART"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from proof.demo.airflow_api import AirflowApi
+from stateward.cli.streams.airflow_api import AirflowApi
 from stateward.project.settings import CHECKOUT
 from tests.support.waiting import PATIENCE_S, wait_until
 

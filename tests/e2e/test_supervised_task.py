@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from proof.demo.airflow_api import AirflowApi
+from stateward.cli.streams.airflow_api import AirflowApi
 from stateward.control.reconcile.observe import read_supervisor
 from tests.support.control.installation import Installation
 from tests.support.control.live_stream import LiveStream

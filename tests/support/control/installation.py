@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from proof.demo.airflow_api import AirflowApi
+from stateward.cli.streams.airflow_api import AirflowApi
 from stateward.platform.parts.ports import free_ports
 from stateward.platform.processes import ManagedProcess, find_owned
 from stateward.platform.secrets import ADMIN, Secrets

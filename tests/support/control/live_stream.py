@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 from deltalake import DeltaTable
 
-from proof.demo.airflow_api import AirflowApi
+from stateward.cli.streams.airflow_api import AirflowApi
 from stateward.contract.storage import read_json
 from stateward.project.layout import Layout
 from tests.support.control.installation import STATEWARD, Installation

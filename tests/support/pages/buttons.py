@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from proof.demo.airflow_api import AirflowApi
+from stateward.cli.streams.airflow_api import AirflowApi
 
 
 def press(api: AirflowApi, method: str, path: str, body: dict[str, Any] | None = None) -> Any:

@@ -14,16 +14,35 @@ class AirflowApiError(RuntimeError):
 
 
 class AirflowApi:
-    """Requests to one Airflow, with a token got by user name and password. Use as a context manager."""
+    """Requests to one Airflow. Use as a context manager.
 
-    def __init__(self, url: str, user: str, password: str) -> None:
+    Args:
+        url: Airflow's address.
+        user: The name to log in with, if there is no token.
+        password: That user's.
+        token: A token of Airflow's API, which is used as it is.
+
+    Raises:
+        AirflowApiError: The login was refused, or Airflow does not answer.
+    """
+
+    def __init__(self, url: str, user: str = "", password: str = "", *, token: str | None = None) -> None:
         import httpx
 
         # trust_env: do not use the user's proxy for a local server.
         self._client = httpx.Client(base_url=url, timeout=30, trust_env=False)
-        answer = self._client.post("/auth/token", json={"username": user, "password": password})
-        token = self._checked(answer)["access_token"]
+        if token is None:
+            body = {"username": user, "password": password}
+            token = self._checked(self._post("/auth/token", body))["access_token"]
         self._client.headers["Authorization"] = f"Bearer {token}"
+
+    def _post(self, path: str, body: dict[str, Any]) -> httpx.Response:
+        import httpx
+
+        try:
+            return self._client.post(path, json=body)
+        except httpx.TransportError as error:
+            raise AirflowApiError(f"Airflow at {self._client.base_url} does not answer: {error}") from error
 
     def __enter__(self) -> Self:
         return self
@@ -41,6 +60,10 @@ class AirflowApi:
         self._checked(answer)
         return True
 
+    def is_paused(self, dag_id: str) -> bool:
+        """Return whether the runs of a DAG wait until it is unpaused."""
+        return bool(self._checked(self._client.get(f"/api/v2/dags/{dag_id}"))["is_paused"])
+
     def import_errors(self) -> list[str]:
         """Return the problems of DAG files, one text each."""
         found = self._checked(self._client.get("/api/v2/importErrors"))
@@ -53,7 +76,7 @@ class AirflowApi:
     def trigger(self, dag_id: str, conf: dict[str, Any]) -> str:
         """Start a run now, and return its id."""
         body = {"logical_date": None, "conf": conf}
-        run: dict[str, Any] = self._checked(self._client.post(f"/api/v2/dags/{dag_id}/dagRuns", json=body))
+        run: dict[str, Any] = self._checked(self._post(f"/api/v2/dags/{dag_id}/dagRuns", body))
         return str(run["dag_run_id"])
 
     def run_state(self, dag_id: str, run_id: str) -> str:

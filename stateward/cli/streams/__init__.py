@@ -1,0 +1,1 @@
+"""The actions of a stream without a browser, by Airflow's REST API."""

@@ -1,0 +1,143 @@
+"""`stateward start`, `stop`, `restart`, `suspend`, `resume`, `upgrade`: a watched run of its DAG."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+from urllib.parse import quote
+
+import typer
+from rich.console import Console
+
+from stateward.cli.steps import Steps
+from stateward.cli.streams.airflow_api import AirflowApi
+from stateward.contract.names import ENV_AIRFLOW_PASSWORD, ENV_AIRFLOW_TOKEN, ENV_AIRFLOW_USER
+from stateward.contract.process_output import READY, CommandExit
+from stateward.platform.running import running_settings
+from stateward.platform.secrets import ADMIN, Secrets
+from stateward.project.layout import Layout
+from stateward.project.settings import Settings
+
+Action = Literal["run", "stop", "restart", "suspend", "resume", "upgrade"]
+
+_ENDED = frozenset({"success", "failed", "upstream_failed", "skipped", "removed"})
+_POLL_S = 1.0
+
+
+class ActionError(RuntimeError):
+    """An action could not be asked for, or has failed."""
+
+
+class Airflow(Protocol):
+    """What an action needs of Airflow's API."""
+
+    def has_dag(self, dag_id: str) -> bool:
+        """Whether the DAG has been parsed."""
+
+    def is_paused(self, dag_id: str) -> bool:
+        """Whether its runs wait."""
+
+    def trigger(self, dag_id: str, conf: dict[str, Any]) -> str:
+        """Start a run, and return its id."""
+
+    def task_states(self, dag_id: str, run_id: str) -> dict[str, str | None]:
+        """Return the state of each task of a run."""
+
+
+def run(action: Action, stream: str, *, reason: str | None, watch_s: int | None, wait: bool) -> None:
+    """Ask for an action, and show its tasks until it is done; exit code 1 if it fails."""
+    settings, console = running_settings(Settings()), Console()
+    conf: dict[str, Any] = {"action": action, "reason": reason}
+    if watch_s is not None:
+        conf["watch_s"] = watch_s
+    with connect(settings, os.environ) as airflow:
+        page = request(airflow, settings.airflow_url, stream, conf)
+        console.print(page.address, highlight=False, soft_wrap=True)
+        if not wait:
+            return
+        with Steps(console) as steps:
+            failed = watch(airflow, page, action, steps.report, lambda: time.sleep(_POLL_S))
+    if failed:
+        typer.echo(f"stateward: stream {stream}: {failed}", err=True)
+        raise typer.Exit(CommandExit.FAILED)
+
+
+def connect(settings: Settings, environ: Mapping[str, str]) -> AirflowApi:
+    """Log in to Airflow: by a token, by name and password, or as the embedded platform's administrator.
+
+    Raises:
+        ActionError: None of them is known.
+        AirflowApiError: Airflow refuses, or does not answer.
+    """
+    if token := environ.get(ENV_AIRFLOW_TOKEN):
+        return AirflowApi(settings.airflow_url, token=token)
+    if user := environ.get(ENV_AIRFLOW_USER):
+        return AirflowApi(settings.airflow_url, user, environ.get(ENV_AIRFLOW_PASSWORD, ""))
+    home = Layout.of(settings).airflow_home
+    if (home / "secrets.json").exists():
+        return AirflowApi(settings.airflow_url, ADMIN, Secrets.load_or_create(home).admin_password)
+    raise ActionError(
+        f"expected a login for Airflow at {settings.airflow_url}, found none. Set {ENV_AIRFLOW_TOKEN}, or"
+        f" {ENV_AIRFLOW_USER} and {ENV_AIRFLOW_PASSWORD}; or start the embedded platform with `stateward up`."
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of a stream's DAG.
+
+    Attributes:
+        address: Its page in Airflow.
+    """
+
+    dag_id: str
+    run_id: str
+    address: str
+
+
+def request(airflow: Airflow, url: str, stream: str, conf: dict[str, Any]) -> Run:
+    """Trigger the stream's DAG.
+
+    Raises:
+        ActionError: There is no such DAG, or it is paused, so that its runs would wait.
+        AirflowApiError: Airflow refuses.
+    """
+    dag_id = f"stream_{stream}"
+    if not airflow.has_dag(dag_id):
+        raise ActionError(
+            f"stream {stream}: expected the DAG {dag_id} in Airflow at {url}, found none."
+            " `stateward status` lists the streams; a new YAML is parsed within a minute."
+        )
+    if airflow.is_paused(dag_id):
+        raise ActionError(
+            f"stream {stream}: expected the DAG {dag_id} to be active, found it paused. Unpause it at"
+            f" {url}/dags/{dag_id}."
+        )
+    run_id = airflow.trigger(dag_id, conf)
+    return Run(dag_id, run_id, f"{url}/dags/{dag_id}/runs/{quote(run_id, safe='')}")
+
+
+def watch(
+    airflow: Airflow, run: Run, action: Action, report: Callable[[str, str], None], pause: Callable[[], None]
+) -> str:
+    """Report the states of the tasks until the action is done.
+
+    The last task, `supervise`, lasts as long as the stream; it is not waited for.
+
+    Returns:
+        Empty when it is done; else which task has failed, and where its log is.
+    """
+    tasks = ("upgrade", "deploy") if action == "upgrade" else ("deploy",)
+    while True:
+        states = airflow.task_states(run.dag_id, run.run_id)
+        for task in tasks:
+            state = states.get(task) or "waiting"
+            report(task, READY if state in ("success", "skipped") else state)
+            if state in ("failed", "upstream_failed", "removed"):
+                return f"expected {action} to succeed, found the task {task} {state}. Log: {run.address}"
+        if all(states.get(task) in _ENDED for task in tasks):
+            return ""
+        pause()
