@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.sink.output_rows import decode_rows, encode_rows
-from tests.support.spark.bucket_bench import LATENESS, BucketBench, close_copies
+from tests.support.spark.bucket_bench import LATENESS, BucketBench
 from tests.support.streams.cases import CASES, Arrival, Case, arrivals, out_of_order
 
 # Longer than any chain of timeouts in the cases.
@@ -78,6 +78,4 @@ def test_the_rows_are_those_of_the_oracle_and_the_state_empties(
     assert bench.counts["accepted"] == len(events)
     assert bench.timers == ([] if bench.reported is None else [bench.reported])
     assert bench.is_empty
-    if bench.processor._cache is not None:
-        bench.end_task()
-    close_copies()
+    bench.end()

@@ -20,7 +20,7 @@ from spark_jobs.user_sessions.model import SessionEvent
 from stateward.contract.stream_status import BucketSize
 from stateward.runtime.ingest.packed_format import LANE_DATA_TICK, LANE_DEAD, LANE_OTHER, LANE_TICK
 from stateward.runtime.sink.output_rows import decode_rows
-from tests.support.spark.bucket_bench import BucketBench, close_copies
+from tests.support.spark.bucket_bench import BucketBench
 
 GAP = 1000
 
@@ -28,7 +28,7 @@ GAP = 1000
 class Bench(BucketBench):
     """A bucket of `user_sessions`."""
 
-    def __init__(self, folder: Path, **limits: Any) -> None:
+    def __init__(self, folder: Path | None, **limits: Any) -> None:
         super().__init__(folder, JOB, SessionLogic(GAP), **limits)
 
     @property
@@ -41,6 +41,11 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     bench = Bench(tmp_path)
     yield bench
     bench.end()
+
+
+@pytest.fixture
+def memory() -> Bench:
+    return Bench(None)
 
 
 def event(event_id: str, at: int, *, last: bool = False, gap: int | None = None) -> SessionEvent:
@@ -61,21 +66,21 @@ def test_a_session_is_emitted_by_the_timer_and_leaves_no_state(bench: Bench) -> 
     assert bench.is_empty
 
 
-def test_what_the_plan_lets_the_watermark_pass_is_kept_for_no_other_batch(bench: Bench) -> None:
-    bench.batch(("u", event("a", 100)), ("u", event("b", 200)), ("v", event("c", 9000)), next_ms=5000)
-    assert [(s["user_id"], s["event_count"]) for s in bench.sessions] == [("u", 2)]
-    assert set(bench.states) == {"u", "v"}, "ids are kept until they are old"
-    assert bench.timers
+def test_what_the_plan_lets_the_watermark_pass_is_kept_for_no_other_batch(memory: Bench) -> None:
+    memory.batch(("u", event("a", 100)), ("u", event("b", 200)), ("v", event("c", 9000)), next_ms=5000)
+    assert [(s["user_id"], s["event_count"]) for s in memory.sessions] == [("u", 2)]
+    assert set(memory.states) == {"u", "v"}, "ids are kept until they are old"
+    assert memory.timers
 
     # Lateness still depends on the current watermark.
-    bench.batch(("u", event("a", 100)), ("u", event("d", 4999)), next_ms=5000)
-    assert (bench.counts["duplicates"], bench.counts["late"]) == (1, 0)
-    bench.watermark(5000)
-    bench.batch(("u", event("e", 4998)))
-    assert bench.counts["late"] == 1
-    bench.watermark(20_000)
-    assert [(s["user_id"], s["event_count"]) for s in bench.sessions] == [("u", 2), ("u", 1), ("v", 1)]
-    assert bench.is_empty
+    memory.batch(("u", event("a", 100)), ("u", event("d", 4999)), next_ms=5000)
+    assert (memory.counts["duplicates"], memory.counts["late"]) == (1, 0)
+    memory.watermark(5000)
+    memory.batch(("u", event("e", 4998)))
+    assert memory.counts["late"] == 1
+    memory.watermark(20_000)
+    assert [(s["user_id"], s["event_count"]) for s in memory.sessions] == [("u", 2), ("u", 1), ("v", 1)]
+    assert memory.is_empty
 
 
 def test_the_keys_of_a_bucket_share_one_timer(bench: Bench) -> None:
@@ -90,24 +95,24 @@ def test_the_keys_of_a_bucket_share_one_timer(bench: Bench) -> None:
     assert bench.is_empty
 
 
-def test_an_ended_session_keeps_only_its_ids_until_they_are_old(bench: Bench) -> None:
-    bench.batch(("u", event("a", 100, last=True)))
-    bench.watermark(101)
-    assert [s["close_reason"] for s in bench.sessions] == ["ENDED"]
-    assert bench.states == {"u": {"recent": [["a", 100]]}}
+def test_an_ended_session_keeps_only_its_ids_until_they_are_old(memory: Bench) -> None:
+    memory.batch(("u", event("a", 100, last=True)))
+    memory.watermark(101)
+    assert [s["close_reason"] for s in memory.sessions] == ["ENDED"]
+    assert memory.states == {"u": {"recent": [["a", 100]]}}
 
-    bench.batch(("u", event("a", 100)))
-    assert bench.counts["duplicates"] == 1
-    bench.watermark(201)
-    assert bench.is_empty
+    memory.batch(("u", event("a", 100)))
+    assert memory.counts["duplicates"] == 1
+    memory.watermark(201)
+    assert memory.is_empty
 
 
-def test_a_late_event_comes_out_with_its_raw_record(bench: Bench) -> None:
-    bench.watermark(500)
-    bench.batch(("u", event("old", 499)), ("u", event("new", 500)), raw=b"raw")
+def test_a_late_event_comes_out_with_its_raw_record(memory: Bench) -> None:
+    memory.watermark(500)
+    memory.batch(("u", event("old", 499)), ("u", event("new", 500)), raw=b"raw")
 
-    assert (bench.counts["accepted"], bench.counts["late"]) == (1, 1)
-    [(kind, count, data)] = bench.other
+    assert (memory.counts["accepted"], memory.counts["late"]) == (1, 1)
+    [(kind, count, data)] = memory.other
     [late] = decode_rows(data).to_pylist()
     assert (kind, count) == ("late_events", 1)
     assert [late[name] for name in ("topic", "partition", "offset", "event_id", "key", "value")] == [
@@ -120,8 +125,8 @@ def test_a_late_event_comes_out_with_its_raw_record(bench: Bench) -> None:
     ]
 
 
-def test_an_event_below_the_floor_of_its_key_comes_out_with_its_raw_record(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, max_held=2)
+def test_an_event_below_the_floor_of_its_key_comes_out_with_its_raw_record() -> None:
+    bench = Bench(None, max_held=2)
     bench.batch(*(("u", event(f"e{number}", 600 + number)) for number in range(5)))
     bench.in_kafka = {(1, 6): b"raw"}
     bench.batch(("u", event("below", 601)), ("v", event("other", 601)))
@@ -129,50 +134,47 @@ def test_an_event_below_the_floor_of_its_key_comes_out_with_its_raw_record(tmp_p
     [(kind, _, data)] = bench.other
     [late] = decode_rows(data).to_pylist()
     assert (kind, late["event_id"], late["offset"], late["value"]) == ("late_events", "below", 6, b"raw")
-    bench.end()
 
 
-def test_what_the_bounds_of_a_key_have_cost_is_counted(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, max_held=2)
+def test_what_the_bounds_of_a_key_have_cost_is_counted() -> None:
+    bench = Bench(None, max_held=2)
     bench.batch(*(("u", event(f"e{number}", 600 + number)) for number in range(5)))
     bench.batch(("u", event("below", 601)), ("v", event("other", 601)))
 
     assert (bench.counts["held_full"], bench.counts["folded_early"], bench.counts["below_floor"]) == (1, 3, 1)
     assert (bench.counts["ids_full"], bench.counts["ids_forgotten"], bench.counts["late"]) == (1, 1, 1)
-    bench.end()
 
 
-def test_dead_letters_and_ticks_pass_without_state(bench: Bench) -> None:
-    dead = bench.tester.test((LANE_DEAD, 1), [Row(records=2, payload=b"letters")])
-    ticks = bench.tester.test((LANE_DATA_TICK, 2), [Row(records=3, payload=None)])
+def test_dead_letters_and_ticks_pass_without_state(memory: Bench) -> None:
+    dead = memory.tester.test((LANE_DEAD, 1), [Row(records=2, payload=b"letters")])
+    ticks = memory.tester.test((LANE_DATA_TICK, 2), [Row(records=3, payload=None)])
 
     assert tuple(dead[0]) == ("dead_letters", 2, b"letters")
     assert json.loads(dead[1]["data"])["dead"] == 2
     assert json.loads(ticks[0]["data"])["tick_records"] == 3
-    assert bench.tester.test((LANE_TICK, 0), [Row(records=1, payload=None)]) == []
-    others = bench.tester.test((LANE_OTHER, 1), [Row(records=4, payload=None)])
+    assert memory.tester.test((LANE_TICK, 0), [Row(records=1, payload=None)]) == []
+    others = memory.tester.test((LANE_OTHER, 1), [Row(records=4, payload=None)])
     assert json.loads(others[0]["data"])["others"] == 4
 
 
-def test_eager_emission_closes_on_arrival(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, eager=True)
+def test_eager_emission_closes_on_arrival() -> None:
+    bench = Bench(None, eager=True)
     bench.batch(("u", event("a", 100)), ("u", event("b", 200, last=True)))
 
     assert [(s["event_count"], s["close_reason"]) for s in bench.sessions] == [(2, "ENDED")]
-    bench.end()
 
 
-def test_state_written_under_other_settings_still_ends(bench: Bench) -> None:
-    bench.batch(("u", event("a", 100)))
-    assert bench.timers == [1100]
-    bench.processor._logic = SessionLogic(3000)
+def test_state_written_under_other_settings_still_ends(memory: Bench) -> None:
+    memory.batch(("u", event("a", 100)))
+    assert memory.timers == [1100]
+    memory.processor._logic = SessionLogic(3000)
 
-    bench.watermark(1100)
-    bench.watermark(3100)
+    memory.watermark(1100)
+    memory.watermark(3100)
 
     # An open session keeps the gap that it started with, which is in its state.
-    assert len(bench.sessions) == 1
-    assert bench.is_empty
+    assert len(memory.sessions) == 1
+    assert memory.is_empty
 
 
 def test_a_copy_that_is_not_of_the_record_is_made_again(bench: Bench, tmp_path: Path) -> None:
@@ -181,9 +183,7 @@ def test_a_copy_that_is_not_of_the_record_is_made_again(bench: Bench, tmp_path: 
     bench.batch(("u", event("b", 300)))
     bench.fail_task()  # the state that Spark has committed is newer than the copy
     bench.batch(("v", event("b", 400)))
-    bench.end_task()
-    close_copies()
-    bench.processor._cache_root = str(tmp_path / "another machine")
+    bench.move(tmp_path / "another machine")
     bench.watermark(2000)
 
     assert [(s["user_id"], s["event_count"]) for s in bench.sessions] == [("u", 2), ("v", 2)]
@@ -220,9 +220,7 @@ def test_a_bucket_reports_its_size_whatever_comes_and_ends(bench: Bench, tmp_pat
         if number == 8:
             bench.fail_task()  # the copy is older than the log, and built again
         if number == 14:
-            bench.end_task()
-            close_copies()
-            bench.processor._cache_root = str(tmp_path / "another machine")
+            bench.move(tmp_path / "another machine")
         if number in (9, 15) or number > 16:
             true = true_size(bench)
             assert bench.size[:3] == true[:3]

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from spark_jobs.device_lifecycle.declaration import DEVICE_ALERTS, JOB
 from spark_jobs.device_lifecycle.machine import DeviceMachine
 from spark_jobs.device_lifecycle.model import DeviceReading, DeviceSettings
-from tests.support.spark.bucket_bench import BucketBench, close_copies
+from tests.support.spark.bucket_bench import BucketBench
 
 LONG, SHORT = (
     DeviceMachine(DeviceSettings(offline_after_ms=after_ms, forget_after_ms=5000)) for after_ms in (1000, 300)
 )
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path
-    close_copies()
 
 
 def offline_at(bench: BucketBench) -> list[int]:
@@ -33,9 +25,9 @@ def reading(event_id: str, at: int) -> tuple[str, DeviceReading]:
     return "d", DeviceReading(event_id, at, "running")
 
 
-def settled(folder: Path, logic: DeviceMachine) -> BucketBench:
+def settled(logic: DeviceMachine) -> BucketBench:
     """A device with an event at 100 and an alarm for its timeout."""
-    bench = BucketBench(folder, JOB, logic)
+    bench = BucketBench(None, JOB, logic)
     bench.batch(reading("a", 100))
     bench.watermark(101)
     assert bench.states["d"]["state"]["last_ms"] == 100
@@ -47,9 +39,9 @@ def settled(folder: Path, logic: DeviceMachine) -> BucketBench:
     ("before", "after", "said_ms"), [(LONG, SHORT, 400), (SHORT, LONG, 1100)], ids=["shorter", "longer"]
 )
 def test_a_changed_timeout_holds_from_the_later_of_both_and_says_the_new_time(
-    folder: Path, before: DeviceMachine, after: DeviceMachine, said_ms: int
+    before: DeviceMachine, after: DeviceMachine, said_ms: int
 ) -> None:
-    bench = settled(folder, before)
+    bench = settled(before)
     bench.processor._logic = after
     bench.watermark(1099)
     assert offline_at(bench) == []
@@ -57,8 +49,8 @@ def test_a_changed_timeout_holds_from_the_later_of_both_and_says_the_new_time(
     assert offline_at(bench) == [said_ms]
 
 
-def test_a_shorter_timeout_holds_from_the_next_event(folder: Path) -> None:
-    bench = settled(folder, LONG)
+def test_a_shorter_timeout_holds_from_the_next_event() -> None:
+    bench = settled(LONG)
     bench.processor._logic = SHORT
     bench.batch(reading("b", 700))
     bench.watermark(701)
@@ -66,10 +58,10 @@ def test_a_shorter_timeout_holds_from_the_next_event(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("eager", [True, False], ids=["to eager", "to watermark"])
-def test_a_changed_emission_loses_and_repeats_nothing(folder: Path, eager: bool) -> None:
+def test_a_changed_emission_loses_and_repeats_nothing(eager: bool) -> None:
     """Events in order, so that the rows of both are the same."""
     times = [100, 150, 200, 900, 950, 2500, 2600]
-    bench = BucketBench(folder, JOB, SHORT, eager=not eager)
+    bench = BucketBench(None, JOB, SHORT, eager=not eager)
     for number, at in enumerate(times):
         if number == 3:
             bench.end_task()
@@ -86,9 +78,9 @@ def test_a_changed_emission_loses_and_repeats_nothing(folder: Path, eager: bool)
     assert bench.is_empty
 
 
-def test_a_shorter_lateness_lets_go_what_is_held(folder: Path) -> None:
+def test_a_shorter_lateness_lets_go_what_is_held() -> None:
     """Lateness affects the watermark and how long ids are kept; held events are folded, and not lost."""
-    bench = BucketBench(folder, JOB, SHORT)
+    bench = BucketBench(None, JOB, SHORT)
     bench.batch(reading("a", 100), reading("b", 180))
     bench.end_task()
     bench.processor._limits = replace(bench.processor._limits, lateness_ms=10)

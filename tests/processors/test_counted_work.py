@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from stateward.runtime.keyed.log_store import LogStore
 from tests.processors.test_buckets import Bench, event
 
 KEYS = 300
@@ -47,8 +48,8 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 @pytest.fixture
 def log(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> CountingLog:
-    counting = CountingLog(bench.processor._log)
-    monkeypatch.setattr(bench.processor, "_log", counting)
+    counting = CountingLog(cast("LogStore", bench.processor._store)._log)
+    monkeypatch.setattr(bench.processor._store, "_log", counting)
     return counting
 
 
@@ -82,10 +83,10 @@ def test_a_timer_that_lets_nothing_expire_writes_nothing(bench: Bench, log: Coun
 
 
 @pytest.mark.parametrize(("jitter_ticks", "share"), [(0, 1.0), (20, 1 / 3)])
-def test_jitter_spreads_keys_that_expire_together(tmp_path: Path, jitter_ticks: int, share: float) -> None:
+def test_jitter_spreads_keys_that_expire_together(jitter_ticks: int, share: float) -> None:
     """Keys created in one batch, whose timeouts are due at the same time; one tick per second."""
     keys, tick_ms = 20_000, 1000
-    bench = Bench(tmp_path, jitter_ms=jitter_ticks * tick_ms)
+    bench = Bench(None, jitter_ms=jitter_ticks * tick_ms)
     bench.batch(*((f"user-{number:06}", event("a", 100)) for number in range(keys)))
     closed = []
     for tick in range(jitter_ticks + 2):
@@ -97,4 +98,3 @@ def test_jitter_spreads_keys_that_expire_together(tmp_path: Path, jitter_ticks: 
     assert max(closed) <= share * keys
     assert {session["closed_at"].timestamp() for session in bench.sessions} == {1.1}, "the deadline's time"
     assert bench.is_empty
-    bench.end()

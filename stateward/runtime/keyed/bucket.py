@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
 
 from stateward.contract.stream_status import BucketSize
 from stateward.runtime.keyed.bucket_copy import CachedState, Chunks
 from stateward.runtime.keyed.state_cache import StateCache
 from stateward.runtime.keyed.state_log import GONE, Chunk, Head, StateLog
+from stateward.runtime.keyed.state_store import StateRules
 
 # The size of a log, as a multiple of its live states, from which it is cleaned. With a larger log fewer
 # states are still live when their chunk is cleaned, and have to be written again.
@@ -27,35 +28,26 @@ class Bucket:
         number: The bucket.
         log: The state log.
         cache: The local copy of the partition.
-        alarm: Computes the alarm (ms) of a key from its encoded state; used to rebuild the copy.
-        upgrade: Converts an encoded state to the current version, from its version, key and text.
-        schema_version: The current version of states.
+        rules: The version of states, how to upgrade them, and when they are due.
         passed_ms: The time up to which the batch folds events: its watermark, or the next one.
     """
 
     def __init__(
-        self,
-        number: int,
-        log: StateLog,
-        cache: StateCache,
-        alarm: Callable[[str, bytes], int],
-        *,
-        upgrade: Callable[[int, str, bytes], bytes],
-        schema_version: int,
-        passed_ms: int,
+        self, number: int, log: StateLog, cache: StateCache, rules: StateRules, *, passed_ms: int
     ) -> None:
         self._log = log
+        self._partition = cache.partition
         self._copy = cache.bucket(number)
-        self._schema_version = schema_version
+        self._rules = rules
         self.passed_ms = passed_ms
         self._head = log.head()
         self._chunk: Chunk = {}
         self._live = self._head.live
         self._chunks = self._copy.chunks()
-        if self._head.stamp and self._head.schema_version != schema_version:
-            self._upgrade(upgrade, alarm)
+        if self._head.stamp and self._head.schema_version != rules.schema_version:
+            self._upgrade()
         elif self._head.stamp != self._chunks.stamp:
-            self._load(alarm)
+            self._load()
 
     def get(self, key: str) -> CachedState | None:
         """The state of a key, or None."""
@@ -105,9 +97,13 @@ class Bucket:
                 self._copy.put(key, moved, cached.alarm_ms)
         return keys
 
-    def size(self, partition: int) -> BucketSize:
+    def items(self) -> Iterator[tuple[str, bytes]]:
+        """All keys with their states, by the time of their alarms."""
+        return self._copy.items()
+
+    def size(self) -> BucketSize:
         """The size of the bucket after `finish`."""
-        return BucketSize(partition, self._live, self._chunks.bytes, self._chunks.largest)
+        return BucketSize(self._partition, self._live, self._chunks.bytes, self._chunks.largest)
 
     def finish(self, fired_ms: int | None = None) -> int | None:
         """Write the changes, and set the bucket's next timer.
@@ -118,7 +114,7 @@ class Bucket:
         Returns:
             The timer (ms since 1970 UTC), or None.
         """
-        head = replace(self._head, live=self._live, schema_version=self._schema_version)
+        head = replace(self._head, live=self._live, schema_version=self._rules.schema_version)
         if self._chunk:
             head = self._append(head)
         timer_ms = self._timer()
@@ -180,7 +176,7 @@ class Bucket:
                 kept += 1
         return kept
 
-    def _load(self, alarm: Callable[[str, bytes], int]) -> None:
+    def _load(self) -> None:
         """Rebuild the copy from the log."""
         newest, entries = self._newest()
         live = Counter(seq for seq, _ in newest.values())
@@ -188,13 +184,11 @@ class Bucket:
         self._chunks = Chunks(self._head.stamp, entries, {seq: live[seq] for seq in entries})
         for key, (seq, state) in newest.items():
             self._chunks.resize(0, _size(key, state))
-            due_ms = alarm(key, state)
+            due_ms = self._rules.due_ms(key, state)
             self._copy.put(key, CachedState(seq, due_ms, due_ms, state), None)
         self._copy.set_chunks(self._chunks)
 
-    def _upgrade(
-        self, upgrade: Callable[[int, str, bytes], bytes], alarm: Callable[[str, bytes], int]
-    ) -> None:
+    def _upgrade(self) -> None:
         """Upgrade all states to the current version, in the chunk of this call.
 
         So the version in the head holds for all chunks of a log, and cleaning can move states without
@@ -205,10 +199,10 @@ class Bucket:
         self._copy.clear()
         self._chunks = Chunks(head.stamp, entries, dict.fromkeys(entries, 0))
         for key, (_, old) in newest.items():
-            state = upgrade(head.schema_version, key, old)
+            state = self._rules.upgrade(head.schema_version, key, old)
             self._chunk[key] = state
             self._chunks.resize(0, _size(key, state))
-            due_ms = alarm(key, state)
+            due_ms = self._rules.due_ms(key, state)
             self._copy.put(key, CachedState(head.next_seq, due_ms, due_ms, state), None)
         self._copy.set_chunks(self._chunks)
 

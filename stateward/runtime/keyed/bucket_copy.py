@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import lmdb
@@ -169,10 +169,13 @@ class BucketCopy:
         self._txn.delete(self._prefix + short, db=self._keys)
         self._delete_alarm(short, old_alarm_ms)
 
-    def put_many(self, keys: Iterable[tuple[str, CachedState]]) -> None:
-        """Load keys into an empty bucket."""
-        for key, cached in keys:
-            self.put(key, cached, None)
+    def items(self) -> Iterator[tuple[str, bytes]]:
+        """All keys with their states, by the time of their alarms."""
+        # The table of keys has only the hash of a key that is too long, and each key has an alarm.
+        for _, key in self._alarms_in_order():
+            cached = self.get(key)
+            assert cached is not None  # removing a key removes its alarm
+            yield key, cached.state
 
     def due(self, until_ms: int) -> list[str]:
         """The keys with an alarm at or before ``until_ms``, by time."""

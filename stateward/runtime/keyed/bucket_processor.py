@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
@@ -28,11 +27,9 @@ from stateward.runtime.ingest.packed_format import (
     LANE_TIMES,
     PLACE_FIELDS,
 )
-from stateward.runtime.keyed.bucket import Bucket
 from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.runtime.keyed.outcome import BucketOutput, ReadValues
-from stateward.runtime.keyed.state_cache import StateCache
-from stateward.runtime.keyed.state_log import StateLog
+from stateward.runtime.keyed.state_store import BucketStates, StateBackend, StateRules, StateStore
 from stateward.runtime.keyed.state_upgrade import Upgrade
 from stateward.runtime.sink.output_rows import KIND_COUNTS
 from stateward.runtime.watermark.admission import Limits
@@ -65,8 +62,7 @@ class BucketProcessor(StatefulProcessor):
         next_watermark: Returns the watermark after the running batch; 0 if it does not change.
         state_version: Version of its states.
         state_steps: Steps from older versions to that one.
-        cache_root: Folder for the local copies of states, on the worker's machine.
-        checkpoint_uri: Distinguishes the copies of different checkpoints.
+        backend: Opens the store of states.
     """
 
     def __init__(
@@ -82,8 +78,7 @@ class BucketProcessor(StatefulProcessor):
         next_watermark: Callable[[], int] = int,
         state_version: int,
         state_steps: tuple[StateStep, ...] = (),
-        cache_root: str,
-        checkpoint_uri: str,
+        backend: StateBackend,
     ) -> None:
         self._logic = logic
         self._state_type = state_type
@@ -96,15 +91,14 @@ class BucketProcessor(StatefulProcessor):
         self._next_ms: int | None = None
         self._state_version = state_version
         self._state_steps = state_steps
-        self._cache_root = cache_root
-        self._checkpoint_uri = checkpoint_uri
-        self._cache: StateCache | None = None
+        self._backend = backend
+        self._store: StateStore[Any]
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark once per task, and once on the driver to get the state's schema."""
-        self._log = StateLog(handle)
         self._codec: KeyStateCodec[Any, Any] = KeyStateCodec(self._state_type, self._event_type)
-        self._upgrade = Upgrade(self._codec, self._state_version, self._state_steps)
+        upgrade = Upgrade(self._codec, self._state_version, self._state_steps)
+        self._store = self._backend.open(handle, StateRules(self._state_version, upgrade, self._due_ms))
         self._next_ms = None
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
@@ -137,9 +131,7 @@ class BucketProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Called by Spark at the end of the task. A task that fails before leaves no changes."""
-        if self._cache is not None:
-            self._cache.commit()
-            self._cache = None
+        self._store.commit()
 
     def _outcome(self, timers: TimerValues) -> BucketOutput:
         return BucketOutput(self._outputs, self._topic, timers.getCurrentWatermarkInMs(), self._late_values)
@@ -157,25 +149,20 @@ class BucketProcessor(StatefulProcessor):
         outcome: BucketOutput,
         fired_ms: int | None = None,
     ) -> None:
-        copy = self._copy()
-        bucket = Bucket(
-            number,
-            self._log,
-            copy,
-            self._alarm,
-            upgrade=self._upgrade,
-            schema_version=self._state_version,
-            passed_ms=self._passed_ms(outcome.watermark_ms),
-        )
+        bucket = self._store.bucket(number, self._passed_ms(outcome.watermark_ms))
         for key, records in arrivals.items():
             self._process_key(bucket, key, records, outcome)
         for key in bucket.due():
             self._process_key(bucket, key, [], outcome)
         outcome.timers[number] = bucket.finish(fired_ms)
-        outcome.sizes[number] = bucket.size(copy.partition)
+        outcome.sizes[number] = bucket.size()
 
     def _process_key(
-        self, bucket: Bucket, key: str, records: list[tuple[Any, ...]], outcome: BucketOutput
+        self,
+        bucket: BucketStates[Any],
+        key: str,
+        records: list[tuple[Any, ...]],
+        outcome: BucketOutput,
     ) -> None:
         """Run the logic for one key."""
         if len(records) > 1:
@@ -199,17 +186,10 @@ class BucketProcessor(StatefulProcessor):
         elif before is not None:
             bucket.remove(key, before)
 
-    def _alarm(self, key: str, state: bytes) -> int:
+    def _due_ms(self, key: str, state: bytes) -> int:
         due_ms = next_timer(self._logic, key, self._codec.decode(state), self._limits)
         assert due_ms is not None  # an empty state would have been removed
         return due_ms
-
-    def _copy(self) -> StateCache:
-        if self._cache is None:
-            context = TaskContext.get()
-            partition = 0 if context is None else context.partitionId()
-            self._cache = StateCache(self._cache_root, self._checkpoint_uri, partition)
-        return self._cache
 
 
 def _passed_through(lane: str, rows: Iterator[Row], outcome: BucketOutput) -> Iterator[Row]:

@@ -27,6 +27,7 @@ from stateward.runtime.kafka.planner_handover import Handover, new_handover
 from stateward.runtime.kafka.scan_barrier import new_barrier_file
 from stateward.runtime.keyed.bucket_processor import BucketProcessor
 from stateward.runtime.keyed.copy_folders import prepare_copy
+from stateward.runtime.keyed.log_store import LogBackend
 from stateward.runtime.keyed.state_sizes import StateSizes
 from stateward.runtime.lease.lease_keeper import LeaseKeeper
 from stateward.runtime.query import scan
@@ -231,8 +232,7 @@ def _processor(job: StreamJob, config: Config) -> BucketProcessor:
         next_watermark=NextWatermark(config.checkpoint_uri, config.watermark_delay_ms),
         state_version=job.state_version,
         state_steps=job.state_steps,
-        cache_root=_cache_root(config),
-        checkpoint_uri=config.checkpoint_uri,
+        backend=LogBackend(_cache_root(config), config.checkpoint_uri),
     )
 
 

@@ -7,7 +7,7 @@ import marshal
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
@@ -18,9 +18,11 @@ from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.ingest.packed_format import LANE_EVENT
 from stateward.runtime.keyed import state_cache
 from stateward.runtime.keyed.bucket_processor import BucketProcessor
+from stateward.runtime.keyed.log_store import LogBackend
 from stateward.runtime.keyed.state_log import HEAD_NAME, LOG_NAME
 from stateward.runtime.sink.output_rows import KIND_COUNTS, decode_rows
 from stateward.runtime.watermark.admission import Limits
+from tests.support.state.memory_store import MemoryBackend
 
 LATENESS = 100
 BUCKET = (LANE_EVENT, 3)
@@ -38,9 +40,16 @@ class _TwoColumnKey(BucketProcessor):
 
 
 class BucketBench:
-    """One bucket under test; each call of `batch` and `watermark` is a micro-batch of its own."""
+    """One bucket under test; each call of `batch` and `watermark` is a micro-batch of its own.
 
-    def __init__(self, folder: Path, job: StreamJob, logic: KeyLogic[Any, Any], **limits: Any) -> None:
+    Args:
+        folder: For the copy of the log; None for a store in memory, in tests of what no store changes.
+        job: The stream.
+        logic: Its logic.
+        limits: Of `Limits`.
+    """
+
+    def __init__(self, folder: Path | None, job: StreamJob, logic: KeyLogic[Any, Any], **limits: Any) -> None:
         self.processor = _TwoColumnKey(
             logic=logic,
             state_type=job.state_type,
@@ -51,9 +60,9 @@ class BucketBench:
             late_values=lambda places: {place: self.in_kafka.get(place) for place in places},
             next_watermark=lambda: self._next_ms,
             state_version=1,
-            cache_root=str(folder),
-            checkpoint_uri="file:///checkpoint",
+            backend=MemoryBackend() if folder is None else log_backend(folder),
         )
+        self._in_memory = folder is None
         # Spark does not filter late rows in this query (the column with the watermark is not passed on).
         self.tester = TwsTester(self.processor, timeMode="EventTime", eventTimeExtractor=lambda row: 1 << 62)
         self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -89,13 +98,22 @@ class BucketBench:
 
     def fail_task(self) -> None:
         """End a task whose changes to the copy are lost, as when its worker dies."""
-        assert self.processor._cache is not None
-        self.processor._cache.abort()
-        self.processor._cache = None
+        assert not self._in_memory, "the tester commits its state, so only a copy can be lost"
+        self.processor._store.abort()
+
+    def move(self, folder: Path) -> None:
+        """The next task runs on another machine, which has no copy."""
+        self.end_task()
+        close_copies()
+        self.processor._backend = log_backend(folder)
+        self.processor.init(cast("Any", self.tester.handle))
 
     @property
     def states(self) -> dict[str, dict[str, Any]]:
         """The newest state of each key, as a reader of the state store finds it: by the log alone."""
+        if self._in_memory:
+            bucket = self.processor._store.bucket(BUCKET[1], 0)
+            return {key: json.loads(state) for key, state in bucket.items()}
         newest: dict[str, Any] = {}
         for _, value in sorted(self.tester.peekMapState(LOG_NAME, BUCKET).items()):
             newest |= json.loads(value[0])
@@ -112,7 +130,8 @@ class BucketBench:
 
     @property
     def is_empty(self) -> bool:
-        return not self.states and not self.timers and self.tester.peekValueState(HEAD_NAME, BUCKET) is None
+        has_head = not self._in_memory and self.tester.peekValueState(HEAD_NAME, BUCKET) is not None
+        return not self.states and not self.timers and not has_head
 
     def _plan(self, next_ms: int) -> None:
         # A task of Spark's has a processor of its own.
@@ -132,6 +151,10 @@ class BucketBench:
                 self.counts.update(counts)
             else:
                 self.other.append((row["kind"], row["rows"], row["data"]))
+
+
+def log_backend(folder: Path) -> LogBackend:
+    return LogBackend(str(folder), "file:///checkpoint")
 
 
 def close_copies() -> None:
