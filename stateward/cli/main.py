@@ -128,6 +128,14 @@ def upgrade(
     _act("upgrade", stream, reason, wait, watch_s)
 
 
+@app.command(rich_help_panel=STREAMS)
+def validate() -> None:
+    """Check every YAML, declaration and suite, without an engine; exit code 1 if one is wrong."""
+    from stateward.cli.streams.validate import run
+
+    run()
+
+
 def _act(action: Action, stream: str, reason: str | None, wait: bool, watch_s: int | None = None) -> None:
     from stateward.cli.streams.actions import run
 

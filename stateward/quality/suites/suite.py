@@ -112,11 +112,12 @@ def load_suite(path: Path, declared: Table | None = None, *, table: str | None =
             file nor declaration.
     """
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        document = yaml.safe_load(text)
     except FileNotFoundError:
         if declared is not None:
             document = {"suite": declared.name, "table": declared.name, "description": declared.description}
-            return _suite(path, {**document, "expectations": []}, declared)
+            return _suite(path, {**document, "expectations": []}, declared, [])
         raise SuiteError(
             f"{path}: no such suite. Add it, or take the table out of quality.tables in the stream's YAML."
         ) from None
@@ -130,11 +131,24 @@ def load_suite(path: Path, declared: Table | None = None, *, table: str | None =
         )
     if not document["expectations"] and declared is None:
         raise SuiteError(f"{path}: a table without a declaration needs at least one expectation.")
-    return _suite(path, document, declared)
+    return _suite(path, document, declared, _lines(text))
 
 
-def _suite(path: Path, document: dict[str, Any], declared: Table | None) -> Suite:
-    own = [_expectation(path, entry) for entry in document["expectations"]]
+def _lines(text: str) -> list[int]:
+    """The line on which each entry of `expectations` begins."""
+    head = yaml.compose(text, Loader=yaml.SafeLoader)
+    assert isinstance(head, yaml.MappingNode)  # its form has been checked
+    return [
+        entry.start_mark.line + 1
+        for name, node in head.value
+        if name.value == "expectations"
+        for entry in node.value
+    ]
+
+
+def _suite(path: Path, document: dict[str, Any], declared: Table | None, lines: list[int]) -> Suite:
+    entries = zip(document["expectations"], lines, strict=True)
+    own = [_expectation(f"{path}:{line}", entry) for entry, line in entries]
     names = [one.name for one in own]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SuiteError(f"{path}: names are unique in a suite, found twice: {twice}. Rename one of each.")
@@ -197,14 +211,14 @@ def _defaults(path: Path, columns: object, declared: Table | None, *, is_appende
     return [Expectation(**entry) for entry in entries]
 
 
-def _expectation(path: Path, entry: object) -> Expectation:
+def _expectation(at: str, entry: object) -> Expectation:
     if not isinstance(entry, dict) or not _REQUIRED <= set(entry) <= _REQUIRED | _OPTIONAL:
         found = sorted(entry) if isinstance(entry, dict) else entry
         raise SuiteError(
-            f"{path}: an expectation has the fields {sorted(_REQUIRED)}, and may have {sorted(_OPTIONAL)};"
+            f"{at}: an expectation has the fields {sorted(_REQUIRED)}, and may have {sorted(_OPTIONAL)};"
             f" found {found}."
         )
-    where = f"{path}: expectation {entry['name']!r}"
+    where = f"{at}: expectation {entry['name']!r}"
     if not _NAME.fullmatch(str(entry["name"])):
         raise SuiteError(f"{where}: a name has lower-case letters, digits and underscores. Rename it.")
     if entry["severity"] not in SEVERITIES:

@@ -1,0 +1,79 @@
+"""`stateward validate`: every YAML, declaration and suite of a project, without an engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from stateward.alerts.notifier_config import load_notifiers
+from stateward.contract.process_output import CommandExit, JobExit
+from stateward.maintenance.policy import PolicyError, load_policies
+from stateward.platform.running import running_settings
+from stateward.project.settings import Settings
+from stateward.project.spec import StreamSpec, load_specs
+
+_CHECK = "stateward.quality.suites.project_check"
+
+
+class ValidationError(RuntimeError):
+    """The project could not be checked."""
+
+
+def run() -> None:
+    """Print a line for each problem; exit code 1 if there are any."""
+    settings, console = running_settings(Settings()), Console()
+    specs, _ = load_specs(settings.streams)
+    found = [*yaml_problems(settings), *declaration_problems(settings, specs)]
+    for problem in found:
+        console.print(problem, highlight=False, markup=False, soft_wrap=True)
+    if found:
+        raise typer.Exit(CommandExit.DIFFERENT)
+    console.print(f"{len(specs)} streams are valid: YAML, declarations and suites.")
+
+
+def yaml_problems(settings: Settings) -> Iterator[str]:
+    """Yield what is wrong in the YAML of streams, notifiers and maintenance, with file and line."""
+    _, problems = load_specs(settings.streams)
+    yield from map(str, problems)
+    yield from map(str, load_notifiers(settings.notifiers).problems)
+    try:
+        load_policies(settings.maintenance)
+    except PolicyError as error:
+        yield str(error)
+
+
+def declaration_problems(settings: Settings, specs: Sequence[StreamSpec]) -> list[str]:
+    """Return what is wrong in declarations and suites: a process that imports the project's code finds it.
+
+    Raises:
+        ValidationError: The process has failed.
+    """
+    given = {
+        spec.stream: {"tables": spec.tables, "file": str(settings.streams / f"{spec.stream}.yaml")}
+        for spec in specs
+    }
+    checked = subprocess.run(
+        [sys.executable, "-m", _CHECK, str(settings.streams.parent / "quality")],
+        input=json.dumps(given),
+        # Python puts the working directory before PYTHONPATH.
+        cwd=settings.jobs.parent,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(_python_path())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if checked.returncode not in (JobExit.DONE, JobExit.DIFFERENT):
+        raise ValidationError(f"the declarations of {settings.jobs} could not be checked:\n{checked.stderr}")
+    return checked.stdout.splitlines()
+
+
+def _python_path() -> list[str]:
+    library = Path(__file__).resolve().parents[3]
+    return [str(library), *filter(None, [os.environ.get("PYTHONPATH")])]

@@ -1,0 +1,95 @@
+"""Checks the declarations and suites of a project, without an engine: a process of `stateward validate`.
+
+Its argument is the folder of the suites. Standard input has the streams, as `problems` takes them; each line
+of standard output is a problem.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from stateward.contract.process_output import JobExit
+from stateward.project.project import NoSuchStreamError, Project
+from stateward.quality.suites.suite import SuiteError, load_suite
+from stateward.runtime.api.tables import SHARED_TABLES, Table
+
+
+def problems(suites: Path, streams: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Yield what is wrong, a sentence each.
+
+    Args:
+        suites: The folder with one file per table.
+        streams: By name, `file`, which is the stream's YAML, and its `tables`.
+    """
+    project = Project.imported()
+    declared: dict[str, Table] = {table.name: table for table in SHARED_TABLES}
+    unknown: set[str] = set()
+    for stream, given in streams.items():
+        try:
+            job = project.declaration(stream)
+        except Exception as error:
+            unknown |= set(given["tables"])
+            cannot = f"stream {stream}: its declaration cannot be imported: {type(error).__name__}: {error}"
+            yield str(error) if isinstance(error, NoSuchStreamError) else cannot
+        else:
+            optional = {one.table.name: one.table for one in job.optional_outputs}
+            always = {one.table.name: one.table for one in job.outputs}
+            declared |= always | optional
+            yield from _tables(stream, given, always, optional)
+    for stream in sorted(set(project.streams()) - streams.keys()):
+        yield (
+            f"{project.jobs / stream}: expected a YAML of the stream {stream}, found none."
+            " Add it beside those of the other streams, or remove the folder."
+        )
+    # The suite of a table whose declaration is not known is not judged.
+    for file in sorted(one for one in suites.glob("*.yaml") if one.stem not in unknown):
+        try:
+            yield from _columns(file, declared)
+        except SuiteError as error:
+            yield str(error)
+
+
+def _tables(
+    stream: str, given: dict[str, Any], always: Iterable[str], optional: Iterable[str]
+) -> Iterator[str]:
+    named = set(given["tables"])
+    if missing := sorted(set(always) - named):
+        yield (
+            f"{given['file']}: tables: expected {', '.join(sorted(always))}, which stream {stream} always"
+            f" writes; {', '.join(missing)} is missing. Add it."
+        )
+    if unknown := sorted(named - {*always, *optional}):
+        yield (
+            f"{given['file']}: tables: expected some of {', '.join(sorted({*always, *optional}))}, found"
+            f" {', '.join(unknown)}. Correct the name, or declare the table."
+        )
+
+
+def _columns(file: Path, declared: dict[str, Table]) -> Iterator[str]:
+    table = declared.get(file.stem)
+    suite = load_suite(file, table)
+    if table is None:
+        return
+    columns = {column.name for column in table.columns}
+    for one in suite.expectations:
+        if unknown := sorted(set((one.column or "").split(", ")) - columns - {""}):
+            yield (
+                f"{file}: expectation {one.name!r}: expected a column of {table.name}, found"
+                f" {', '.join(unknown)}. The table has {', '.join(sorted(columns))}."
+            )
+
+
+def main(argv: list[str]) -> int:
+    """Print the problems; the exit code is `JobExit.DIFFERENT` if there are any."""
+    found = list(problems(Path(argv[0]), json.load(sys.stdin)))
+    for one in found:
+        sys.stdout.write(one.replace("\n", " ") + "\n")
+    return JobExit.DIFFERENT if found else JobExit.DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,80 @@
+"""`stateward validate`: what it says of a project with one thing wrong, by its own processes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from stateward.cli.streams.validate import declaration_problems, yaml_problems
+from stateward.project.settings import CHECKOUT, Settings
+from stateward.project.spec import load_specs
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Settings:
+    """A copy of this repository's project that a test may break."""
+    for folder in ("spark_jobs", "include"):
+        shutil.copytree(CHECKOUT / folder, tmp_path / folder)
+    include = tmp_path / "include"
+    return Settings(
+        home=tmp_path / "home",
+        jobs=tmp_path / "spark_jobs",
+        streams=include / "streams",
+        notifiers=include / "notifiers.yaml",
+        maintenance=include / "maintenance.yaml",
+    )
+
+
+def replaced(file: Path, old: str, new: str) -> int:
+    """Replace a text in a file, and return its line."""
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    return text[: text.index(old)].count("\n") + 1
+
+
+def found(settings: Settings) -> list[str]:
+    return [*yaml_problems(settings), *declaration_problems(settings, load_specs(settings.streams)[0])]
+
+
+def test_a_project_that_is_right_has_no_problem(project: Settings) -> None:
+    assert found(project) == []
+
+
+def test_an_unknown_field_is_named_with_file_line_and_remedy(project: Settings) -> None:
+    file = project.streams / "user_sessions.yaml"
+    line = replaced(file, "owner:", "ownr:")
+    problems = "\n".join(found(project))
+    assert f"{file}:{line}: ownr" in problems
+    assert "owner" in problems
+
+
+def test_a_table_that_the_stream_does_not_have_is_named(project: Settings) -> None:
+    file = project.streams / "user_sessions.yaml"
+    replaced(file, "tables: [sessions]", "tables: [sessions, sesions]")
+    [problem] = [one for one in found(project) if "sesions" in one]
+    assert str(file) in problem and "current_sessions" in problem
+
+
+def test_a_declaration_that_cannot_be_imported_is_a_problem_of_its_stream(project: Settings) -> None:
+    (project.jobs / "fraud_watch" / "machine.py").write_text("1/0\n")
+    [problem] = found(project)
+    assert problem == (
+        "stream fraud_watch: its declaration cannot be imported: ZeroDivisionError: division by zero"
+    )
+
+
+def test_an_entry_of_a_suite_is_named_with_its_line(project: Settings) -> None:
+    file = project.streams.parent / "quality" / "sessions.yaml"
+    line = replaced(file, "severity: critical", "severity: grave")
+    [problem] = found(project)
+    assert problem.startswith(f"{file}:")
+    assert 0 <= line - int(problem.removeprefix(f"{file}:").partition(":")[0]) < 8
+    assert "severity is one of ['critical', 'warn'], found 'grave'" in problem
+
+
+def test_a_folder_without_a_yaml_is_found(project: Settings) -> None:
+    (project.streams / "action_counts.yaml").unlink()
+    assert any("expected a YAML of the stream action_counts, found none" in one for one in found(project))
