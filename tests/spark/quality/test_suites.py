@@ -29,7 +29,7 @@ from stateward.runtime.api.tables import BATCH_COUNTS, DEAD_LETTERS, LATE_EVENTS
 from stateward.runtime.checkpoint.offsets import Range
 from stateward.runtime.kafka.reader import read
 from stateward.runtime.sink.output_rows import COUNT_NAMES, OUTCOME_NAMES, decode_rows, encode_rows
-from tests.support.full import ci_full
+from tests.support.full import ci_full, only_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import CHECKOUT, RAW_EVENTS, Launch
 from tests.support.spark.written_batches import GENERATION, Written
@@ -42,13 +42,19 @@ pytestmark = pytest.mark.spark
 
 NOW = datetime.fromtimestamp(RECORDED_MS / 1000, UTC) + timedelta(days=2)
 SUITES = sorted((CHECKOUT / "include" / "quality").glob("*.yaml"))
-# The rows of a keyed stream; the other tables are in `make full`.
+# The rows of a keyed stream in `make test`; one table of each other kind in CI; the others in `make full`.
 FEW = ("sessions",)
+IN_CI = ("action_counts", "batch_counts", "event_windows_tumbling", "raw_events")
+
+
+def marks(table: str) -> tuple[pytest.MarkDecorator, ...]:
+    if table in FEW:
+        return ()
+    return (ci_full if table in IN_CI else only_full,)
 
 
 @pytest.mark.parametrize(
-    "suite_file",
-    [pytest.param(file, marks=() if file.stem in FEW else ci_full, id=file.stem) for file in SUITES],
+    "suite_file", [pytest.param(file, marks=marks(file.stem), id=file.stem) for file in SUITES]
 )
 def test_a_suite_holds_for_its_streams_rows_and_not_for_rows_that_are_there_twice(
     suite_file: Path, tmp_path: Path, broker: RunningBroker, spark: SparkSession
