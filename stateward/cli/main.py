@@ -43,9 +43,9 @@ def up() -> None:
 @app.command(rich_help_panel=PLATFORM)
 def down() -> None:
     """Stop every process of `up` and of its streams; the desired state of streams is kept."""
-    from stateward.cli.down import run
+    from stateward.cli.up import run_down
 
-    run()
+    run_down()
 
 
 @app.command(rich_help_panel=PLATFORM)
@@ -213,6 +213,18 @@ def backfill(  # noqa: PLR0917 - Typer's form of a command line
     from stateward.cli.backfill import run
 
     run(stream, begin=begin, end=end, into=into, with_late=with_late, compare=compare, master=master)
+
+
+@app.command(rich_help_panel=STREAMS)
+def sql(
+    query: Annotated[
+        list[str] | None, typer.Argument(help="Queries; without one, statements are read from the terminal.")
+    ] = None,
+) -> None:
+    """Query the tables with DuckDB: a view for each, and `<table>_valid` (docs/sql.md)."""
+    from stateward.cli.sql import run
+
+    run(query or [])
 
 
 @app.command(rich_help_panel=STREAMS)

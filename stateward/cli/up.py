@@ -1,4 +1,4 @@
-"""`stateward up`."""
+"""`stateward up` and `stateward down`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from rich.console import Console
 
 from stateward.cli.steps import Steps
 from stateward.platform.secrets import ADMIN, Secrets
+from stateward.platform.shutdown import down
 from stateward.platform.startup import up
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
@@ -29,3 +30,11 @@ def show_addresses(console: Console, settings: Settings) -> None:
     )
     console.print(f"Kafka    {settings.kafka_bootstrap}", highlight=False)
     console.print(f"State    {settings.home}", highlight=False, soft_wrap=True)
+
+
+def run_down() -> None:
+    """Stop the platform."""
+    settings = Settings()
+    console = Console()
+    down(settings, lambda part, what: console.print(f"{part:<14} {what}", highlight=False))
+    console.print(f"Everything of {settings.home} is stopped.", highlight=False, soft_wrap=True)

@@ -125,6 +125,8 @@ def test_bad_records_are_counted_and_reach_no_session(
     assert grown["delivered"] == len(lines)
     assert grown["accepted"] == len(good)
     assert grown["dead"] + grown["late"] + grown["duplicates"] == len(lines) - len(good)
+    events = "SELECT sum(event_count) FROM sessions WHERE user_id LIKE 'bad-%'"
+    assert str(len(good)) in stream.installation.must_run("sql", events)
     letters = stream.rows("dead_letters", ["reason", "value"])
     assert len(letters) == after["dead"]
     assert max(len(letter["value"] or b"") for letter in letters) > 5_000_000, (
