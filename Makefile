@@ -41,6 +41,10 @@ lint: setup ## Lint and types
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+.PHONY: docs
+docs: setup ## Build the site of the documentation into var/site; a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 .PHONY: check
 check: lint ## Lint, types, and the fast tests (under a minute)
 	$(PYTEST) -q -n 2 $(QUICK) $(IN_TEST) tests/unit tests/streams tests/processors
