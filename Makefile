@@ -87,7 +87,7 @@ matrix: setup ## Move every kind of state up and down, however Spark keeps it, a
 
 .PHONY: pages
 pages: setup ## Do every state operation by its form in a real browser; SCREENSHOTS=folder keeps pictures
-	$(PYTEST) -v --timeout 3600 tests/e2e/test_state_operation_pages.py
+	$(PYTEST) -v --timeout 3600 tests/e2e/pages/test_state_operation_pages.py
 
 .PHONY: compose
 compose: setup ## Build and run docker-compose.yaml on the Docker engine that is there, and break it
