@@ -110,6 +110,12 @@ bench: setup ## Measure against Flink, Bytewax and Quix; BENCH="--events 200000 
 	$(BIN)/python -m benchmarks.run $(BENCH)
 	$(BIN)/python -m benchmarks.report
 
+.PHONY: bench-stores
+bench-stores: setup ## Measure stores of states and their settings; TABLE=stores, settings, sizes or uncommitted for one table
+	$(BIN)/python -m benchmarks.log_shape
+	$(BIN)/python -m benchmarks.stores $(TABLE)
+	$(BIN)/python -m benchmarks.report
+
 .PHONY: demo
 demo: setup ## Run 10,000 real events through everything; KEEP=1 leaves it running
 	@$(BIN)/python -m proof.demo $(if $(filter-out 0,$(KEEP)),--keep)

@@ -223,9 +223,13 @@ def main(arguments: list[str]) -> int:
     )
     least = parser.parse_args(arguments).least_runs
     file = Settings().home / "bench" / "results.jsonl"
+    written = 0
     for page, text in states.pages(file.parent):
         page.write_text(put_between_markers(page.read_text(), text))
         print(f"in {page.relative_to(CHECKOUT)}")
+        written += 1
+    if not file.exists() and written:
+        return 0
     if not file.exists():
         print(f"report: expected results in {file}, found none: run `make bench` first", file=sys.stderr)
         return 1

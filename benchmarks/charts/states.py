@@ -1,4 +1,4 @@
-"""The results of `benchmarks.moving` and `benchmarks.going_back` as Markdown, each for its page."""
+"""The results of programs that measure states as Markdown, each for its page."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.charts import stores
 from benchmarks.charts.runs import newest, read
 from benchmarks.harness.workload import Workload
 from stateward.project.settings import CHECKOUT
@@ -29,6 +30,10 @@ def pages(results: Path) -> Iterator[tuple[Path, str]]:
         yield _DOCS / "state-repartition.md", moving(chosen)
     if trips := newest(read(results / "going_back.jsonl"), "stream", "profile"):
         yield _DOCS / "state-operations.md", going_back(trips)
+    if found := read(results / "stores.jsonl"):
+        yield _DOCS / "state-stores.md", stores.page_text(found)
+    if found := read(results / "log_shape.jsonl"):
+        yield _DOCS / "keyed-state-store.md", stores.log_page(found[-1])
 
 
 def moving(result: Result) -> str:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 # Spark processes only a few packed rows per batch, but generates code for them in every batch and for every
 # state variable: a third of the CPU time of a small batch.
-_INTERPRETED = {
+KEYED_CONF = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
@@ -56,7 +56,7 @@ _INTERPRETED = {
 
 def session_conf(job: AnyJob) -> dict[str, str]:
     """Settings of the session in addition to those of `session`."""
-    return NATIVE_CONF if isinstance(job, NativeJob) else _INTERPRETED
+    return NATIVE_CONF if isinstance(job, NativeJob) else KEYED_CONF
 
 
 class StreamQuery:

@@ -1,0 +1,121 @@
+"""`python -m benchmarks.log_shape`: what the log of a bucket costs, counted, and how fast a copy is built.
+
+One bucket in memory of Spark's tester, with the store of a driver. Counts are the same on every machine.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pyspark.sql.streaming.tws_tester import _InMemoryStatefulProcessorHandle
+
+from stateward.project.settings import Settings
+from stateward.runtime.keyed.log_store import LogBackend, LogStore
+from stateward.runtime.keyed.state_log import Chunk, Head, StateLog
+from stateward.runtime.keyed.state_store import StateRules
+
+KEYS = 2_000
+_SHARES = (1.0, 0.1, 0.01, 0.001)
+_STATE = b'{"state":{"first_ms":1704067200000,"last_ms":1704067260000,"count":%d},"recent":[]}'
+_FAR_MS = 1 << 50
+_RULES = StateRules(1, lambda of, key, text: text, lambda key, text: _FAR_MS)
+
+
+class CountedLog(StateLog):
+    """Counts calls to the state server, and the entries and bytes that are written."""
+
+    def __init__(self, handle: Any) -> None:
+        super().__init__(handle)
+        self.counts: Counter[str] = Counter()
+        self.size = 0
+
+    def head(self) -> Head:
+        """Counted."""
+        self.counts["calls"] += 1
+        return super().head()
+
+    def chunk(self, seq: int) -> Chunk:
+        """Counted."""
+        self.counts["calls"] += 1
+        self.counts["chunks read"] += 1
+        return super().chunk(seq)
+
+    def append(self, head: Head, chunk: Chunk) -> None:
+        """Counted."""
+        self.counts["calls"] += 1
+        self.counts["entries"] += len(chunk)
+        super().append(head, chunk)
+
+    def remove(self, seq: int) -> None:
+        """Counted."""
+        self.counts["calls"] += 1
+        super().remove(seq)
+
+    def write_head(self, head: Head) -> Head:
+        """Counted."""
+        self.counts["calls"] += 1
+        self.size = head.logged
+        self.counts["chunks"] = head.next_seq - head.first_seq
+        return super().write_head(head)
+
+
+def shape(share: float, folder: Path, keys: int = KEYS) -> dict[str, Any]:
+    """Change a share of the keys in each batch, until every key has changed ten times on average."""
+    random = np.random.default_rng(7)
+    handle = _InMemoryStatefulProcessorHandle("EventTime")
+    handle.setGroupingKey("bucket")
+    log = CountedLog(handle)
+    store = LogStore(LogBackend(str(folder / "copy"), "file:///shape"), log, _RULES)
+    _batch(store, range(keys), 0)
+    log.counts.clear()
+    changed, batches, logged = max(1, round(keys * share)), 0, []
+    while batches * changed < 10 * keys:
+        batches += 1
+        _batch(store, random.permutation(keys)[:changed].tolist(), batches)
+        logged.append(log.size)
+    elsewhere = LogStore(LogBackend(str(folder / "elsewhere"), "file:///shape"), log, _RULES)
+    begun = time.perf_counter()
+    elsewhere.bucket(0, 0)
+    seconds = time.perf_counter() - begun
+    elsewhere.commit()
+    return {
+        "changed_per_batch": changed,
+        "written_per_change": round(log.counts["entries"] / (batches * changed), 2),
+        "logged_per_live": round(max(logged) / keys, 2),
+        "chunks": log.counts["chunks"],
+        "calls_per_batch": round(log.counts["calls"] / batches, 1),
+        "rebuilt_us_per_key": round(seconds / keys * 1e6, 1),
+    }
+
+
+def _batch(store: LogStore, keys: Any, number: int) -> None:
+    bucket = store.bucket(0, 0)
+    for key in keys:
+        name = f"u{key:08}"
+        bucket.put(name, bucket.get(name), _STATE % number, _FAR_MS)
+    bucket.finish()
+    store.commit()
+
+
+def main() -> int:
+    """Print a line of JSON, and add it to the results."""
+    cache = Settings().home / "bench"
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        shapes = [shape(share, Path(folder) / f"{share}") for share in _SHARES]
+    result = {"keys": KEYS, "shapes": shapes}
+    with (cache / "log_shape.jsonl").open("a") as results:
+        results.write(json.dumps(result) + "\n")
+    print(json.dumps(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
