@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stateward.contract.names import ENV_MASK_SECRET
 from stateward.contract.process_output import CommandExit
-from stateward.control.jobs.verbs import VERBS, Field, Verb
+from stateward.control.jobs.verb_field import Field
+from stateward.control.jobs.verbs import VERBS, Verb
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,20 +71,23 @@ def run(verb: Verb, stream: str, given: dict[str, Any], *, dry_run: bool, master
     from stateward.cli.steps import Steps
     from stateward.control.jobs import batch_job
     from stateward.control.jobs.operation_request import prepare
+    from stateward.platform.mask_secret import mask_secret
     from stateward.platform.running import running_settings
     from stateward.project.settings import Settings
     from stateward.project.spec import load_spec
 
     settings = running_settings(Settings())
     spec = load_spec(stream, settings.streams)
+    given = {**given, **_typed(verb, given)}
     operation = prepare(verb, spec, settings, given, now=datetime.now(UTC), dry_run=dry_run)
     console = Console()
     try:
         command = operation.command(spec, settings, master)
         with Steps(console) as steps:
-            good = batch_job.run(
-                command, batch_job.environment(settings, stream), operation.log, steps.report
-            )
+            variables = batch_job.environment(settings, stream)
+            if verb.needs_secret:
+                variables[ENV_MASK_SECRET] = mask_secret(settings)
+            good = batch_job.run(command, variables, operation.log, steps.report)
     except batch_job.JobError as error:
         print(f"stateward: {error}", file=sys.stderr)
         raise typer.Exit(CommandExit.FAILED) from None
@@ -90,6 +95,12 @@ def run(verb: Verb, stream: str, given: dict[str, Any], *, dry_run: bool, master
     console.print(f"Page: {operation.page_uri}", highlight=False, soft_wrap=True)
     if not good:
         raise typer.Exit(CommandExit.DIFFERENT)
+
+
+def _typed(verb: Verb, given: dict[str, Any]) -> dict[str, str]:
+    """Read the values that are not to be in the shell's history: a hyphen stands for standard input."""
+    asked = [field.name for field in verb.fields if field.is_secret and given.get(field.name) == "-"]
+    return {name: sys.stdin.readline().rstrip("\n") for name in asked}
 
 
 def show(console: Console, result: dict[str, Any]) -> None:

@@ -51,5 +51,8 @@ PLATFORM_TABLES: Final = (
 )
 """Tables that no stream writes."""
 
+FORGOTTEN: Final = "forgotten"
+"""The folder beside the tables with the register of forgotten keys."""
+
 RAW_EVENTS: Final = "raw_events"
 """The stream that lands records as they are, and its table."""

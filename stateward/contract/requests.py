@@ -83,6 +83,8 @@ class DriverConfig(Struct, frozen=True, kw_only=True):
     checkpoint_uri: str
     status_uri: str
     control_uri: str
+    forgotten_uri: str = ""
+    """The register of forgotten keys; empty in a document of an earlier release."""
     tables: Mapping[str, str]
 
     def __post_init__(self) -> None:
@@ -162,6 +164,22 @@ class CountedFailures(Struct, frozen=True):
     since: datetime
 
 
+class TracePlaces(Struct, frozen=True):
+    """Where `forget` looks beside the stream's own checkpoints, savepoints and tables.
+
+    Attributes:
+        tables_uri: The folder of all tables.
+        texts: Folders and files with pages, results and logs, in which a key is erased.
+        rebuilt: Folders and files that are removed: a run of the DAG makes them again.
+        others: The checkpoints of other streams that read the same topics, with their leases.
+    """
+
+    tables_uri: str
+    texts: tuple[str, ...] = ()
+    rebuilt: tuple[str, ...] = ()
+    others: tuple[tuple[str, str], ...] = ()
+
+
 class OperationRequest(Struct, Generic[C], frozen=True, kw_only=True):
     """One operation on a stream's state.
 
@@ -189,6 +207,9 @@ class OperationRequest(Struct, Generic[C], frozen=True, kw_only=True):
         failures: None if no failure was counted.
         partition_bytes: The largest partition that is advised.
         day_s: How long a day of the stream's care is, seconds.
+        secrets: Arguments that are references: the value is in a file of this name in the operation's folder,
+            which is erased in the end.
+        places: Where else a key may be; only of `forget`.
     """
 
     version: int = REQUEST_VERSION
@@ -215,6 +236,8 @@ class OperationRequest(Struct, Generic[C], frozen=True, kw_only=True):
     failures: CountedFailures | None = None
     partition_bytes: int = MAX_PARTITION_BYTES
     day_s: float = 86_400.0
+    secrets: tuple[str, ...] = ()
+    places: TracePlaces | None = None
 
 
 def read_request(

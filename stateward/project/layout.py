@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from stateward.contract.names import FORGOTTEN
 from stateward.project.settings import Settings
 
 
@@ -82,6 +83,11 @@ class Layout:
     def reconciliation_uri(self, stream: str) -> str:
         """Return the URI of the folder of the stream's last reconciliation: tables, differences, report."""
         return f"{self.data}/reconciliation/{stream}"
+
+    @property
+    def forgotten_uri(self) -> str:
+        """URI of the folder with the register of forgotten keys."""
+        return f"{self.data}/{FORGOTTEN}"
 
     @property
     def quality_uri(self) -> str:

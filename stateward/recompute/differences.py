@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
+from stateward.contract.privacy.forgotten import digest_of
 from stateward.quality.privacy.masking import mask
 from stateward.recompute.explaining import EVENTS, EVENTS_DDL, IN_ALL, Explaining
 from stateward.recompute.lookback import Span
@@ -73,7 +75,9 @@ class Comparing:
         span: The requested rows.
         sure: The part of it in which a difference can only be an error; None if there is none.
         explaining: Finds the events.
-        secret: Masks values of the rows that are shown.
+        secret: Masks values of the rows that are shown, and identifies forgotten keys.
+        forgotten: HMACs of keys whose records are gone, and which this stream has not forgotten: their rows
+            are not compared.
     """
 
     spark: SparkSession
@@ -81,6 +85,7 @@ class Comparing:
     sure: Span | None
     explaining: Explaining
     secret: str
+    forgotten: frozenset[str] = frozenset()
 
     def compare(self, table: Table, *, live_uri: str, uri: str, into: str) -> Difference:
         """Compare the recomputed rows with the live ones of the same span.
@@ -114,14 +119,29 @@ class Comparing:
     def _sides(self, table: Table, live_uri: str, uri: str) -> tuple[DataFrame, DataFrame, DataFrame]:
         """The live table, its rows to compare, and the recomputed rows to compare them with."""
         names = [column.name for column in table.columns]
-        everything = self.spark.read.format("delta").load(live_uri).select(*names)
-        made = self.spark.read.format("delta").load(uri).select(*names)
+        everything = self._known(self.spark.read.format("delta").load(live_uri).select(*names))
+        made = self._known(self.spark.read.format("delta").load(uri).select(*names))
         at = F.unix_millis(table.came_at)
         live = everything.where((at >= self.span.from_ms) & (at < self.span.to_ms))
         if table.current_by:
             newer = everything.where(at >= self.span.to_ms).select(*table.current_by)
             made = made.join(newer, list(table.current_by), "left_anti").select(*names)
         return everything, live, made
+
+    def _known(self, rows: DataFrame) -> DataFrame:
+        """The rows without those of forgotten keys."""
+        field = self.explaining.key
+        if not self.forgotten or field not in rows.columns:
+            return rows
+        secret, forgotten = self.secret, self.forgotten
+
+        def kept(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                keys = batch.column(field).to_pylist()
+                keep = [digest_of(secret, field, str(key)) not in forgotten for key in keys]
+                yield batch.filter(pa.array(keep, pa.bool_()))
+
+        return rows.mapInArrow(kept, rows.schema)
 
     def _found(
         self, table: Table, only_live: DataFrame, only_made: DataFrame, everything: DataFrame, made: DataFrame

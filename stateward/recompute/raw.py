@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
+from stateward.contract.privacy.forgotten import Register, Spans
 from stateward.recompute.lookback import Landed
 from stateward.recompute.reading import PACKED_DDL, Reading
 from stateward.recompute.request import BackfillError, Request
@@ -47,7 +48,27 @@ def landed(raw: DataFrame, request: Request) -> dict[int, Landed]:
             f"stream {config.stream}: expected records of topic {config.topic} in {request.raw_uri}, found "
             "none. Start the stream raw_events, with the topic among its source.topics, while Kafka has them."
         )
-    return {row["partition"]: Landed(row["first"], row["last"] + 1, row["first_ms"]) for row in rows}
+    found = {row["partition"]: Landed(row["first"], row["last"] + 1, row["first_ms"]) for row in rows}
+    return with_forgotten(found, Register(request.config.forgotten_uri).offsets(request.config.topic))
+
+
+def with_forgotten(landed: Mapping[int, Landed], forgotten: Mapping[int, Spans]) -> dict[int, Landed]:
+    """Return the landed records as if those of forgotten keys were among them: nothing is missing for them.
+
+    Args:
+        landed: By partition.
+        forgotten: Their offsets, by partition.
+    """
+    found = dict(landed)
+    latest_ms = max(one.first_ms for one in landed.values())
+    for partition, spans in forgotten.items():
+        if one := landed.get(partition):
+            found[partition] = Landed(spans.before(one.first), spans.after(one.end), one.first_ms)
+        elif spans:
+            # All that is landed of it was forgotten; its time is not known, and later is the safe side.
+            first, end = spans.spans[0][0], spans.spans[-1][1] + 1
+            found[partition] = Landed(first, end, latest_ms)
+    return found
 
 
 def wanted(spark: SparkSession, raw: DataFrame, request: Request, since_ms: int | None) -> DataFrame:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from stateward.contract.privacy.forgotten import Register, Spans
 from stateward.runtime.api.key_filter import KeyFilter, takes
 from stateward.runtime.api.record_fields import TICK_KEY, Bounds, Field
 from stateward.runtime.ingest.packed_format import bucket_of
@@ -44,6 +45,7 @@ class Reading:
         read_to: By partition the offset up to which the stream has read; events of records beyond it that
             are before ``watermark_ms`` will be late, and are left out. Empty for none.
         watermark_ms: The stream's watermark.
+        forgotten: By partition the records of forgotten keys, which are left out.
     """
 
     owner: Callable[[Any], str]
@@ -56,6 +58,7 @@ class Reading:
     only: tuple[KeyFilter, ...] = ()
     read_to: Mapping[int, int] = field(default_factory=dict)
     watermark_ms: int = 0
+    forgotten: Mapping[int, Spans] = field(default_factory=dict)
 
     def batches(self, records: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack batches of records, `PACKED_DDL`."""
@@ -67,6 +70,9 @@ class Reading:
             for partition, offset, key, value in zip(*columns, strict=True):
                 if key == _TICK_KEY:
                     counts["ticks"] += 1
+                    continue
+                if (spans := self.forgotten.get(partition)) is not None and spans.holds(offset):
+                    counts["others"] += 1
                     continue
                 # The records have none that were too far ahead when the stream read them.
                 parsed = parse(value, None)
@@ -102,7 +108,17 @@ def reading(
     """Return how the stream reads its records."""
     config = request.config
     fields, bounds = job.fields(config), config.bounds
-    return Reading(job.owner, fields, bounds, fold.plain, buckets, since_ms, until_ms, job.only)
+    return Reading(
+        job.owner,
+        fields,
+        bounds,
+        fold.plain,
+        buckets,
+        since_ms,
+        until_ms,
+        job.only,
+        forgotten=Register(config.forgotten_uri).offsets(config.topic),
+    )
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
+from stateward.contract.privacy.forgotten import ForgottenKey, Register
 from stateward.contract.process_output import READY, Report
 from stateward.contract.reading import iso_ms
 from stateward.quality.privacy.masking import secret_of_this_run
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _RECORDS_PER_BUCKET = 20_000
 _MOST_BUCKETS = 8192
+_SHOWN = 5
 
 
 def recompute(spark: SparkSession, request: Request, job: Recomputable, say: Report) -> dict[str, Any]:
@@ -56,7 +58,9 @@ def recompute(spark: SparkSession, request: Request, job: Recomputable, say: Rep
     look = _Looking(spark, request, job, raw, landed).look(say)
     how = replace(look.how, event=Moments(fold_of(job, request.config, request.chain_ms)))
     explaining = Explaining(look.records, how, job.key.name, request.config.topic)
-    comparing = Comparing(spark, request.span, look.basis.sure, explaining, secret_of_this_run())
+    forgotten = forgotten_by_others(Register(request.config.forgotten_uri).keys(), request, job.key.name)
+    secret = secret_of_this_run()
+    comparing = Comparing(spark, request.span, look.basis.sure, explaining, secret, forgotten)
     tables: list[dict[str, Any]] = []
     for output in job.outputs:
         table = output.table
@@ -69,7 +73,21 @@ def recompute(spark: SparkSession, request: Request, job: Recomputable, say: Rep
         tables.append(entry)
         say(table.name, READY)
     look.rows.unpersist()
-    return _report(request, job, look, tables)
+    return _report(request, job, look, tables, forgotten)
+
+
+def forgotten_by_others(keys: Iterable[ForgottenKey], request: Request, field: str) -> frozenset[str]:
+    """Return the HMACs of keys whose records are gone, and which the stream itself still has.
+
+    Args:
+        keys: The register.
+        request: What is recomputed.
+        field: The field of its key.
+    """
+    config = request.config
+    of_field = [one for one in keys if one.field == field]
+    own = {one.digest for one in of_field if one.stream == config.stream}
+    return frozenset(one.digest for one in of_field if config.topic in one.records) - own
 
 
 @dataclass(frozen=True)
@@ -211,7 +229,13 @@ def _compared(comparing: Comparing, request: Request, table: Table, uri: str) ->
     return {"equal": found.is_none, **where, **asdict(found)}
 
 
-def _report(request: Request, job: Recomputable, look: _Look, tables: list[dict[str, Any]]) -> dict[str, Any]:
+def _report(
+    request: Request,
+    job: Recomputable,
+    look: _Look,
+    tables: list[dict[str, Any]],
+    forgotten: Collection[str],
+) -> dict[str, Any]:
     exact_from_ms, sure = look.basis.exact_from_ms, look.basis.sure
     return {
         "version": 1,
@@ -224,5 +248,16 @@ def _report(request: Request, job: Recomputable, look: _Look, tables: list[dict[
         "counts": dict(look.found.counts),
         "tables": tables,
         "equal": all(entry["equal"] for entry in tables) if request.compare else None,
-        "notes": notes(request, job, look.found, look.basis),
+        "notes": [*notes(request, job, look.found, look.basis), *_forgotten(forgotten)],
     }
+
+
+def _forgotten(digests: Collection[str]) -> list[str]:
+    if not digests:
+        return []
+    shown = ", ".join(sorted(digest[:12] for digest in digests)[:_SHOWN])
+    return [
+        f"{len(digests)} keys are not compared, because another stream has forgotten them and their "
+        "records are "
+        f"gone (HMAC {shown}). Forget them for this stream as well."
+    ]

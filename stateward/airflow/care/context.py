@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from pydantic import TypeAdapter
 
-from stateward.airflow.operators.operation_params import field_parameter
 from stateward.contract.reading import InvalidDocumentError
 from stateward.control.care.policy import Decision
 from stateward.control.jobs.operation_request import operations_of_run
+from stateward.control.jobs.verb_field import field_parameter
 from stateward.control.jobs.verbs import CHANGING_DAG
 from stateward.control.reconcile.effective_spec import spec_in_force
 from stateward.control.reconcile.observe import read_control

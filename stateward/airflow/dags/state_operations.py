@@ -11,9 +11,9 @@ from typing import Any
 from airflow.sdk import DAG, Param
 
 from stateward.airflow.dags.operation_tasks import operation_tasks
-from stateward.airflow.operators.operation_params import field_parameter
 from stateward.airflow.operators.state_operation import InspectStateOperator
-from stateward.control.jobs.verbs import CHANGING_DAG, LOOKING_DAG, VERBS, Field, Verb
+from stateward.control.jobs.verb_field import Field, field_parameter
+from stateward.control.jobs.verbs import CHANGING_DAG, LOOKING_DAG, VERBS, Verb
 from stateward.project.settings import Settings
 from stateward.project.spec import load_specs
 

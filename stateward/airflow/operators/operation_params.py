@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.log import mask_secret
 
 from stateward.airflow.operators.deploy_stream import dag_run_of
 from stateward.contract.reading import InvalidDocumentError
 from stateward.control.jobs.operation_request import Operation, find, other_stream, prepare
-from stateward.control.jobs.verbs import Verb, VerbError, arguments_of, verb_of
+from stateward.control.jobs.verb_field import VerbError, field_parameter
+from stateward.control.jobs.verbs import Verb, arguments_of, verb_of
 from stateward.control.launchers.driver_process import LaunchError
 from stateward.control.reconcile.effective_spec import spec_in_force
 from stateward.project.settings import Settings
@@ -102,11 +104,6 @@ class Asked:
         return result if result is not None and result["data"].get("changed", True) else None
 
 
-def field_parameter(verb: str, field: str) -> str:
-    """Name the form's parameter for a verb's field."""
-    return f"{verb}_{field}"
-
-
 def given_fields(verb: Verb, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the verb's fields from the form's parameters."""
     names = {field.name: field_parameter(verb.name, field.name) for field in verb.fields}
@@ -129,6 +126,10 @@ def asked_of(context: Context, asks: Mapping[str, Any] | None) -> Asked:
         spec = spec_in_force(params["stream"], Settings())
     except (VerbError, SpecError, InvalidDocumentError) as error:
         raise AirflowFailException(str(error)) from error
+    for field in verb.fields:
+        value = params.get(field_parameter(verb.name, field.name))
+        if field.is_secret and isinstance(value, str) and value:
+            mask_secret(value)
     return Asked(
         verb=verb,
         spec=spec,

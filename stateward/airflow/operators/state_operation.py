@@ -9,13 +9,16 @@ from urllib.parse import urlsplit
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk.log import mask_secret as keep_out_of_logs
 
 from stateward.airflow.operators.operation_params import CANNOT, Asked, asked_of, failed
 from stateward.airflow.spark_submit import master_of
+from stateward.contract.names import ENV_MASK_SECRET
 from stateward.contract.process_output import READY
 from stateward.control.jobs import batch_job
 from stateward.control.jobs.operation_request import Operation
 from stateward.control.jobs.verbs import VERBS, Verb, verb_of
+from stateward.platform.mask_secret import mask_secret
 from stateward.project.settings import Settings
 
 if TYPE_CHECKING:
@@ -122,6 +125,9 @@ class StateOperationOperator(BaseOperator):
             return
         operation.forget_result()
         variables = batch_job.environment(settings, stream, operation.id)
+        if operation.verb.needs_secret:
+            variables[ENV_MASK_SECRET] = mask_secret(settings)
+            keep_out_of_logs(variables[ENV_MASK_SECRET])
         steps = _StepLog(lambda part, what: self.log.info("%s: %s", part, what))
         batch_job.run(command, variables, operation.log, steps.report)
 

@@ -13,15 +13,16 @@ from upath import UPath
 
 from stateward.contract.names import RAW_EVENTS, STATE_EXPORTS
 from stateward.contract.reading import InvalidDocumentError, as_json
-from stateward.contract.requests import CountedFailures, OperationRequest
-from stateward.contract.storage import list_names, read_json, write_json
+from stateward.contract.requests import CountedFailures, OperationRequest, TracePlaces
+from stateward.contract.storage import list_names, local_path, read_json, write_json
 from stateward.control.jobs import batch_job
-from stateward.control.jobs.verbs import VERBS, Verb, arguments_of
+from stateward.control.jobs.verb_field import Value
+from stateward.control.jobs.verbs import CHANGING_DAG, LOOKING_DAG, VERBS, Verb, arguments_of
 from stateward.control.launchers.launch import driver_config
 from stateward.control.reconcile.observe import read_control
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
-from stateward.project.spec import StreamSpec, load_spec
+from stateward.project.spec import StreamSpec, load_spec, load_specs
 
 JOB = "state"
 _NEWEST = 100
@@ -114,6 +115,7 @@ def prepare(
     other = other_stream(verb, arguments, settings)
     layout = Layout.of(settings)
     operation = _first_of(layout, verb, spec.stream, now, asked_by)[0]
+    arguments = _referred(verb, arguments, operation)
     request = OperationRequest(
         operation=operation.id,
         asked_by=asked_by,
@@ -138,10 +140,63 @@ def prepare(
         failures=_failures(layout, spec.stream),
         partition_bytes=spec.state_care.limits.partition_bytes,
         day_s=spec.state_care.day.total_seconds(),
+        secrets=tuple(field.name for field in verb.fields if field.is_secret),
+        places=trace_places(spec, settings) if verb.needs_secret else None,
     )
     write_json(operation.request_uri, as_json(request))
     operation.log.parent.mkdir(parents=True, exist_ok=True)
     return operation
+
+
+def _referred(verb: Verb, arguments: Mapping[str, Value], operation: Operation) -> dict[str, Value]:
+    """The arguments with a reference in place of each that is erased in the end.
+
+    The value is in a file of its own beside the request. One that has ended has none any more, and gets none.
+    """
+    found = dict(arguments)
+    result = operation.result()
+    has_ended = result is not None and result["state"] == "done"
+    for field in verb.fields:
+        if field.is_secret:
+            name = f"{field.name}.secret.json"
+            if not has_ended:
+                uri = f"{operation.folder_uri}/{name}"
+                write_json(uri, {"value": found[field.name]})
+                if (path := local_path(uri)) is not None:
+                    Path(path).chmod(0o600)
+            found[field.name] = name
+    return found
+
+
+def trace_places(spec: StreamSpec, settings: Settings) -> TracePlaces:
+    """Where a key of a stream may be beside its checkpoints, savepoints and tables."""
+    layout, stream = Layout.of(settings), spec.stream
+    topics = set(_topics(spec))
+    logs = layout.airflow_home / "logs"
+    return TracePlaces(
+        tables_uri=layout.tables_uri,
+        texts=(
+            layout.quality_uri,
+            f"file://{layout.driver_log_dir(stream)}",
+            f"file://{layout.operation_log(stream, '').parent}",
+            *(f"file://{logs / f'dag_id={dag}'}" for dag in (CHANGING_DAG, LOOKING_DAG)),
+        ),
+        rebuilt=(
+            layout.reconciliation_uri(stream),
+            f"file://{layout.reconciliation_log(stream)}",
+            f"file://{layout.backfill_dir(stream)}",
+        ),
+        others=tuple(
+            (layout.checkpoint_uri(other.stream), layout.lease_uri(other.stream))
+            for other in load_specs(settings.streams)[0]
+            if other.stream != stream and topics.intersection(_topics(other))
+        ),
+    )
+
+
+def _topics(spec: StreamSpec) -> tuple[str, ...]:
+    source = spec.source
+    return tuple(source.topics or ()) if source.topic is None else (source.topic,)
 
 
 def other_stream(verb: Verb, given: Mapping[str, Any], settings: Settings) -> StreamSpec | None:

@@ -4,48 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
+
+from stateward.control.jobs.verb_field import Field, Value, VerbError
 
 CHANGING_DAG = "state_operations"
 LOOKING_DAG = "state_inspection"
 """Two DAGs, so that looking into a state and changing it can be granted apart."""
-
-Kind = Literal["text", "number", "flag", "stream"]
-Value = str | int | bool | None
-
-_TYPES: dict[Kind, type] = {"text": str, "number": int, "flag": bool, "stream": str}
-
-
-class VerbError(ValueError):
-    """A verb that does not exist, or an argument it cannot take."""
-
-
-@dataclass(frozen=True)
-class Field:
-    """What a verb takes.
-
-    Attributes:
-        name: As in the request; with hyphens on the command line.
-        kind: What it is; ``stream`` is the name of another stream.
-        help: What it means, for a person.
-        default: The value if none is given; a field whose default is None may stay empty.
-        minimum: The least number allowed.
-        is_required: Whether a value has to be given.
-        is_personal: Whether it may be personal data, and is masked in the result.
-    """
-
-    name: str
-    kind: Kind
-    help: str
-    default: Value = None
-    minimum: int | None = None
-    is_required: bool = False
-    is_personal: bool = False
-
-    @property
-    def type(self) -> type:
-        """The type of its value."""
-        return _TYPES[self.kind]
 
 
 @dataclass(frozen=True)
@@ -64,6 +29,7 @@ class Verb:
         keeps_release: Whether the stream starts again as it ran; after other verbs it starts with the current
             code and YAML.
         watches_whole: Whether the stream has to be healthy for the whole watch, not only to commit a batch.
+        needs_secret: Whether it is given the installation's secret (`STATEWARD_MASK_SECRET`).
     """
 
     name: str
@@ -75,6 +41,7 @@ class Verb:
     has_way_back: bool = False
     keeps_release: bool = False
     watches_whole: bool = False
+    needs_secret: bool = False
 
     @property
     def only_looks(self) -> bool:
@@ -243,6 +210,24 @@ VERBS: dict[str, Verb] = {
             has_dry_run=True,
         ),
         Verb(
+            "forget",
+            "Remove a key, such as a person, from state, tables, records, savepoints and pages.",
+            (
+                Field(
+                    "key",
+                    "text",
+                    "The key; it is erased from the request and from Airflow in the end",
+                    is_required=True,
+                    is_personal=True,
+                    is_secret=True,
+                ),
+            ),
+            needs_spark=True,
+            takes_lease=True,
+            has_dry_run=True,
+            needs_secret=True,
+        ),
+        Verb(
             "upgrade",
             "Start the current code and YAML in place of what runs, and go back if they are not healthy.",
             takes_lease=True,
@@ -281,17 +266,4 @@ def arguments_of(verb: Verb, given: Mapping[str, Any]) -> dict[str, Value]:
         raise VerbError(
             f"{verb.name}: expected {', '.join(known) or 'no fields'}, found {', '.join(unknown)}"
         )
-    return {name: _value(verb, field, given.get(name)) for name, field in known.items()}
-
-
-def _value(verb: Verb, field: Field, given: Any) -> Value:
-    if given is None or given == "":
-        if field.is_required:
-            raise VerbError(f"{verb.name}: {field.name}: expected {field.help}, found nothing")
-        return field.default
-    is_right = isinstance(given, field.type) and (field.kind == "flag" or not isinstance(given, bool))
-    if not is_right or (field.minimum is not None and given < field.minimum):
-        least = "" if field.minimum is None else f" of at least {field.minimum}"
-        raise VerbError(f"{verb.name}: {field.name}: expected a {field.kind}{least}, found {given!r}")
-    value: Value = given
-    return value
+    return {name: field.check(verb.name, given.get(name)) for name, field in known.items()}

@@ -76,6 +76,7 @@ def driver_config(spec: StreamSpec, settings: Settings, run_id: str) -> DriverCo
         checkpoint_uri=layout.checkpoint_uri(spec.stream),
         status_uri=layout.status_uri(spec.stream),
         control_uri=layout.control_uri(spec.stream),
+        forgotten_uri=layout.forgotten_uri,
         tables={name: layout.table_uri(name) for name in spec.all_tables},
     )
 

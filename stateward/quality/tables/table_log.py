@@ -15,9 +15,13 @@ from typing import Any
 from urllib.parse import unquote
 
 from stateward.contract import storage
+from stateward.contract.privacy.forgotten import MARK
 
 MOST_COMMITS = 10_000
 """In a longer range only the newest commits are read, and its rows are those of the whole table."""
+FORGET = "FORGET"
+"""The operation of a commit that removed the rows of a key."""
+
 _AT_ONCE = 16
 
 
@@ -48,6 +52,8 @@ class Commit:
         removed: paths of files whose rows were removed or replaced.
         rewritten: paths of files with rows that were in the table before, as OPTIMIZE writes them.
         new_schema: whether it changed columns or properties of the table.
+        forgets: whether it removed the rows of a forgotten key. The files that it added hold rows from
+            before, and those that it removed are gone.
     """
 
     version: int
@@ -61,6 +67,7 @@ class Commit:
     removed: tuple[str, ...]
     rewritten: tuple[str, ...]
     new_schema: bool
+    forgets: bool = False
 
     @property
     def rows_added(self) -> int:
@@ -96,20 +103,24 @@ def parse_commit(version: int, table: str, text: str) -> Commit:
     actions = [json.loads(line) for line in text.splitlines() if line.strip()]
     info = _first(actions, "commitInfo") or {}
     generation, batch_id = _batch(actions, table)
+    forgets = MARK in info
     adds = [action["add"] for action in actions if action.get("add")]
     removes = [action["remove"] for action in actions if action.get("remove")]
     return Commit(
         version=version,
         at=datetime.fromtimestamp(int(info.get("timestamp", 0)) / 1000, UTC),
-        operation=str(info.get("operation", "")),
+        operation=FORGET if forgets else str(info.get("operation", "")),
         parameters=_texts(info.get("operationParameters")),
         metrics=_texts(info.get("operationMetrics")),
         generation=generation,
         batch_id=batch_id,
-        added=tuple(_file(add) for add in adds if add.get("dataChange", True)),
-        removed=tuple(unquote(one["path"]) for one in removes if one.get("dataChange", True)),
-        rewritten=tuple(unquote(add["path"]) for add in adds if not add.get("dataChange", True)),
+        added=() if forgets else tuple(_file(add) for add in adds if add.get("dataChange", True)),
+        removed=()
+        if forgets
+        else tuple(unquote(one["path"]) for one in removes if one.get("dataChange", True)),
+        rewritten=tuple(unquote(add["path"]) for add in adds if forgets or not add.get("dataChange", True)),
         new_schema=_first(actions, "metaData") is not None,
+        forgets=forgets,
     )
 
 
@@ -117,11 +128,14 @@ def brought(commits: Iterable[Commit]) -> tuple[AddedFile, ...] | None:
     """Return the files with the rows that the commits added and did not remove again.
 
     Returns:
-        None when they cannot be distinguished from older rows: some were changed after OPTIMIZE mixed them.
+        None when they cannot be distinguished from older rows: some were changed after OPTIMIZE mixed them,
+        or a key was forgotten among them.
     """
     files: dict[str, AddedFile] = {}
     rewritten: set[str] = set()
     for commit in commits:
+        if commit.forgets:
+            return None
         for path in commit.removed:
             if path in rewritten:
                 return None

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from stateward.contract.names import FORGOTTEN
+from stateward.contract.privacy.forgotten import Register
+from stateward.quality.privacy.forgotten_keys import counted_without, forgotten_records
 from stateward.quality.suites.suite import KEYS, ROWS, Expectation, Suite
 from stateward.quality.tables.table_log import Commit, brought, read_commits
 from stateward.quality.tables.version_range import Pin, Span, ValidationError
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pyspark.sql import DataFrame, SparkSession
+
 
 COMMITS_DDL = (
     "version bigint, timestamp timestamp, operation string, parameters map<string,string>,"
@@ -41,6 +45,7 @@ class Frames:
         as_of: the instant of the validation.
         others: the other tables that the suite reads.
         masker: masks rows of the table; None where they are not masked.
+        forgotten: the register of forgotten keys.
     """
 
     spark: SparkSession
@@ -55,6 +60,7 @@ class Frames:
     as_of: datetime
     others: Mapping[str, DataFrame]
     masker: Callable[[DataFrame], DataFrame] | None = None
+    forgotten: Register | None = None
 
     def of(self, expectation: Expectation) -> tuple[str, DataFrame]:
         """Return the rows that an expectation is evaluated on, and a name for them."""
@@ -74,7 +80,7 @@ class Frames:
         query = expectation.query
         if query is None:
             return dict(expectation.kwargs)
-        for name in ("table", "before", "commits", *self.others):
+        for name in ("table", "before", "commits", FORGOTTEN, *self.others):
             if (place := "{" + name + "}") in query:
                 query = query.replace(place, self._view(name))
         instant = self.as_of.strftime("%Y-%m-%d %H:%M:%S.%f")
@@ -96,8 +102,11 @@ class Frames:
             return self.table
         if name == "commits":
             return self.spark.createDataFrame([_commit_row(commit) for commit in self.commits], COMMITS_DDL)
+        if name == FORGOTTEN:
+            return forgotten_records(self.spark, self.forgotten)
         if name == "before":
-            if self.span.is_whole:
+            # The version before a key was forgotten has lost files.
+            if self.span.is_whole or any(commit.forgets for commit in self.commits):
                 return self.table.limit(0)
             before = read_version(self.spark, Pin(self.span.uri, self.span.table_id, self.span.first - 1))
             return self.masker(before) if self.masker else before
@@ -105,7 +114,13 @@ class Frames:
 
 
 def open_frames(
-    spark: SparkSession, stream: str, suite: Suite, span: Span, *, as_of: datetime, others: Mapping[str, Pin]
+    spark: SparkSession,
+    stream: str,
+    suite: Suite,
+    span: Span,
+    *,
+    as_of: datetime,
+    others: Mapping[str, Pin],
 ) -> Frames:
     """Open the tables and rows that a suite is evaluated on.
 
@@ -114,6 +129,8 @@ def open_frames(
     """
     from deltalake import DeltaTable
 
+    # The register lies beside the folder of the tables.
+    forgotten = Register(f"{span.uri.rstrip('/').rsplit('/', 2)[0]}/{FORGOTTEN}")
     table = _retained(spark, stream, suite.table, Pin(span.uri, span.table_id, span.last))
     table_rows = int(DeltaTable(span.uri, version=span.last).count())
     # With the commit before, whose time is the start of the range; the log may have been cleaned.
@@ -140,7 +157,11 @@ def open_frames(
         commits=tuple(commits),
         seconds=seconds,
         as_of=as_of,
-        others={name: _of_today(name, _retained(spark, stream, name, pin)) for name, pin in others.items()},
+        others={
+            name: counted_without(_of_today(name, _retained(spark, stream, name, pin)), name, forgotten)
+            for name, pin in others.items()
+        },
+        forgotten=forgotten,
     )
 
 

@@ -241,7 +241,7 @@ BATCH_COUNTS = Table(
         Column("below_floor", "long", "Late events that are late for that alone"),
         Column("ids_full", "long", "Looks at a key with more ids to remember than max_held_events"),
         Column("ids_forgotten", "long", "Ids forgotten before their time, for that"),
-        Column("others", "long", "Events whose key is another stream's"),
+        Column("others", "long", "Events whose key is another stream's, and records of forgotten keys"),
         # As text: rows with a map have no hash, and none could be found again by it.
         Column("rows_by_table", "string", "Rows written to each of the stream's own tables, as JSON"),
         Column("records", "long", "Records that Kafka delivered, whatever has become of them"),

@@ -148,6 +148,8 @@ class EventRowTask(RecordTask):
             # Subtracted again for each event that passes deduplication (`native_query`).
             duplicates=len(self._events),
         )
+        if left_out := self._others.total():
+            counts["others"] = left_out
         times = self._watch.times()
         counts["records"] = times.records
         if times.records:

@@ -48,6 +48,7 @@ def read_landed(
         from_latest=config.starting_offsets == "latest",
         most_records=config.max_records_per_batch,
         checkpoint_uri=config.checkpoint_uri,
+        forgotten_uri=config.forgotten_uri,
     )
     source = source_for(scan, LandingDecoder(job.output.table, job.row))
     spark.dataSource.register(source)
@@ -80,6 +81,7 @@ class LandingTask:
         self._decoder = decoder
         self._rows: list[tuple[Any, ...]] = []
         self._bytes = 0
+        self._left_out = 0
         self._parts: list[tuple[str, int, bytes]] = []
 
     def take(self, messages: Sequence[Message]) -> None:
@@ -90,6 +92,10 @@ class LandingTask:
             self._bytes += len(message)
             if self._bytes >= PIECE_BYTES:
                 self._pack()
+
+    def leave_out(self, messages: Sequence[Message]) -> None:
+        """Count records of forgotten keys, which are not landed."""
+        self._left_out += len(messages)
 
     def begin(self, partitions: Sequence[int]) -> None:
         """Do nothing: partitions do not matter here."""
@@ -106,8 +112,11 @@ class LandingTask:
         """The packed rows, each in its own batch, and their count."""
         self._pack()
         landed = sum(size for _, size, _ in self._parts)
-        if landed:
-            self._parts.append((KIND_COUNTS, 1, json.dumps({"accepted": landed, "records": landed}).encode()))
+        if read := landed + self._left_out:
+            counts = {"accepted": landed, "records": read}
+            if self._left_out:
+                counts["others"] = self._left_out
+            self._parts.append((KIND_COUNTS, 1, json.dumps(counts).encode()))
         for part in self._parts:
             columns = zip(part, OUTPUT_SCHEMA, strict=True)
             arrays = [pa.array([value], field.type) for value, field in columns]

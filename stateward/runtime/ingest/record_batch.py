@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -44,6 +44,7 @@ class RecordTask(ABC):
         self._dead: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
         self._data_ticks: dict[int, int] = defaultdict(int)
         self._ticks: list[datetime] = []
+        self._others: Counter[int] = Counter()
 
     def begin(self, partitions: Sequence[int]) -> None:
         """Announce the partitions of the next records."""
@@ -61,6 +62,12 @@ class RecordTask(ABC):
                 self._watch.end_of_replay(partition, offset, message.value())
             else:
                 self._record((partition, offset, message.timestamp()[1]), key, message.value())
+
+    def leave_out(self, messages: Sequence[Message]) -> None:
+        """Count records of forgotten keys: they were delivered, and nothing else is known of them."""
+        self._watch.records(messages)
+        for message in messages:
+            self._others[message.partition() or 0] += 1
 
     def tick(self, tick_ms: int) -> None:
         """Add the batch's tick."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import marshal
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -96,7 +95,6 @@ class DecoderTask(RecordTask):
         # A clock that was set back must not make events late.
         self._arrival_ms = max(batch.now_ms, batch.watermark_ms) if decoder.on_arrival else None
         self._events: list[list[tuple[Any, ...]]] = [[] for _ in range(decoder.buckets)]
-        self._others: Counter[int] = Counter()
 
     def _record(self, place: Place, key: bytes | None, value: bytes | None) -> None:
         decoder = self._decoder

@@ -182,6 +182,17 @@ class Broker:
             found[topic] = (str(description.topic_id), len(description.partitions))
         return found
 
+    def retention(self, topic: str) -> str:
+        """How long a topic keeps its records, as Kafka's settings have it."""
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        try:
+            [future] = self._admin.describe_configs([resource], request_timeout=_TIMEOUT_S).values()
+            found = future.result(_TIMEOUT_S)
+        except (KafkaException, TimeoutError) as error:
+            raise self._away(error) from None
+        names = ("cleanup.policy", "retention.ms", "retention.bytes")
+        return ", ".join(f"{name}={found[name].value}" for name in names if name in found)
+
     def _create(self, topic: NewTopic) -> None:
         try:
             self._admin.create_topics([topic], operation_timeout=_TIMEOUT_S)[topic.topic].result(

@@ -46,6 +46,7 @@ class Scan:
         from_latest: Whether a new checkpoint starts at the latest offsets, and not at the earliest.
         most_records: Maximum number of records of the data topics in a batch.
         checkpoint_uri: The checkpoint, which contains the initial offsets.
+        forgotten_uri: The register of forgotten keys, whose records are left out; empty for none.
     """
 
     bootstrap: str
@@ -54,6 +55,7 @@ class Scan:
     from_latest: bool
     most_records: int
     checkpoint_uri: str
+    forgotten_uri: str = ""
 
 
 class Planner:

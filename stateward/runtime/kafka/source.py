@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
+from stateward.contract.privacy.forgotten import Register, Spans
 from stateward.runtime.checkpoint.attempts import records_of_next
 from stateward.runtime.checkpoint.batch_plan import from_json, plan_from_json
 from stateward.runtime.checkpoint.offsets import Range, ranges, tasks
@@ -35,6 +36,9 @@ class DecodingTask(Protocol):
 
     def take(self, messages: Sequence[Message]) -> None:
         """Decode records of a data topic."""
+
+    def leave_out(self, messages: Sequence[Message]) -> None:
+        """Count records of forgotten keys, which are not decoded."""
 
     def tick(self, tick_ms: int) -> None:
         """Add the batch's tick."""
@@ -88,10 +92,12 @@ class _TaskInput(InputPartition):
     Attributes:
         ranges: Offset ranges of the data topics.
         tick_ms: The batch's tick in one task of the batch; None in the others.
+        forgotten: Records of forgotten keys among them, by topic and partition.
     """
 
     ranges: list[Range]
     tick_ms: int | None = None
+    forgotten: dict[tuple[str, int], Spans] = field(default_factory=dict)
 
 
 class KafkaReader(DataSourceStreamReader):
@@ -108,6 +114,7 @@ class KafkaReader(DataSourceStreamReader):
         file = None if scan.time is None else scan.time.barrier_file
         self._barrier = None if file is None else ScanBarrier(file)
         self._planner = Planner(scan, Broker(scan.bootstrap))
+        self._register = Register(scan.forgotten_uri)
         self._is_unlimited = False
 
     def initialOffset(self) -> dict[str, Any]:
@@ -148,7 +155,12 @@ class KafkaReader(DataSourceStreamReader):
         counts = {topic: len(parts) for topic, parts in until.items()}
         wanted = ranges(self._planner.known(from_json(start), counts), until)
         shares = tasks(wanted, fewest=_FEWEST_RECORDS_PER_TASK, most_tasks=_TASKS_PER_FULL_BATCH)
-        found = [_TaskInput(share) for share in shares]
+        forgotten = {
+            (topic, partition): spans
+            for topic in counts
+            for partition, spans in self._register.offsets(topic, plan.ids.get(topic)).items()
+        }
+        found = [_TaskInput(share, forgotten=_among(share, forgotten)) for share in shares]
         if plan.ticks:
             found = found or [_TaskInput([])]
             found[0].tick_ms = plan.tick_ms
@@ -164,5 +176,35 @@ class KafkaReader(DataSourceStreamReader):
             share = [one for one in partition.ranges if one.topic == topic]
             load.begin([one.partition for one in share])
             for messages in reader.read(self._scan.bootstrap, share):
-                load.take(messages)
+                kept, left_out = _divided(messages, partition.forgotten)
+                load.take(kept)
+                if left_out:
+                    load.leave_out(left_out)
         yield from load.rows()
+
+
+def _among(
+    share: Sequence[Range], forgotten: Mapping[tuple[str, int], Spans]
+) -> dict[tuple[str, int], Spans]:
+    """The records of forgotten keys in some ranges; empty in nearly every batch."""
+    found: dict[tuple[str, int], Spans] = {}
+    for one in share:
+        spans = forgotten.get((one.topic, one.partition), Spans()).within(one.begin, one.end)
+        if spans:
+            found[one.topic, one.partition] = spans
+    return found
+
+
+def _divided(
+    messages: list[Message], forgotten: Mapping[tuple[str, int], Spans]
+) -> tuple[list[Message], list[Message]]:
+    """Divide records into those that are decoded and those that are left out."""
+    if not forgotten:
+        return messages, []
+    kept: list[Message] = []
+    left_out: list[Message] = []
+    for message in messages:
+        spans = forgotten.get((message.topic() or "", message.partition() or 0))
+        is_left_out = spans is not None and spans.holds(message.offset() or 0)
+        (left_out if is_left_out else kept).append(message)
+    return kept, left_out

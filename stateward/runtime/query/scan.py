@@ -39,6 +39,7 @@ def read(
         from_latest=config.starting_offsets == "latest",
         most_records=config.max_records_per_batch,
         checkpoint_uri=config.checkpoint_uri,
+        forgotten_uri=config.forgotten_uri,
     )
     source = source_for(scan, decoder)
     spark.dataSource.register(source)

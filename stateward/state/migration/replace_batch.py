@@ -63,6 +63,17 @@ def write_offsets(checkpoint_uri: str, batch_id: int, offsets: dict[str, Any]) -
     _change(checkpoint_uri, f"offsets/{batch_id}", {}, [json.dumps(offsets)])
 
 
+def write_sources(checkpoint_uri: str, batch_id: int, sources: list[str]) -> None:
+    """Set the records of a batch's sources: their end offsets, with the plan.
+
+    Args:
+        checkpoint_uri: The checkpoint to change.
+        batch_id: The batch to change.
+        sources: A line for each source.
+    """
+    _change(checkpoint_uri, f"offsets/{batch_id}", {}, sources)
+
+
 def _change(
     checkpoint_uri: str, path: str, changes: dict[str, Any], sources: list[str] | None = None
 ) -> None:

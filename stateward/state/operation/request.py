@@ -10,6 +10,7 @@ from stateward.contract.requests import OperationRequest, read_request
 from stateward.runtime.api.config import Config
 from stateward.runtime.api.key_logic import masked_key
 from stateward.state.errors import StateError
+from stateward.state.files.checkpoint_copy import remove
 
 
 class Request(OperationRequest[Config], frozen=True):
@@ -29,11 +30,26 @@ class Request(OperationRequest[Config], frozen=True):
     def shown_arguments(self) -> dict[str, Any]:
         """The arguments, with personal ones masked."""
         return {
-            name: masked_key(value)
+            name: "erased"
+            if name in self.secrets
+            else masked_key(value)
             if name in self.personal_arguments and isinstance(value, str) and not self.shows_all
             else value
             for name, value in self.arguments.items()
         }
+
+    def secret(self, argument: str) -> str | None:
+        """Return the value to which an argument refers; None once it is erased."""
+        document = storage.read_json(self._secret_uri(argument))
+        return None if document is None else str(document["value"])
+
+    def erase_secrets(self) -> None:
+        """Remove the values to which arguments refer."""
+        for argument in self.secrets:
+            remove(self._secret_uri(argument))
+
+    def _secret_uri(self, argument: str) -> str:
+        return f"{self.folder_uri}/{self.arguments[argument]}"
 
     @property
     def stamp(self) -> str:

@@ -23,6 +23,7 @@ CLASSES = {
     "migrate": "migrate.MigrateVerb",
     "seed": "seed.SeedVerb",
     "split": "split.SplitVerb",
+    "forget": "stateward.state.forget.forget_verb.ForgetVerb",
     "upgrade": "verdict.UpgradeVerb",
     "verdict": "verdict.VerdictVerb",
 }
@@ -30,6 +31,8 @@ CLASSES = {
 
 def verb_class(name: str) -> type[Verb]:
     """Import the class of a verb."""
-    module, _, name_of_class = CLASSES[name].partition(".")
-    found: type[Verb] = getattr(import_module(f"{__package__}.{module}"), name_of_class)
+    module, _, name_of_class = CLASSES[name].rpartition(".")
+    # A verb with a package of its own has its whole name.
+    whole = module if "." in module else f"{__package__}.{module}"
+    found: type[Verb] = getattr(import_module(whole), name_of_class)
     return found

@@ -117,7 +117,7 @@ class PruneVerb(Change[Unneeded]):
             checkpoint_copy.remove(f"{request.logs_uri}/{name}.log")
         for number in plan.generations:
             context.report("generations", f"removing {number}")
-            _remove_generation(context.generation.root, number, plan.names)
+            remove_generation(context.generation.root, number, plan.names)
         context.report("clearing", READY)
         return self.preview(plan)
 
@@ -171,7 +171,14 @@ def old_generations(current: Generation, names: Sequence[str], keep: int) -> lis
     return earlier[: max(0, len(earlier) - keep)]
 
 
-def _remove_generation(root: str, number: int, names: Sequence[str]) -> None:
+def remove_generation(root: str, number: int, names: Sequence[str]) -> None:
+    """Remove an earlier generation.
+
+    Args:
+        root: The folder of all generations.
+        number: Which.
+        names: The names in that folder.
+    """
     if folder_of(number) in names:
         checkpoint_copy.remove(f"{root}/{folder_of(number)}")
         return

@@ -14,13 +14,14 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from stateward.airflow.operators.operation_outcome import OperationOutcomeOperator
-from stateward.airflow.operators.operation_params import asked_of, field_parameter
+from stateward.airflow.operators.operation_params import asked_of
 from stateward.airflow.operators.state_operation import (
     InspectStateOperator,
     SavepointBeforeOperator,
     StateOperationOperator,
 )
 from stateward.airflow.plugins.state_operations import StateOperationsPlugin, operations_app
+from stateward.control.jobs.verb_field import field_parameter
 from stateward.control.jobs.verbs import CHANGING_DAG, LOOKING_DAG, VERBS
 from stateward.project.layout import Layout
 from tests.airflow.conftest import ROOT, STREAM

@@ -140,6 +140,7 @@ class Launch:
             "checkpoint_uri": self.uri("checkpoint"),
             "status_uri": self.uri("status.json"),
             "control_uri": self.uri("control.json"),
+            "forgotten_uri": self.uri("forgotten"),
             "tables": {name: self.uri("tables", name) for name in self.table_names},
             **changes,
         }

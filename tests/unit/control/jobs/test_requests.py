@@ -86,3 +86,27 @@ def test_a_job_says_its_steps_among_other_lines() -> None:
 def test_a_command_names_a_script_that_is_there(job: str) -> None:
     script = Path(python_command(job, "file:///request.json", Settings())[1])
     assert script.is_file(), f"{script} was moved"
+
+
+def test_the_request_to_forget_a_key_refers_to_it_in_a_file_of_its_own(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, data=f"file://{tmp_path}/data")
+    spec, given = load_spec(STREAM), {"key": "person-ann-42"}
+    operation = prepare(verb_of("forget"), spec, settings, given, now=NOW, asked_by="run")
+    request = load_request(operation.request_uri)
+    folder = tmp_path / "data" / "operations" / STREAM / operation.id
+    assert "person-ann-42" not in (folder / "request.json").read_text()
+    assert request.secret("key") == "person-ann-42"
+    assert request.shown_arguments == {"key": "erased"}
+    assert (folder / "key.secret.json").stat().st_mode & 0o077 == 0
+    assert request.places is not None
+    others = [root.rpartition("/")[2] for root, _ in request.places.others]
+    assert {"raw_events", "action_counts", "event_windows"} <= set(others), "they read the same topic"
+    assert STREAM not in others and "fraud_watch" not in others
+
+    request.erase_secrets()
+    assert request.secret("key") is None
+    # A retry of a run that has ended asks again, and must not leave the key behind.
+    (folder / "result.json").write_text(json.dumps({"state": "done"}))
+    again = prepare(verb_of("forget"), spec, settings, given, now=NOW, asked_by="run")
+    assert again.id == operation.id
+    assert request.secret("key") is None

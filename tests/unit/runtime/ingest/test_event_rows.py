@@ -74,6 +74,17 @@ def test_an_event_at_the_watermark_is_a_row_and_one_before_it_is_on_file() -> No
     assert json.loads(settled(rows)["counts"][1])["times"]["newest"] == {"1": W, "2": W - 1}
 
 
+def test_records_of_forgotten_keys_are_counted_and_nothing_else_is_known_of_them() -> None:
+    load = EventRowTask(SORTER, PlannedBatch(7, {}, W, W))
+    load.take([message(record("1", 5))])
+    load.leave_out([message(record("2", 60_000), at=(1, 7))])
+    rows = [row for batch in load.rows() for row in batch.to_pylist()]
+    counts = json.loads(settled(rows)["counts"][1])
+    assert (counts["records"], counts["others"], counts["duplicates"]) == (2, 1, 1)
+    assert "1" not in counts["times"]["newest"], "its event time moves nothing"
+    assert [row["event_id"] for row in rows if row["event_time"]] == ["1"]
+
+
 def test_counts_take_every_event_on_time_for_a_duplicate_at_first() -> None:
     tick = message(b'{"tick": "2026-01-01T00:00:00Z"}', TICK_KEY.encode())
     rows = rows_of(

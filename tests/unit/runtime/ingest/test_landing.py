@@ -147,6 +147,14 @@ def test_every_record_is_counted_as_accepted(load: LandingTask, monkeypatch: pyt
     assert (kind, size, json.loads(counts)) == ("counts", 1, {"accepted": 5, "records": 5})
 
 
+def test_records_of_forgotten_keys_are_counted_and_not_landed(load: LandingTask) -> None:
+    load.take([message(b"1", 1)])
+    load.leave_out([message(b"2", 2), message(b"3", 3)])
+    *packed, (_, _, counts) = parts(load)
+    assert [row["offset"] for _, _, data in packed for row in decode_rows(data).to_pylist()] == [1]
+    assert json.loads(counts) == {"accepted": 1, "records": 3, "others": 2}
+
+
 def test_a_task_without_records_puts_out_nothing(load: LandingTask) -> None:
     load.take([])
     assert list(load.rows()) == []

@@ -15,7 +15,8 @@ from stateward.cli.main import app
 from stateward.contract.process_identity import driver_process
 from stateward.control.jobs import batch_job
 from stateward.control.jobs.operation_request import Operation, prepare
-from stateward.control.jobs.verbs import VERBS, Verb, VerbError, arguments_of, verb_of
+from stateward.control.jobs.verb_field import VerbError
+from stateward.control.jobs.verbs import VERBS, Verb, arguments_of, verb_of
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
 from stateward.runtime.checkpoint import generations

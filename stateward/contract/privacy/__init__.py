@@ -1,0 +1,1 @@
+"""What processes exchange about the data of persons."""

@@ -1,0 +1,154 @@
+"""`forget`: no trace of a key in what a stream has written, and every other row as it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stateward.contract.privacy.forgotten import Register
+from stateward.runtime.checkpoint import generations
+from stateward.runtime.checkpoint.checkpoint import Checkpoint
+from stateward.state.forget.native_state import rewrite
+from tests.support.full import ci_full, only_full
+from tests.support.kafka.broker import RunningBroker
+from tests.support.spark.launches import EVENT_WINDOWS, SESSION_WINDOWS, USER_SESSIONS, Launch, Stream
+from tests.support.spark.running_query import Running, running
+from tests.support.state.forgetting import Record, folder_of, forget, land, leave_traces
+from tests.support.state.inspected import at, prepared, record, settled
+from tests.support.state.operations import operate
+from tests.support.streams.oracle import in_order
+from tests.support.traces.search import traces_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+PERSON = "person-ann-42"
+OTHERS = ("bob", f"{PERSON}0")
+EVERYBODY = (PERSON, *OTHERS)
+
+
+def visits(minute: int, people: tuple[str, ...] = EVERYBODY) -> list[Record]:
+    return [
+        record("user_id", one, f"{one[-2:]}{minute}", minute, event_type="view", is_last=False)
+        for one in people
+    ]
+
+
+BROKEN: list[Record] = [
+    (b"k", b'{"user_id": "' + PERSON.encode() + b'", broken'),
+    (b"k", b'{"user_id": "bob'),
+]
+
+
+def run(launch: Launch, spark: SparkSession, run_id: str, batches: list[tuple[list[Record], int]]) -> Running:
+    """Batches of records, each with the minute of the watermark after it."""
+    with running(launch, spark, run_id, checkpoint_uri=launch.checkpoint) as query:
+        for records, minute in batches:
+            launch.send(records, partition=0)
+            land(launch, records)
+            settled(query, at(minute))
+        query.drain()
+    return query
+
+
+def rows_of(launch: Launch, table: str) -> list[dict[str, object]]:
+    return in_order(launch.rows(table))
+
+
+@ci_full
+def test_nothing_of_a_person_is_left_and_the_stream_goes_on(
+    tmp_path: Path, broker: RunningBroker, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = prepared(tmp_path, broker, USER_SESSIONS, partitions=1)
+    batches = [(visits(1) + BROKEN, 2), (visits(45), 60), (visits(7), 60), (visits(70), 70)]
+    run(launch, spark, "run-1", batches)
+    operate(launch, "savepoint", reason="before")
+    leave_traces(launch, PERSON)
+    before = {trace.place.partition("/")[0] for trace in traces_in(tmp_path, PERSON)}
+    assert {"checkpoint", "savepoints", "tables", "operations", "reconciliation", "logs", "quality"} <= before
+    tables = ("sessions", "dead_letters", "late_events")
+    kept = {
+        name: [row for row in rows_of(launch, name) if PERSON not in str(_without(row))] for name in tables
+    }
+    assert all(len(launch.rows(name)) > len(kept[name]) > 0 for name in tables)
+
+    _, dry = forget(launch, PERSON, monkeypatch, dry_run=True)
+    assert (
+        not dry.data["changed"] and launch.rows("sessions") and generations.current(launch.uri("checkpoint"))
+    )
+    _, told = forget(launch, PERSON, monkeypatch)
+
+    left = {one for one in traces_in(tmp_path, PERSON) if one not in traces_in(tmp_path, f"{PERSON}0")}
+    assert left == set(), told.lines
+    assert {name: rows_of(launch, name) for name in tables} == kept
+    assert [row["row_hash"] for row in launch.rows("quarantine")] == ["cd"]
+    assert told.data["kafka"][0]["records"] == 5 and "retention.ms" in told.data["kafka"][0]["retention"]
+    [entry] = Register(launch.uri("forgotten")).keys()
+    assert (entry.digest, entry.stream) == (told.data["digest"], "user_sessions")
+    assert generations.current(launch.uri("checkpoint")).number == 2
+    assert len(list(folder_of(launch.uri("savepoints")).iterdir())) == 1, "a new one is there"
+
+    state = run(launch, spark, "run-2", [(visits(75, ("bob",)), 200)])
+    closed = {(row["user_id"], row["event_count"]) for row in launch.rows("sessions")}
+    assert ("bob", 3) in closed, "the open session of another person went on"
+    assert PERSON not in {user for user, _ in closed}
+    counts = state.counted()
+    assert counts["delivered"] == counts["accepted"] + counts["dead"] + counts["late"] + counts["duplicates"]
+
+
+@only_full
+def test_a_dry_run_changes_nothing_and_whoever_reads_again_leaves_the_records_out(
+    tmp_path: Path, broker: RunningBroker, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = prepared(tmp_path, broker, USER_SESSIONS, partitions=1)
+    run(
+        launch, spark, "run-1", [(visits(1) + BROKEN, 2), (visits(45), 60), (visits(7), 60), (visits(70), 70)]
+    )
+    before = {name: launch.rows(name) for name in launch.table_names}
+    request, dry = forget(launch, PERSON, monkeypatch, dry_run=True)
+    assert (dry.data["changed"], dry.data["rows"]["sessions"], request.secret("key")) == (False, 1, None)
+    assert {name: launch.rows(name) for name in launch.table_names} == before
+    assert generations.current(launch.uri("checkpoint")).number == 1
+    assert Register(launch.uri("forgotten")).keys() == ()
+    forget(launch, PERSON, monkeypatch)
+
+    again = Launch(tmp_path / "again", broker, launch.topic, partitions=1, stream=USER_SESSIONS)
+    (tmp_path / "again").mkdir()
+    (tmp_path / "again" / "forgotten").symlink_to(tmp_path / "forgotten")
+    with running(again, spark) as query:
+        settled(query, at(200))
+        query.drain()
+    assert {row["user_id"] for row in again.rows("sessions")} == set(OTHERS)
+    assert sum(row["others"] or 0 for row in again.rows("batch_counts")) == 5
+
+
+def _without(row: dict[str, object]) -> str:
+    """A row as text, in which the other person's longer name is no trace."""
+    return str({name: str(value).replace(f"{PERSON}0", "other") for name, value in row.items()})
+
+
+@pytest.mark.parametrize("stream", [EVENT_WINDOWS, SESSION_WINDOWS], ids=lambda stream: stream.name)
+@only_full
+def test_a_state_of_sparks_operators_is_rewritten_without_a_key(
+    stream: Stream, tmp_path: Path, broker: RunningBroker, spark: SparkSession
+) -> None:
+    launch = prepared(tmp_path, broker, stream)
+    with running(launch, spark) as query:
+        launch.send(
+            record("user_id", user, f"e{n}", 7, event_type="view", value=1)
+            for n, user in enumerate(EVERYBODY)
+        )
+        settled(query, at(7))
+        query.drain()
+    assert traces_in(folder_of(launch.checkpoint), PERSON)
+    target = launch.uri("checkpoint", "g0002")
+    found = rewrite(spark, launch.checkpoint, target, PERSON)
+    assert 0 < found.removed < found.rows
+    assert Checkpoint(target).last_committed() == 0
+    left = traces_in(folder_of(target), PERSON)
+    assert left and left == traces_in(folder_of(target), f"{PERSON}0"), "only that of another person"
