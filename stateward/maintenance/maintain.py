@@ -10,7 +10,8 @@ from datetime import datetime
 from deltalake import DeltaTable
 
 from stateward.maintenance import steps
-from stateward.maintenance.policy import Policy
+from stateward.maintenance.expiry import expire
+from stateward.maintenance.policy import AGED, Policy
 from stateward.maintenance.retention import Need, Retention, retention
 from stateward.maintenance.table_files import Sizes, sizes
 
@@ -87,6 +88,8 @@ def maintain(task: Task, *, now: datetime, dry_run: bool, report: Report) -> Mai
         report(step, what)
 
     note("properties", steps.align(task.uri, policy.properties, dry_run=dry_run))
+    if policy.max_age is not None and task.table in AGED:
+        note("rows", expire(task.table, task.uri, max_age=policy.max_age, now=now, dry_run=dry_run))
     note(
         "compaction",
         steps.compact(

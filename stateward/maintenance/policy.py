@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationError
 
+from stateward.contract.names import DEAD_LETTERS, LATE_EVENTS, QUARANTINE, RAW_EVENTS
 from stateward.project import durations
 from stateward.project.spec_fields import Count, Duration, Part, Span
 from stateward.project.spec_problems import Problem, YamlDocument, problems_of, read_yaml
@@ -16,6 +17,11 @@ from stateward.project.unexpected_value import UnexpectedValueError
 
 # A file that is being written is in no commit yet, and looks like a leftover.
 _SHORTEST = timedelta(hours=1)
+_AGE = "max_age"
+AGED = (RAW_EVENTS, DEAD_LETTERS, LATE_EVENTS, QUARANTINE)
+"""The tables whose rows may have an age: they hold raw records or their contents."""
+
+_REMEDY = "Correct it; docs/maintenance.md says what each field means."
 
 
 class PolicyError(ValueError):
@@ -33,6 +39,12 @@ def _an_hour(value: timedelta) -> timedelta:
     return value
 
 
+def _a_day(value: timedelta) -> timedelta:
+    if value < timedelta(days=1):
+        raise UnexpectedValueError("at least 1d: rows are removed by the day")
+    return value
+
+
 class Policy(Part):
     """The maintenance policy of one table.
 
@@ -41,12 +53,14 @@ class Policy(Part):
         validations: How long a validated version can be read.
         small_files: Number of small files from which a compaction runs.
         target_mb: Size of the files that a compaction writes, MiB; a file below a quarter of it is small.
+        max_age: How long rows with raw records stay; None for ever. Of other tables it means nothing.
     """
 
     history: Annotated[Duration, AfterValidator(_an_hour)] = timedelta(days=2)
     validations: Span = timedelta(days=30)
     small_files: Annotated[int, Field(ge=2)] = 16
     target_mb: Count = 128
+    max_age: Annotated[Duration, AfterValidator(_a_day)] | None = None
 
     @property
     def properties(self) -> dict[str, str]:
@@ -94,6 +108,8 @@ def _parsed(document: YamlDocument) -> Policies:
     except ValidationError as error:
         raise PolicyError(_problems(error, document, Policies)) from None
     for name, own in policies.tables.items():
+        if own.get(_AGE) is not None and name not in AGED:
+            raise PolicyError([_not_aged(document, name)])
         try:
             policies.of(name)
         except ValidationError as error:
@@ -106,6 +122,17 @@ def _parsed(document: YamlDocument) -> Policies:
     return policies
 
 
+def _not_aged(document: YamlDocument, table: str) -> Problem:
+    place = ("tables", table, _AGE)
+    return Problem(
+        document.file,
+        document.line_of(place),
+        ".".join(place),
+        f"{_AGE} of one of {', '.join(sorted(AGED))}, which hold raw records",
+        f"that of {table}",
+        _REMEDY,
+    )
+
+
 def _problems(error: ValidationError, document: YamlDocument, model: type[Part]) -> list[Problem]:
-    remedy = "Correct it; docs/maintenance.md says what each field means."
-    return [replace(one, remedy=remedy) for one in problems_of(error, document, model, {})]
+    return [replace(one, remedy=_REMEDY) for one in problems_of(error, document, model, {})]

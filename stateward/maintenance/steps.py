@@ -26,7 +26,9 @@ _P = ParamSpec("_P")
 GAVE_WAY = "not done: another commit has changed the same files; the next run tries again"
 
 
-def _giving_way(step: Callable[_P, str]) -> Callable[_P, str]:
+def giving_way(step: Callable[_P, str]) -> Callable[_P, str]:
+    """Let a step leave its work for the next run if another commit conflicts with it."""
+
     @wraps(step)
     def tried(*args: _P.args, **kwargs: _P.kwargs) -> str:
         try:
@@ -37,7 +39,7 @@ def _giving_way(step: Callable[_P, str]) -> Callable[_P, str]:
     return tried
 
 
-@_giving_way
+@giving_way
 def align(uri: str, properties: Mapping[str, str], *, dry_run: bool) -> str:
     """Set a table's properties to those of its policy; commits only a difference."""
     table = DeltaTable(uri)
@@ -50,7 +52,7 @@ def align(uri: str, properties: Mapping[str, str], *, dry_run: bool) -> str:
     return ", ".join(f"{name.removeprefix('delta.')} = {value}" for name, value in sorted(other.items()))
 
 
-@_giving_way
+@giving_way
 def compact(uri: str, *, small_files: int, target_mb: int, now: datetime, dry_run: bool) -> str:
     """Compact small files of closed partitions.
 
@@ -77,7 +79,7 @@ def compact(uri: str, *, small_files: int, target_mb: int, now: datetime, dry_ru
     return f"{metrics['numFilesRemoved']} files into {metrics['numFilesAdded']}"
 
 
-@_giving_way
+@giving_way
 def vacuum(uri: str, *, history: timedelta, pinned: Sequence[int], dry_run: bool) -> str:
     """Remove data files that no retained version needs.
 

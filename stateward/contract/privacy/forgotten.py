@@ -1,8 +1,9 @@
 """The register of forgotten keys: a folder with a document for each, which is written once.
 
-Of the key itself a document holds only an HMAC with the installation's secret (`STATEWARD_MASK_SECRET`, else
-the file `mask-secret`). Where records of the key were, in Kafka and in `raw_events`, is held by offset, so
-that every process that reads them again leaves them out, without the secret and without a look into them.
+A document holds an HMAC of the key with the installation's secret (`STATEWARD_MASK_SECRET`, else the file
+`mask-secret`), and not the key. It holds by offset where records of the key were, in Kafka and in
+`raw_events`, so that every process that reads them again leaves them out, without the secret and without a
+look into them.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from stateward.contract import storage
 from stateward.contract.reading import Time, as_json, read_as, require_version
 
 VERSION = 1
-MARK = "statewardForgets"
-"""In the log of a Delta table: a commit that removes rows of a key, and writes the rows beside them again."""
+MARK = "statewardRemoves"
+"""In the log of a Delta table: a commit that removes rows on purpose, and writes those beside them again."""
+OF_KEY, EXPIRED = "key", "expired"
+"""Its values: rows of a forgotten key, whose files are gone; rows beyond the table's `max_age`."""
 
 _REMEDY = "upgrade Stateward to the release that wrote it"
 

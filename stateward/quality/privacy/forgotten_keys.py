@@ -33,7 +33,7 @@ def forgotten_records(spark: SparkSession, register: Register | None) -> DataFra
 def counted_without(frame: DataFrame, table: str, register: Register | None) -> DataFrame:
     """Return `batch_counts` with the counts of rows that are left; any other table as it is.
 
-    A batch keeps what it has counted. Of its dead letters and late events those of forgotten keys are gone.
+    A batch keeps what it has counted, while dead letters and late events of forgotten keys are gone.
     """
     gone: Counter[tuple[str, str, int, str]] = Counter()
     for key in register.keys() if register and table == BATCH_COUNTS else ():

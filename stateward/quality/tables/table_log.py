@@ -15,12 +15,12 @@ from typing import Any
 from urllib.parse import unquote
 
 from stateward.contract import storage
-from stateward.contract.privacy.forgotten import MARK
+from stateward.contract.privacy.forgotten import MARK, OF_KEY
 
 MOST_COMMITS = 10_000
 """In a longer range only the newest commits are read, and its rows are those of the whole table."""
-FORGET = "FORGET"
-"""The operation of a commit that removed the rows of a key."""
+REMOVAL = "REMOVAL"
+"""The operation of a commit that removed rows on purpose: of a forgotten key, or beyond `max_age`."""
 
 _AT_ONCE = 16
 
@@ -103,24 +103,24 @@ def parse_commit(version: int, table: str, text: str) -> Commit:
     actions = [json.loads(line) for line in text.splitlines() if line.strip()]
     info = _first(actions, "commitInfo") or {}
     generation, batch_id = _batch(actions, table)
-    forgets = MARK in info
+    removal = str(info.get(MARK, ""))
     adds = [action["add"] for action in actions if action.get("add")]
     removes = [action["remove"] for action in actions if action.get("remove")]
     return Commit(
         version=version,
         at=datetime.fromtimestamp(int(info.get("timestamp", 0)) / 1000, UTC),
-        operation=FORGET if forgets else str(info.get("operation", "")),
+        operation=REMOVAL if removal else str(info.get("operation", "")),
         parameters=_texts(info.get("operationParameters")),
         metrics=_texts(info.get("operationMetrics")),
         generation=generation,
         batch_id=batch_id,
-        added=() if forgets else tuple(_file(add) for add in adds if add.get("dataChange", True)),
+        added=() if removal else tuple(_file(add) for add in adds if add.get("dataChange", True)),
         removed=()
-        if forgets
+        if removal
         else tuple(unquote(one["path"]) for one in removes if one.get("dataChange", True)),
-        rewritten=tuple(unquote(add["path"]) for add in adds if forgets or not add.get("dataChange", True)),
+        rewritten=tuple(unquote(add["path"]) for add in adds if removal or not add.get("dataChange", True)),
         new_schema=_first(actions, "metaData") is not None,
-        forgets=forgets,
+        forgets=removal == OF_KEY,
     )
 
 

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from stateward.contract import names, storage
 from stateward.contract.lease import read_lease
-from stateward.contract.privacy.forgotten import MARK, RecordsOf, spans_of
+from stateward.contract.privacy.forgotten import MARK, OF_KEY, RecordsOf, spans_of
 from stateward.contract.process_identity import host_identity
 from stateward.contract.requests import TracePlaces
 from stateward.runtime.checkpoint import generations
@@ -48,7 +48,7 @@ class Places:
     """The places of one key.
 
     Args:
-        context: Of the operation.
+        context: What the operation works with.
         subject: The key.
     """
 
@@ -143,7 +143,7 @@ class Places:
     def _commit(self, name: str, table: DeltaTable) -> CommitProperties:
         own = name in self._config.tables
         transactions = [epoch_in(table, self._context.stream, self._context.check)] if own else None
-        return CommitProperties(custom_metadata={MARK: "true"}, app_transactions=transactions)
+        return CommitProperties(custom_metadata={MARK: OF_KEY}, app_transactions=transactions)
 
     def _rules(self, records: Mapping[str, RecordsOf]) -> Iterable[tuple[str, str, Rule]]:
         """Name, address and rule of each table that exists and may have the key."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from stateward.contract.privacy.forgotten import MARK
+from stateward.contract.privacy.forgotten import MARK, OF_KEY
 from stateward.state.forget.delta_purge import cleaned_commit, purge
 from stateward.state.forget.delta_rows import Rule, remove
 from stateward.state.forget.subject import Subject
@@ -38,7 +38,7 @@ def users(first: int, count: int = 6) -> pa.Table:
 
 
 def marked(table: DeltaTable) -> CommitProperties:
-    return CommitProperties(custom_metadata={MARK: "true"})
+    return CommitProperties(custom_metadata={MARK: OF_KEY})
 
 
 @pytest.fixture
