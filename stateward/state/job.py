@@ -75,6 +75,8 @@ def main(arguments: list[str]) -> int:
     try:
         answer = perform(request)
     except _REFUSALS as error:
+        # A retry after a refusal is another request, with its own values.
+        request.erase_secrets()
         return _write_failure(request, began, "refused", error)
     except OSError as error:
         return _write_failure(request, began, "failed", _storage_error(request, error))

@@ -12,16 +12,16 @@ The order ensures that a crash at any point can be finished, and that nothing br
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from msgspec import structs
-
 from stateward.contract.names import ENV_MASK_SECRET
 from stateward.contract.privacy.forgotten import ForgottenKey, Register, digest_of
 from stateward.contract.process_output import READY
+from stateward.quality.privacy.masking import mask
 from stateward.runtime.checkpoint import generations
 from stateward.state.errors import StateError
 from stateward.state.files import checkpoint_copy
@@ -67,8 +67,6 @@ class ForgetVerb(NextGeneration[Plan]):
         Raises:
             StateError: The process has none.
         """
-        import os
-
         found = os.environ.get(ENV_MASK_SECRET)
         if not found:
             raise StateError(
@@ -87,9 +85,9 @@ class ForgetVerb(NextGeneration[Plan]):
         """
         context = self.context
         require_drained(context.stream, context.generation.uri, runs=context.runs)
-        subject = self._subject(self._key(context.request.folder_uri, context.request.arguments["key"]))
+        subject = self.subject
         StateWithoutKey(context, subject).require_current()
-        places = self._places(subject)
+        places = self.places
         context.report("Kafka", "looking for records of the key")
         held = places.held()
         context.report("Kafka", READY)
@@ -100,7 +98,7 @@ class ForgetVerb(NextGeneration[Plan]):
             operation=context.request.operation,
             stream=context.stream,
             field=subject.field,
-            digest=digest_of(self.secret, subject.field, subject.key),
+            digest=self.digest,
             at=context.clock(),
             records=places.records(held, found),
             rows=places.counted(found),
@@ -141,7 +139,7 @@ class ForgetVerb(NextGeneration[Plan]):
     def carry_out(self, plan: Plan) -> Answer:
         """Do all steps; the answer is given in the end."""
         super().carry_out(plan)
-        return self._finish(self.decision(plan), plan.subject, self.context.journal)
+        return self._finish(self.decision(plan), self.context.journal)
 
     def apply(self, plan: Plan) -> Answer:
         """Write the register, and build the next generation without the key."""
@@ -156,8 +154,7 @@ class ForgetVerb(NextGeneration[Plan]):
         """Remove rows and savepoints, while no driver may start."""
         context = self.context
         context.take_over()
-        subject = self._subject(self._key(decided["folder_uri"], decided["key"]))
-        places = self._places(subject)
+        places = self.places
         context.report("others", "waiting for batches that were planned before")
         places.wait_for_others()
         entry = Register(context.request.config.forgotten_uri).of(decided["entry"])
@@ -171,66 +168,73 @@ class ForgetVerb(NextGeneration[Plan]):
         """Finish an earlier try.
 
         Raises:
-            StateError: Its key is erased, or another key is to be forgotten first.
+            StateError: Another key is to be forgotten first.
         """
-        decided, pending = earlier.plan, earlier.pending
+        decided, pending, context = earlier.plan, earlier.pending, self.context
         if "digest" not in decided:
             return None
-        key = self._key(decided["folder_uri"], decided["key"])
+        if pending is None and context.request.secret("key") is None:
+            # Erasing it was the last step of that try.
+            return self._answer(decided)
+        if self.digest != decided["digest"]:
+            raise StateError(
+                f"stream {context.stream}: an earlier operation has begun to forget another key (HMAC "
+                f"{decided['digest'][:12]}…) and did not end. Finish it first, with that key; then "
+                "forget this one."
+            )
+        if context.request.dry_run:
+            return Answer(
+                ("What an earlier operation has begun would be finished.",), data={"changed": False}
+            )
         if pending is not None:
-            own = self._key(self.context.request.folder_uri, self.context.request.arguments["key"])
-            if own != key:
-                raise StateError(
-                    f"stream {self.context.stream}: operation {pending.operation} has begun to forget "
-                    "another key "
-                    "and did not end. Finish it first, with that key; then forget this one."
-                )
-            if self.context.request.dry_run:
-                line = f"What {pending.operation} has begun would be finished."
-                return Answer((line,), data={"changed": False})
             self.make_current(decided, earlier.journal, pending.operation)
-        return self._finish(decided, self._subject(key), earlier.journal)
+        return self._finish(decided, earlier.journal)
 
-    def _finish(self, decided: Mapping[str, Any], subject: Subject, journal: Journal) -> Answer:
+    def _finish(self, decided: Mapping[str, Any], journal: Journal) -> Answer:
         """Remove what the new generation has replaced, and erase the reference."""
         context = self.context
         context.report("traces", "removing earlier checkpoints, copies, and what names the key")
         current = generations.current(context.generation.root)
-        places = self._places(subject)
-        places.remove_generations(current)
-        places.erase(keep=(context.request.operation,))
-        made = places.savepoint(current, journal) if decided["savepoints"] else ""
-        context.request.erase_secrets()
+        self.places.remove_generations(current)
+        self.places.erase(keep=(context.request.operation,))
+        made = self.places.savepoint(current, journal) if decided["savepoints"] else ""
         checkpoint_copy.remove(f"{decided['folder_uri']}/{decided['key']}")
+        context.request.erase_secrets()
         context.report("traces", READY)
         return self._answer(decided, made)
 
-    def _key(self, folder_uri: str, reference: str) -> str:
-        request = structs.replace(self.context.request, folder_uri=folder_uri, arguments={"key": reference})
-        found = request.secret("key")
-        if found is None:
-            raise StateError(
-                f"stream {self.context.stream}: expected the key in {folder_uri}/{reference}, found "
-                "that it is "
-                "erased. Ask for it again, with the key."
-            )
-        return found
+    @cached_property
+    def subject(self) -> Subject:
+        """The key.
 
-    def _subject(self, key: str) -> Subject:
-        from stateward.quality.privacy.masking import mask
-
-        job = self.context.job
+        Raises:
+            StateError: The stream has no key, or the request's reference is erased.
+        """
+        context, job = self.context, self.context.job
         if not hasattr(job, "key"):
             raise StateError(
-                f"stream {self.context.stream}: expected a stream that computes rows by key, found "
-                "one that lands "
+                f"stream {context.stream}: expected a stream that computes rows by key, found one that lands "
                 "records as they are. Forget the key for a stream that reads the topic: its records go from "
                 "raw_events, too."
             )
+        key = context.request.secret("key")
+        if key is None:
+            raise StateError(
+                f"stream {context.stream}: expected the key to which the request refers, found that "
+                "it is erased. "
+                "Ask for it again, with the key."
+            )
         return Subject(job.key.name, key, mask(self.secret, key))
 
-    def _places(self, subject: Subject) -> Places:
-        return Places(self.context, subject)
+    @cached_property
+    def digest(self) -> str:
+        """The HMAC of the key."""
+        return digest_of(self.secret, self.subject.field, self.subject.key)
+
+    @cached_property
+    def places(self) -> Places:
+        """Where the key can be, beside the state."""
+        return Places(self.context, self.subject)
 
     @property
     def _what(self) -> str:

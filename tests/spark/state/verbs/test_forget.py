@@ -9,10 +9,20 @@ import pytest
 from stateward.contract.privacy.forgotten import Register
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
+from stateward.runtime.checkpoint.generations import PendingOperationError
+from stateward.state.errors import StateError
 from stateward.state.forget.native_state import rewrite
+from stateward.state.forget.places import Places
 from tests.support.full import ci_full, only_full
 from tests.support.kafka.broker import RunningBroker
-from tests.support.spark.launches import EVENT_WINDOWS, SESSION_WINDOWS, USER_SESSIONS, Launch, Stream
+from tests.support.spark.launches import (
+    EVENT_WINDOWS,
+    PAYMENT_AUTH_JOIN,
+    SESSION_WINDOWS,
+    USER_SESSIONS,
+    Launch,
+    Stream,
+)
 from tests.support.spark.running_query import Running, running
 from tests.support.state.forgetting import Record, folder_of, forget, land, leave_traces
 from tests.support.state.inspected import at, prepared, record, settled
@@ -130,6 +140,91 @@ def test_a_dry_run_changes_nothing_and_whoever_reads_again_leaves_the_records_ou
 def _without(row: dict[str, object]) -> str:
     """A row as text, in which the other person's longer name is no trace."""
     return str({name: str(value).replace(f"{PERSON}0", "other") for name, value in row.items()})
+
+
+@only_full
+def test_an_operation_that_dies_is_finished_by_the_next_with_the_same_key(
+    tmp_path: Path, broker: RunningBroker, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = prepared(tmp_path, broker, USER_SESSIONS, partitions=1)
+    run(launch, spark, "run-1", [(visits(1), 2), (visits(45), 60)])
+    operate(launch, "savepoint", reason="before")
+    for place in ("remove_rows", "remove_generations", "erase"):
+        with monkeypatch.context() as patch:
+            patch.setattr(Places, place, _dies)
+            with pytest.raises(OSError, match="the disk is full"):
+                forget(launch, PERSON, patch)
+        pending = generations.current(launch.uri("checkpoint")).pending is not None
+        assert pending == (place == "remove_rows"), place
+        if pending:
+            with pytest.raises(PendingOperationError, match="stateward state forget user_sessions"):
+                operate(launch, "savepoint", reason="meanwhile")
+            with pytest.raises(StateError, match="begun to forget another key"):
+                forget(launch, "bob", monkeypatch)
+    _, told = forget(launch, PERSON, monkeypatch)
+    others = traces_in(tmp_path, f"{PERSON}0")
+    assert [one for one in traces_in(tmp_path, PERSON) if one not in others] == [], told.lines
+    run(launch, spark, "run-2", [(visits(300, OTHERS), 400)])
+    assert {row["user_id"] for row in launch.rows("sessions")} == set(OTHERS)
+
+
+def _dies(*arguments: object, **more: object) -> None:
+    raise OSError("the disk is full")
+
+
+@pytest.mark.parametrize(
+    "stream", [EVENT_WINDOWS, SESSION_WINDOWS, PAYMENT_AUTH_JOIN], ids=lambda one: one.name
+)
+@only_full
+def test_a_key_of_sparks_operators_is_forgotten_and_the_others_rows_are_as_without_it(
+    stream: Stream,
+    tmp_path: Path,
+    broker: RunningBroker,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The rows of a stream that has forgotten a key are those of one that never had it."""
+    rows = {}
+    for name, people in (("with", EVERYBODY), ("never", OTHERS)):
+        folder = tmp_path / name
+        folder.mkdir()
+        launch = prepared(folder, broker, stream, partitions=1)
+        launch.topic += name
+        broker.create_topic(launch.topic, 1)
+        with running(launch, spark) as query:
+            launch.send(facts(stream, 1, people), partition=0)
+            settled(query, at(2))
+            launch.send(facts(stream, 7, people), partition=0)
+            settled(query, at(8))
+            query.drain()
+        if name == "with":
+            assert traces_in(folder, PERSON)
+            _, told = forget(launch, PERSON, monkeypatch)
+            others = traces_in(folder, f"{PERSON}0")
+            assert [one for one in traces_in(folder, PERSON) if one not in others] == [], told.lines
+        with running(launch, spark, "run-2", checkpoint_uri=launch.checkpoint) as query:
+            launch.send(facts(stream, 9, OTHERS), partition=0)
+            settled(query, at(300))
+            assert query.state_rows() == 0, "what is left of the state ends"
+            query.drain()
+        rows[name] = {table: rows_of(launch, table) for table in stream.tables}
+    assert any(rows["with"].values())
+    assert rows["with"] == rows["never"]
+
+
+def facts(stream: Stream, minute: int, people: tuple[str, ...]) -> list[Record]:
+    """Events of a stream: visits, or payments of which each has an authentication."""
+    if stream is not PAYMENT_AUTH_JOIN:
+        return [
+            record("user_id", one, f"{one[-2:]}{minute}", minute, event_type="view", value=minute)
+            for one in people
+        ]
+    kinds = ("transaction", "authenticated")
+    return [
+        record("account_id", one, f"{one[-2:]}{minute}{kind}", minute, kind=kind, amount=5)
+        for one in people
+        for kind in kinds
+    ]
 
 
 @pytest.mark.parametrize("stream", [EVENT_WINDOWS, SESSION_WINDOWS], ids=lambda stream: stream.name)
