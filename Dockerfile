@@ -18,6 +18,7 @@ ENV VIRTUAL_ENV=/opt/stateward/.venv \
     PYTHONPATH=/opt/stateward \
     PYSPARK_PYTHON=/opt/stateward/.venv/bin/python \
     PYSPARK_DRIVER_PYTHON=/opt/stateward/.venv/bin/python \
+    STATEWARD_PROJECT=/opt/stateward \
     STATEWARD_HOME=/var/lib/stateward \
     AIRFLOW_HOME=/var/lib/stateward/airflow
 

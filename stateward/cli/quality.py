@@ -28,16 +28,16 @@ def draft(
 
     from stateward.platform.running import running_settings
     from stateward.project.layout import Layout
-    from stateward.project.settings import CHECKOUT, Settings
+    from stateward.project.settings import LIBRARY, Settings
 
     settings = running_settings(Settings())
     written = subprocess.run(
         [
             sys.executable,
-            str(CHECKOUT / "stateward" / "quality" / "suites" / "draft.py"),
+            str(LIBRARY / "quality" / "suites" / "draft.py"),
             *("--table-uri", Layout.of(settings).table_uri(table)),
             *("--table", table),
-            *("--file", str(file or CHECKOUT / "include" / "quality" / f"{table}.yaml")),
+            *("--file", str(file or settings.suites / f"{table}.yaml")),
         ],
         check=False,
     )

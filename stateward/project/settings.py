@@ -1,18 +1,24 @@
-"""Settings: everything that differs between machines, read once from `STATEWARD_*` environment variables."""
+"""Settings: everything that differs between machines, from the environment or Airflow's configuration."""
 
 from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from stateward.contract.names import ENV_PREFIX
+from stateward.project.airflow_options import AirflowOptions, dags_folder
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+LIBRARY = Path(__file__).resolve().parents[1]
+"""The folder of the package `stateward`."""
+
+CHECKOUT = LIBRARY.parent
+"""The folder that holds the package: the repository, a project itself, or the installed packages."""
 
 # Linux alone knows which of the cores are this process's.
 _HAS_AFFINITY = hasattr(os, "sched_getaffinity")
@@ -28,6 +34,26 @@ def connect_host(bind_host: str) -> str:
 def _file_uri(path: Path) -> str:
     # Not Path.as_uri(): fsspec takes a percent sign literally, but Spark and deltalake accept a space.
     return f"file://{path}"
+
+
+def is_project(folder: Path) -> bool:
+    """Whether a folder is laid out as a project."""
+    return (folder / "include" / "streams").is_dir()
+
+
+def library_path() -> tuple[str, ...]:
+    """Return what `PYTHONPATH` needs for a child to import this library: nothing if it is installed."""
+    return (str(CHECKOUT),) if is_project(CHECKOUT) else ()
+
+
+def _default_project() -> Path:
+    here = Path.cwd()
+    likely = (here, *here.parents, CHECKOUT, dags_folder().parent)
+    return next((folder for folder in likely if is_project(folder)), here)
+
+
+def _in_project(*path: str) -> Callable[[dict[str, Any]], Path]:
+    return lambda values: Path(values["project"], *path)
 
 
 def _default_data(values: dict[str, Any]) -> str:
@@ -59,14 +85,20 @@ def _default_airflow_url(values: dict[str, Any]) -> str:
 class Settings(BaseSettings):
     """Where things live and which ports they use.
 
-    Each field is read from `STATEWARD_<FIELD>`; an explicit argument wins over the environment. Instances are
-    immutable, so that a process sees one set of settings for its whole life.
+    Each field is read from `STATEWARD_<FIELD>`, and then from the section `[stateward]` of Airflow's
+    configuration; an explicit argument wins over both. Instances are immutable, so that a process sees one
+    set of settings for its whole life.
     """
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="ignore")
 
+    project: Path = Field(
+        default_factory=_default_project,
+        description="folder of the project; by default the one in whose folder a command is called, or that"
+        " has Airflow's folder of DAGs (docs/your-project.md)",
+    )
     home: Path = Field(
-        default=CHECKOUT / "var", description="folder that holds all state of one installation"
+        default_factory=_in_project("var"), description="folder that holds all state of one installation"
     )
     data: str = Field(
         default_factory=_default_data,
@@ -77,18 +109,20 @@ class Settings(BaseSettings):
         description="URIs of folders, with commas between, below which tables for `state seed` may lie,"
         " besides those below `data` (docs/state-operations.md)",
     )
-    jars: Path = Field(default=CHECKOUT / "jars", description="folder with spark/ and kafka/ JARs")
-    jobs: Path = Field(default=CHECKOUT / "spark_jobs", description="folder with the code of the drivers")
+    jars: Path = Field(default_factory=_in_project("jars"), description="folder with spark/ and kafka/ JARs")
+    jobs: Path = Field(
+        default_factory=_in_project("spark_jobs"), description="folder with the code of the drivers"
+    )
     streams: Path = Field(
-        default=CHECKOUT / "include" / "streams", description="folder with one YAML per stream"
+        default_factory=_in_project("include", "streams"), description="folder with one YAML per stream"
     )
 
     notifiers: Path = Field(
-        default=CHECKOUT / "include" / "notifiers.yaml",
+        default_factory=_in_project("include", "notifiers.yaml"),
         description="YAML file that lists the notifiers of incidents (docs/alerts.md)",
     )
     maintenance: Path = Field(
-        default=CHECKOUT / "include" / "maintenance.yaml",
+        default_factory=_in_project("include", "maintenance.yaml"),
         description="YAML file that says how long each table keeps its history (docs/maintenance.md)",
     )
     resolve_after_s: float = Field(
@@ -172,13 +206,25 @@ class Settings(BaseSettings):
         default=45.0, gt=0, description="between SIGTERM and SIGKILL of a driver, seconds"
     )
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return what a field is read from, first come first."""
+        return init_settings, env_settings, AirflowOptions(settings_cls)
+
     @field_validator("kafka_client", "create_topics_at", mode="before")
     @classmethod
     def _no_file_if_empty(cls, value: object) -> object:
         # Compose passes on an unset variable as an empty one.
         return value or None
 
-    @field_validator("home", "jars", "jobs", "streams", "notifiers", "maintenance", "kafka_client")
+    @field_validator("project", "home", "jars", "jobs", "streams", "notifiers", "maintenance", "kafka_client")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         # Parts run in other working directories than the shell the setting was typed in.
@@ -196,6 +242,11 @@ class Settings(BaseSettings):
     def _none_if_empty(cls, value: SecretStr | None) -> SecretStr | None:
         # Compose passes on an unset variable as an empty one, and an empty token would be everybody's.
         return value if value is not None and value.get_secret_value() else None
+
+    @property
+    def suites(self) -> Path:
+        """Folder with the suites of the tables."""
+        return self.project / "include" / "quality"
 
     @property
     def may_create_topics(self) -> bool:

@@ -11,6 +11,7 @@ from pydantic_core import PydanticKnownError
 from stateward.contract.names import PLATFORM_TABLES, SHARED_TABLES
 from stateward.project import durations
 from stateward.project.project import NAME_PATTERN
+from stateward.project.settings import Settings
 from stateward.project.spec_fields import Count, Duration, Instant, Name, Part, Span
 from stateward.project.spec_health import Health, Restart
 from stateward.project.spec_logic import Logic, logic_model
@@ -22,7 +23,6 @@ from stateward.project.unexpected_value import UnexpectedValueError
 SHARED = "shared"
 """Stands for a stream where a table is that of all streams."""
 
-STREAMS_FOLDER = Path(__file__).resolve().parents[2] / "include" / "streams"
 
 _MEMORY = r"^[1-9][0-9]*[mg]$"
 
@@ -253,7 +253,7 @@ def load_specs(folder: Path | None = None) -> tuple[list[StreamSpec], list[Probl
     """
     specs: list[StreamSpec] = []
     problems: list[Problem] = []
-    root = folder or STREAMS_FOLDER
+    root = folder or Settings().streams
     for file in sorted(path for path in root.iterdir() if re.search(r"\.ya?ml$", path.name)):
         document = read_yaml(file)
         if isinstance(document, Problem):
@@ -277,7 +277,7 @@ def load_spec(stream: str, folder: Path | None = None, jobs: Path | None = None)
     Raises:
         SpecError: Its file is missing or invalid.
     """
-    root = folder or STREAMS_FOLDER
+    root = folder or Settings().streams
     if not re.fullmatch(NAME_PATTERN, stream):
         # It may come from the form of a run, and is about to become a path.
         remedy = "Name a stream by its YAML's `stream`."

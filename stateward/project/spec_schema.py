@@ -1,24 +1,25 @@
 """The JSON schema of `include/streams/*.yaml`, by which editors complete and check them.
 
 `python -m stateward.project.spec_schema` writes it again after a change of the model or of a stream's
-settings, and the table of the fields in docs/stream-yaml.md.
+settings; in the library's own repository also the table of the fields in docs/stream-yaml.md.
 """
 
 import json
 from collections.abc import Collection, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from stateward.project.durations import format_duration
 from stateward.project.project import Project
-from stateward.project.settings import Settings
-from stateward.project.spec import STREAMS_FOLDER, StreamSpec
+from stateward.project.settings import CHECKOUT, Settings
+from stateward.project.spec import StreamSpec
 from stateward.project.spec_logic import logic_model
 
-SCHEMA_FILE = STREAMS_FOLDER / "stream.schema.json"
-PAGE = STREAMS_FOLDER.parents[1] / "docs" / "stream-yaml.md"
+SCHEMA_FILE = "stream.schema.json"
+PAGE = CHECKOUT / "docs" / "stream-yaml.md"
 _HEAD = "| field | default |\n|---|---|\n"
 
 
@@ -83,5 +84,6 @@ def _readable(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")
-    PAGE.write_text(page_text(), encoding="utf-8")
+    Path(Settings().streams, SCHEMA_FILE).write_text(schema_text(), encoding="utf-8")
+    if PAGE.exists():
+        PAGE.write_text(page_text(), encoding="utf-8")

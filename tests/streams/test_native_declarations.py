@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from spark_jobs.event_windows.model import WindowSettings
-from stateward.project.spec import STREAMS_FOLDER, SpecError, load_spec
+from stateward.project.settings import CHECKOUT
+from stateward.project.spec import SpecError, load_spec
 from stateward.runtime.api.record_fields import Reason
 from tests.support.streams.samples import ABSENT, Records
 
@@ -29,7 +30,7 @@ def test_the_shipped_settings_are_the_defaults() -> None:
 
 
 def test_a_slide_beyond_the_size_is_refused(tmp_path: Path) -> None:
-    shipped = (STREAMS_FOLDER / "event_windows.yaml").read_text()
+    shipped = (CHECKOUT / "include" / "streams" / "event_windows.yaml").read_text()
     (tmp_path / "event_windows.yaml").write_text(shipped + "logic: {slide: 6m}\n")
     with pytest.raises(SpecError, match=r"logic\.slide to be at most logic\.size \(5m\)"):
         load_spec("event_windows", tmp_path)

@@ -24,15 +24,14 @@ from stateward.control.launchers.driver_process import LaunchError
 from stateward.control.launchers.launch import spark_jars
 from stateward.platform.mask_secret import mask_secret
 from stateward.project.layout import Layout
-from stateward.project.settings import CHECKOUT, Settings
+from stateward.project.settings import LIBRARY, Settings, library_path
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.types import TaskInstanceKey
 
 _LINK_KEY = "data_docs"
-_APPLICATION = CHECKOUT / "stateward" / "quality" / "validation" / "validate.py"
-_SUITES = CHECKOUT / "include" / "quality"
+_APPLICATION = LIBRARY / "quality" / "validation" / "validate.py"
 
 _CONF = {
     "spark.ui.enabled": "false",
@@ -168,7 +167,7 @@ class ValidateTableOperator(SparkSubmitOperator):
         self.env_vars = {
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
-            "PYTHONPATH": str(CHECKOUT),
+            "PYTHONPATH": os.pathsep.join((str(settings.jobs.parent), *library_path())),
             "PATH": os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)]),
             ENV_MASK_SECRET: _never_logged(mask_secret(settings)),
         }
@@ -178,7 +177,7 @@ class ValidateTableOperator(SparkSubmitOperator):
             "--table-uri": layout.table_uri(self.table),
             "--from-version": "next" if asked.from_version is None else str(asked.from_version),
             "--to-version": "latest" if asked.to_version is None else str(asked.to_version),
-            "--suite-file": str(_SUITES / f"{self.table}.yaml"),
+            "--suite-file": str(settings.suites / f"{self.table}.yaml"),
             "--results-uri": layout.table_uri(QUALITY_RESULTS),
             "--docs-dir": layout.data_docs_uri,
             "--run-id": run_id,

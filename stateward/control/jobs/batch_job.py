@@ -16,7 +16,7 @@ from stateward.control.launchers import processes
 from stateward.control.launchers.driver_process import code_folder
 from stateward.control.launchers.launch import driver_environment, spark_jars
 from stateward.control.launchers.local_files import local_files_conf
-from stateward.project.settings import CHECKOUT, Settings
+from stateward.project.settings import LIBRARY, Settings
 from stateward.project.spec import StreamSpec
 
 _GRACE_S = 10
@@ -65,7 +65,7 @@ def spark_command(
 
 
 def _script(job: str) -> Path:
-    return CHECKOUT / "stateward" / _FOLDERS[job] / "job.py"
+    return LIBRARY / _FOLDERS[job] / "job.py"
 
 
 def environment(settings: Settings, stream: str, operation: str = "") -> dict[str, str]:

@@ -31,7 +31,7 @@ from stateward.pages.quality.history import (
 )
 from stateward.pages.quality.rows import SHOWN, Examples, examples_of
 from stateward.project.layout import Layout
-from stateward.project.settings import CHECKOUT, Settings
+from stateward.project.settings import Settings
 from stateward.project.spec import SHARED, load_specs
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ MOST_ROWS = 60_000
 MOST_FAILURES = 12
 """Failures whose rows are read, the newest."""
 
-_SUITES = CHECKOUT / "include" / "quality"
 _COLUMNS = {
     QUALITY_VALIDATIONS: (
         *("stream", "table", "table_id", "run_id", "repeats", "validated_at", "from_version"),
@@ -122,7 +121,7 @@ def read_quality(
         reconciliations=reconciliations,
         examples=reading.examples(failures),
         kept=reading.kept(validations),
-        words=_words(name.table) | reading.words(validations) if name else {},
+        words=_words(settings, name.table) | reading.words(validations) if name else {},
         missing=tuple(reading.missing),
         problems=tuple(reading.problems),
     )
@@ -248,9 +247,9 @@ def _known(settings: Settings) -> tuple[Name, ...]:
     return (*own, *(Name(SHARED, table) for table in SHARED_TABLES))
 
 
-def _words(suite: str) -> dict[str, Words]:
+def _words(settings: Settings, suite: str) -> dict[str, Words]:
     try:
-        document = yaml.safe_load((_SUITES / f"{suite}.yaml").read_text(encoding="utf-8"))
+        document = yaml.safe_load((settings.suites / f"{suite}.yaml").read_text(encoding="utf-8"))
         return {
             entry["name"]: Words(str(entry["means"]), str(entry["remedy"]))
             for entry in document["expectations"]

@@ -14,7 +14,10 @@ from tenacity import retry, stop_after_attempt
 
 from stateward.project.settings import CHECKOUT, Settings
 
-LOCK_FILE = CHECKOUT / "jars.lock"
+# That of the repository; in the wheel it lies beside this module.
+LOCK_FILE = next(
+    folder / "jars.lock" for folder in (CHECKOUT, Path(__file__).parent) if (folder / "jars.lock").exists()
+)
 _THREADS = 4
 _ATTEMPTS = 3
 

@@ -15,7 +15,7 @@ from stateward.contract.names import ENV_HOME, ENV_MANAGED
 from stateward.platform.jars.java import find_java
 from stateward.platform.secrets import ADMIN, Secrets, passwords_file
 from stateward.project.layout import Layout
-from stateward.project.settings import CHECKOUT, Settings, connect_host
+from stateward.project.settings import Settings, connect_host, library_path
 
 # Passed to sqlite3.connect by Airflow: five processes share one file, and a locked one is waited for.
 SQLITE_CONNECT_ARGS = {"timeout": 60}
@@ -44,7 +44,7 @@ def environment(settings: Settings, secrets: Secrets) -> dict[str, str]:
         ENV_MANAGED: "1",
         **_airflow_options(settings, secrets),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")])),
+        "PYTHONPATH": os.pathsep.join(filter(None, [*library_path(), os.environ.get("PYTHONPATH")])),
         "PYTHONUNBUFFERED": "1",
         # Another interpreter in the workers fails on missing libraries.
         "PYSPARK_PYTHON": sys.executable,
@@ -74,8 +74,9 @@ def _sections(settings: Settings, secrets: Secrets) -> dict[str, dict[str, objec
     home = Layout.of(settings).airflow_home
     return {
         "core": {
-            "dags_folder": CHECKOUT / "dags",
-            "plugins_folder": CHECKOUT / "stateward" / "airflow" / "plugins",
+            "dags_folder": settings.project / "dags",
+            # Those of the project; the library's are found by their entry points.
+            "plugins_folder": settings.project / "plugins",
             "load_examples": False,
             "executor": "LocalExecutor",
             "parallelism": 8,

@@ -18,7 +18,7 @@ from xmlrpc.client import Fault, ServerProxy
 
 from stateward.platform.parts.registry import Part, launch_command, parts_of
 from stateward.project.layout import Layout
-from stateward.project.settings import CHECKOUT, Settings
+from stateward.project.settings import Settings
 
 # Unix socket paths end at 104 (macOS) or 108 characters, and supervisord appends its pid while it binds.
 _SOCKET_PATH_LIMIT = 90
@@ -58,7 +58,7 @@ def render(settings: Settings) -> str:
         f"file={_value(socket_path(layout))}",
         "chmod=0700",
         "[supervisord]",
-        f"directory={_value(CHECKOUT)}",
+        f"directory={_value(settings.project)}",
         f"pidfile={_value(folder / 'supervisord.pid')}",
         f"logfile={_value(folder / 'logs' / 'supervisord.log')}",
         f"childlogdir={_value(folder / 'logs')}",
@@ -142,7 +142,7 @@ class Supervisor:
         run = subprocess.run(
             command,
             env=environ,
-            cwd=CHECKOUT,
+            cwd=settings.project,
             capture_output=True,
             text=True,
             check=False,

@@ -256,12 +256,11 @@ def _marked(rows: DataFrame, found: Retained, generation: str, now: datetime) ->
 
 def _remove_old(spark: SparkSession, table_uri: str, stream: str, keep: int) -> None:
     """Remove all but the newest exports of a stream: whole partitions, so that no file is rewritten."""
-    from delta.tables import DeltaTable
     from pyspark.sql import functions as F
 
-    table = DeltaTable.forPath(spark, table_uri)
     exports = (
-        table.toDF()
+        spark.read.format("delta")
+        .load(table_uri)
         .where(F.col("stream") == stream)
         .groupBy("generation", "batch_id")
         .agg(F.max("exported_at").alias("at"))
@@ -269,7 +268,8 @@ def _remove_old(spark: SparkSession, table_uri: str, stream: str, keep: int) -> 
         .collect()
     )
     for old in exports[keep:]:
-        table.delete(_partition(stream, old["generation"], old["batch_id"]))
+        where = _partition(stream, old["generation"], old["batch_id"])
+        spark.sql(f"DELETE FROM delta.`{table_uri}` WHERE {where}")
 
 
 def _partition(stream: str, generation: str, batch_id: int) -> str:

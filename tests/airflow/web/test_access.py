@@ -23,6 +23,7 @@ from tests.airflow.conftest import ROOT
 from tests.support.pages.browser import CHROMIUM
 from tests.support.pages.sample_quality import week
 from tests.support.waiting import PATIENCE_S, wait_until
+from tests.support.wheel import installed_metadata
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -101,13 +102,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         **os.environ,
         "AIRFLOW_HOME": str(home / "airflow"),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "stateward" / "airflow" / "plugins"),
         "AIRFLOW__CORE__AUTH_MANAGER": "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow/airflow.db",
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": f"{home}/airflow/logs",
         "AIRFLOW__API__SECRET_KEY": "a secret of a test",
         "AIRFLOW__API_AUTH__JWT_SECRET": "a secret of a test " * 4,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join((str(installed_metadata(home)), str(ROOT))),
         "STATEWARD_HOME": str(home / "stateward"),
     }
     (home / "airflow").mkdir()

@@ -11,12 +11,13 @@ import pytest
 import yaml
 
 from stateward.project.project import Project
-from stateward.project.settings import Settings
-from stateward.project.spec import STREAMS_FOLDER, SpecError, StreamSpec, load_spec, load_specs
+from stateward.project.settings import CHECKOUT, Settings
+from stateward.project.spec import SpecError, StreamSpec, load_spec, load_specs
 from stateward.project.spec_problems import YamlDocument, read_yaml
 from stateward.project.spec_schema import PAGE, SCHEMA_FILE, page_text, schema_text
 from tests.support.small_spec import small_spec
 
+STREAMS_FOLDER = CHECKOUT / "include" / "streams"
 FRAUD = (STREAMS_FOLDER / "fraud_watch.yaml").read_text()
 
 
@@ -149,7 +150,7 @@ def test_the_fields_of_a_full_yaml_are_those_of_the_model_and_their_defaults() -
 
 
 def test_the_editors_schema_is_current() -> None:
-    text = SCHEMA_FILE.read_text()
+    text = (STREAMS_FOLDER / SCHEMA_FILE).read_text()
     streams = [one["if"]["properties"]["stream"]["const"] for one in json.loads(text)["allOf"]]
     assert text == schema_text(streams), "run `python -m stateward.project.spec_schema`"
     assert set(streams) <= set(Project.of(Settings()).streams())

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from stateward.project.spec import STREAMS_FOLDER, SpecError, load_spec, load_specs
+from stateward.project.settings import CHECKOUT
+from stateward.project.spec import SpecError, load_spec, load_specs
 
 # As user_sessions.yaml, with every field that has a default.
 SHIPPED = Path(__file__).with_name("every_field.yaml").read_text()
+STREAMS_FOLDER = CHECKOUT / "include" / "streams"
 FRAUD = (STREAMS_FOLDER / "fraud_watch.yaml").read_text()
 
 BAD = [

@@ -98,10 +98,10 @@ def test_each_part_of_airflow_has_all_that_the_embedded_platform_sets(part: Any,
 
     home, venv = Path("/var/lib/stateward"), Path("/opt/stateward/.venv")
     monkeypatch.setattr(airflow, "find_java", Path)
-    monkeypatch.setattr(airflow, "CHECKOUT", venv.parent)
+    monkeypatch.setattr(airflow, "library_path", lambda: (str(venv.parent),))
     monkeypatch.setattr("sys.executable", f"{venv}/bin/python")
     monkeypatch.setattr("os.environ", {})
-    settings = Settings(home=home)
+    settings = Settings(home=home, project=venv.parent)
     embedded = airflow.environment(settings, Secrets("j", "s", "f", "p"))
     own = set(settings.environment()) - {"STATEWARD_HOME"}
     there = {**image_environment(), **SERVICES[part.name]["environment"]}
