@@ -29,6 +29,9 @@ ENV_DRIVER_RUN_ID: Final = f"{ENV_PREFIX}DRIVER_RUN_ID"
 ENV_OPERATION: Final = f"{ENV_PREFIX}OPERATION"
 """Marks the processes of one state operation."""
 
+TICK_TOPICS: Final = "stateward-ticks-"
+"""The name of a stream's topic of ticks begins with it, and ends with the stream's."""
+
 DEAD_LETTERS: Final = "dead_letters"
 LATE_EVENTS: Final = "late_events"
 BATCH_COUNTS: Final = "batch_counts"

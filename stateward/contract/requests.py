@@ -86,6 +86,8 @@ class DriverConfig(Struct, frozen=True, kw_only=True):
     forgotten_uri: str = ""
     """The register of forgotten keys; empty in a document of an earlier release."""
     tables: Mapping[str, str]
+    kafka_sink: Mapping[str, str] | UnsetType = UNSET
+    """The topic of each table whose rows go to Kafka too; absent where there is none."""
 
     def __post_init__(self) -> None:
         for name, allowed in (("clock", _CLOCKS), ("emission", _EMISSIONS)):
@@ -103,6 +105,11 @@ class DriverConfig(Struct, frozen=True, kw_only=True):
         if self.several_topics is not UNSET:
             return self.several_topics
         return () if self.only_topic is UNSET else (self.only_topic,)
+
+    @property
+    def sink_topics(self) -> Mapping[str, str]:
+        """The topic of each table whose rows go to Kafka too."""
+        return {} if self.kafka_sink is UNSET else self.kafka_sink
 
     @property
     def topic(self) -> str:

@@ -1,19 +1,19 @@
 """The desired state of a stream: `include/streams/<stream>.yaml` as a validated model."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, SerializeAsAny, ValidationError, ValidationInfo, field_validator, model_validator
-from pydantic_core import PydanticKnownError
 
-from stateward.contract.names import PLATFORM_TABLES, SHARED_TABLES
+from stateward.contract.names import PLATFORM_TABLES, SHARED_TABLES, TICK_TOPICS
 from stateward.project import durations
 from stateward.project.project import NAME_PATTERN
 from stateward.project.settings import Settings
-from stateward.project.spec_fields import Count, Duration, Instant, Name, Part, Span
+from stateward.project.spec_fields import Duration, Name, Part, Span
 from stateward.project.spec_health import Health, Restart
+from stateward.project.spec_kafka import KafkaSink, Source
 from stateward.project.spec_logic import Logic, logic_model
 from stateward.project.spec_problems import Problem, YamlDocument, parse_yaml, problems_of, read_yaml
 from stateward.project.spec_quality import Quality, Reconciliation
@@ -25,52 +25,6 @@ SHARED = "shared"
 
 
 _MEMORY = r"^[1-9][0-9]*[mg]$"
-
-Topic = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
-
-
-class Tick(Part):
-    """How event time advances while the topic is silent."""
-
-    mode: Literal["auto", "wall_clock", "record", "off"] = "auto"
-    interval: Duration = timedelta(seconds=5)
-
-
-class Source(Part):
-    """The Kafka topic a stream reads, and which of its records are believable.
-
-    `topics` stands in place of `topic` for a stream that lands several; each has `topic_partitions` if it is
-    made.
-    """
-
-    topics: Annotated[list[Topic], Field(min_length=1)] | None = None
-    topic: Topic | None = Field(default=None, validate_default=True)
-    topic_partitions: Count = 3
-    starting_offsets: Literal["earliest", "latest"] = "earliest"
-    max_records_per_batch: Count = 100_000
-    not_before: Instant = datetime(2000, 1, 1, tzinfo=UTC)
-    max_ahead: Duration = timedelta(hours=1)
-    max_record_bytes: Count = 1_048_576
-    tick: Tick = Tick()
-
-    @field_validator("topic")
-    @classmethod
-    def _one_or_several(cls, value: str | None, info: ValidationInfo) -> str | None:
-        if "topics" not in info.data:  # it is wrong itself
-            return value
-        topics = info.data["topics"]
-        if value is None and topics is None:
-            raise PydanticKnownError("missing")
-        if value is not None and topics is not None:
-            raise UnexpectedValueError("either topic or topics, not both")
-        if topics is not None and len(set(topics)) != len(topics):
-            raise UnexpectedValueError("each of topics once")
-        return value
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The topics, one or several."""
-        return tuple(self.topics or filter(None, [self.topic]))
 
 
 class EventTime(Part):
@@ -128,6 +82,7 @@ class StreamSpec(Part):
     trigger_interval: Duration = timedelta(seconds=1)
     state: State = State()
     tables: Annotated[list[Name], Field(min_length=1)]
+    kafka_sink: KafkaSink | None = None
     spark: Spark = Spark()
     lease: Lease = Lease()
     health: Health = Health()
@@ -159,6 +114,12 @@ class StreamSpec(Part):
         named = self.quality.tables if self.quality else []
         if not set(named) <= set(self.tables) or len(set(named)) != len(named):
             raise UnexpectedValueError(f"quality.tables to be some of tables {self.tables}, each once")
+        return self
+
+    @model_validator(mode="after")
+    def _sink_has_topics_of_its_own(self) -> Self:
+        if self.kafka_sink is not None:
+            self.kafka_sink.check(self.tables, {*self.source.names, f"{TICK_TOPICS}{self.stream}"})
         return self
 
     @model_validator(mode="after")

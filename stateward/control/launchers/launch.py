@@ -18,6 +18,7 @@ from stateward.contract.names import (
     ENV_DRIVER_STREAM,
     ENV_MASK_SECRET,
     ENV_METRICS_TOKEN,
+    TICK_TOPICS,
 )
 from stateward.contract.reading import as_json
 from stateward.contract.requests import DriverConfig, LeaseConfig, TickConfig
@@ -54,7 +55,7 @@ def driver_config(spec: StreamSpec, settings: Settings, run_id: str) -> DriverCo
         several_topics=tuple(source.topics) if source.topics else UNSET,
         topic_partitions=source.topic_partitions,
         create_topics=settings.may_create_topics,
-        tick_topic=f"stateward-ticks-{spec.stream}",
+        tick_topic=f"{TICK_TOPICS}{spec.stream}",
         starting_offsets=source.starting_offsets,
         max_records_per_batch=source.max_records_per_batch,
         trigger_interval_ms=to_ms(spec.trigger_interval),
@@ -78,6 +79,7 @@ def driver_config(spec: StreamSpec, settings: Settings, run_id: str) -> DriverCo
         control_uri=layout.control_uri(spec.stream),
         forgotten_uri=layout.forgotten_uri,
         tables={name: layout.table_uri(name) for name in spec.all_tables},
+        kafka_sink=spec.kafka_sink.topics if spec.kafka_sink else UNSET,
     )
 
 

@@ -164,15 +164,13 @@ class Driver:
         """The partitions of each data topic."""
         if self._job.ticks:
             self._broker.ensure_tick_topic(self._config.tick_topic)
+        for topic in self._config.sink_topics.values():
+            self._ensure_topic(topic)
         return {topic: self._ensure_topic(topic) for topic in self._config.topics}
 
     def _ensure_topic(self, topic: str) -> int:
-        return self._broker.ensure_topic(
-            topic,
-            self._config.topic_partitions,
-            create=self._config.create_topics,
-            stream=self._config.stream,
-        )
+        number, create = self._config.topic_partitions, self._config.create_topics
+        return self._broker.ensure_topic(topic, number, create=create, stream=self._config.stream)
 
     def _run_queries(self, stream_query: StreamQuery) -> None:
         """Run the query until a stop is requested, restart it after transient failures, then drain."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -35,6 +36,7 @@ from stateward.runtime.query.native_query import NATIVE_CONF, native_rows
 from stateward.runtime.sink import sink
 from stateward.runtime.sink.fence import take_over
 from stateward.runtime.sink.ledger import Ledger, recorded_times
+from stateward.runtime.sink.topic_sink import TopicSink
 from stateward.runtime.watermark.due_times import BucketTimers, UnknownTimers
 
 if TYPE_CHECKING:
@@ -105,6 +107,7 @@ class StreamQuery:
         self._noted = False
         self.clock = BrokerClock(config.tick_topic)
         self._handover: Handover | None = None
+        self._topics = _topic_sink(job, config)
 
     def create_tables(self) -> None:
         """Create missing tables and take over the others.
@@ -217,7 +220,18 @@ class StreamQuery:
             checkpoint_uri=self._config.checkpoint_uri,
             note_times=self._note_times,
             note_sizes=self.sizes.note if self.sizes is not None else None,
+            topics=self._topics,
         )(batch, batch_id)
+
+
+def _topic_sink(job: AnyJob, config: Config) -> TopicSink | None:
+    if not config.sink_topics:
+        return None
+    key = "" if isinstance(job, LandingJob) else job.key.name
+    # Drivers of one lease have one name, and those of another installation on the cluster have another.
+    lease = hashlib.sha256(config.lease.uri.encode()).hexdigest()[:8]
+    name = f"stateward-{config.stream}-{lease}"
+    return TopicSink(config.bootstrap_servers, config.stream, config.sink_topics, key, name)
 
 
 def _processor(job: StreamJob, config: Config) -> BucketProcessor:

@@ -22,6 +22,7 @@ from stateward.runtime.delta.commit_retry import app_id
 from stateward.runtime.sink.ledger import BatchCounts, Ledger
 from stateward.runtime.sink.output_rows import COUNT_NAMES, KIND_COUNTS, SchemaError, decode_rows, row_schema
 from stateward.runtime.sink.table_commits import TableWrite
+from stateward.runtime.sink.topic_sink import TopicSink
 from stateward.runtime.watermark.partition_times import Times, merge_times, times_from_json
 
 
@@ -62,6 +63,7 @@ class BatchSink:
         note_times: Receives the event times of the batch, or None if it had no records; called last.
         note_sizes: Receives the current sizes of buckets, in the order of `BucketSize`; None for a stream
             without buckets.
+        topics: Kafka topics to which rows go too; None for a stream without them.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class BatchSink:
         checkpoint_uri: str,
         note_times: Callable[[Times | None], None],
         note_sizes: Callable[[Mapping[int, Sequence[int]]], None] | None = None,
+        topics: TopicSink | None = None,
     ) -> None:
         self._stream = stream
         self._run_id = run_id
@@ -88,13 +91,15 @@ class BatchSink:
         self._checkpoint_uri = checkpoint_uri
         self._note_times = note_times
         self._note_sizes = note_sizes
+        self._topics = topics
 
     def __call__(self, batch: ArrowRows, batch_id: int) -> None:
         """Run one batch as one Spark job and commit its rows.
 
         The files with the rows and the batch's plan and state, which Spark does not sync, are on disk before
         the first commit: otherwise a table could contain rows of a batch that is then planned differently.
-        The commits are on disk before this returns, upon which Spark commits the batch.
+        The commits are on disk before this returns, upon which Spark commits the batch, and before rows go to
+        Kafka: what a topic has, its table has too, whatever becomes of the driver.
 
         Args:
             batch: ``kind, rows, data`` (`output_rows`).
@@ -121,6 +126,9 @@ class BatchSink:
             write.commit(self._check_lease)
         self._ledger.note(counted)
         self._sync()
+        if self._topics is not None:
+            own = {target.table.name: (target.table, rows) for target, rows in unpacked if not target.shared}
+            self._topics.send(self._generation, batch_id, own, self._check_lease)
         for document in documents:
             self._note_timers({int(bucket): at for bucket, at in document.get("timers", {}).items()})
             if self._note_sizes is not None:

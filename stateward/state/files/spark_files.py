@@ -9,14 +9,13 @@ from typing import Any
 import fsspec
 
 from stateward.contract import storage
+from stateward.contract.names import TICK_TOPICS
 from stateward.runtime.checkpoint.batch_plan import from_json
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 
 _STORE = "spark.sql.streaming.stateStore"
 _TWS = "transformWithState"
 _KEYED = "transformWithStateInPySparkExec"
-# Topic of ticks in plans before version 2, when ticks were records.
-_TICKS = "stateward-ticks-"
 # Start of a key's or value's struct in a state schema file.
 _STRUCT = re.compile(rb'\{"type":"struct"')
 _json = json.JSONDecoder()
@@ -49,7 +48,8 @@ def describe_spark_files(checkpoint_uri: str) -> dict[str, Any] | None:
         "format": _format(uri),
         "operators": operators,
     }
-    topics = sorted(topic for topic in from_json(json.loads(sources[0])) if not topic.startswith(_TICKS))
+    # In plans before version 2 ticks were records of a topic.
+    topics = sorted(topic for topic in from_json(json.loads(sources[0])) if not topic.startswith(TICK_TOPICS))
     return {
         "kind": kind,
         "topics": topics,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.project import Project
 from stateward.project.settings import CHECKOUT, Settings
 from stateward.project.spec import SpecError, StreamSpec, load_spec, load_specs
@@ -219,3 +220,20 @@ def test_every_stream_is_reconciled_daily_unless_its_yaml_says_otherwise(tmp_pat
     ):
         with pytest.raises(SpecError, match=problem):
             small_spec(tmp_path, reconciliation=section)
+
+
+def test_rows_go_to_topics_of_their_own_where_a_yaml_says_so(tmp_path: Path) -> None:
+    assert small_spec(tmp_path).kafka_sink is None
+    assert "kafka_sink" not in resolved_configuration(small_spec(tmp_path), Settings(), "r")
+    spec = small_spec(tmp_path, kafka_sink={"topics": {"rows": "out"}})
+    assert resolved_configuration(spec, Settings(), "r")["kafka_sink"] == {"rows": "out"}
+    for topics, message in (
+        ({"others": "out"}, r"topics for some of tables \['rows', 'more'\], not for \['others'\]"),
+        ({"rows": "t"}, r"a topic of its own for each table, none that the stream reads \(.*, t\)"),
+        ({"rows": "stateward-ticks-small"}, "none that the stream reads"),
+        ({"rows": "out", "more": "out"}, "a topic of its own for each table"),
+        ({"rows": "o/t"}, r"kafka_sink\.topics\.rows: expected text of the form"),
+        ({}, r"kafka_sink\.topics: expected at least one entry"),
+    ):
+        with pytest.raises(SpecError, match=message):
+            small_spec(tmp_path, kafka_sink={"topics": topics}, tables=["rows", "more"])

@@ -29,6 +29,7 @@ from stateward.runtime.sink import table_commits
 from stateward.runtime.sink.ledger import Ledger
 from stateward.runtime.sink.output_rows import KIND_COUNTS, decode_rows, encode_rows, row_schema
 from stateward.runtime.sink.sink import BatchSink
+from stateward.runtime.sink.topic_sink import TopicSink
 from stateward.runtime.watermark.partition_times import Times
 
 VISITS = Table(
@@ -80,7 +81,12 @@ class Sinks:
     def uri(self, table: Table) -> str:
         return f"file://{self._folder}/{table.name}"
 
-    def sink(self, generation: str = "g1", check_lease: Callable[[], int] = lambda: 5) -> BatchSink:
+    def sink(
+        self,
+        generation: str = "g1",
+        check_lease: Callable[[], int] = lambda: 5,
+        topics: TopicSink | None = None,
+    ) -> BatchSink:
         return BatchSink(
             stream="visits",
             run_id="run-1",
@@ -91,6 +97,7 @@ class Sinks:
             note_timers=self.timers.update,
             checkpoint_uri=f"file://{self._folder}",
             note_times=self.times.append,
+            topics=topics,
         )
 
     def rows(self, table: Table) -> list[dict[str, Any]]:
