@@ -16,7 +16,10 @@ from tests.support.wheel import installed_metadata
 
 pytestmark = pytest.mark.airflow
 
-PLUGINS = ["data_docs", "one_write", "quality_page", "state_operations", "stream_metrics", "streams_page"]
+PLUGINS = [
+    *("data_docs", "erased_keys", "one_write", "quality_page", "spark_ui", "state_operations"),
+    *("stream_metrics", "streams_page"),
+]
 PROGRAM = """
 import json
 from importlib import import_module

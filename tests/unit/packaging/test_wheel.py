@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 import zipfile
+from configparser import ConfigParser
 from email import message_from_string
 from email.message import Message
 from pathlib import Path
@@ -60,6 +61,15 @@ def test_it_holds_each_file_of_the_library_and_nothing_of_the_project(wheel: zip
     there = [name for name in tracked if (ROOT / name).is_file()]
     assert sorted(held) == sorted([*there, "stateward/platform/jars/jars.lock"])
     assert {Path(name).suffix for name in held} >= {".css", ".j2", ".js", ".lock", ".py"}
+
+
+def test_each_plugin_has_an_entry_point(wheel: zipfile.ZipFile) -> None:
+    [name] = [name for name in wheel.namelist() if name.endswith("dist-info/entry_points.txt")]
+    points = ConfigParser(delimiters="=")
+    points.read_string(wheel.read(name).decode())
+    modules = {value.split(":")[0] for value in points["airflow.plugins"].values()}
+    files = (ROOT / "stateward" / "airflow" / "plugins").glob("[a-z]*.py")
+    assert modules == {f"stateward.airflow.plugins.{file.stem}" for file in files}
 
 
 def test_its_lock_of_jars_is_the_one_of_the_repository(wheel: zipfile.ZipFile) -> None:
