@@ -45,6 +45,14 @@ class LeaseConfig(Struct, frozen=True):
             raise ValueError(f"ttl_ms {self.ttl_ms} must be at least twice renew_ms {self.renew_ms}")
 
 
+class LookupConfig(Struct, frozen=True):
+    """Where a table of a stream's lookups is, its key column, and the column of each field of a row."""
+
+    uri: str
+    key: str
+    columns: Mapping[str, str]
+
+
 class DriverConfig(Struct, frozen=True, kw_only=True):
     """One launch of one stream. Durations in milliseconds, places as URIs.
 
@@ -88,6 +96,7 @@ class DriverConfig(Struct, frozen=True, kw_only=True):
     tables: Mapping[str, str]
     kafka_sink: Mapping[str, str] | UnsetType = UNSET
     """The topic of each table whose rows go to Kafka too; absent where there is none."""
+    lookups: Mapping[str, LookupConfig] = {}
 
     def __post_init__(self) -> None:
         for name, allowed in (("clock", _CLOCKS), ("emission", _EMISSIONS)):

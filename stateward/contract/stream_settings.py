@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 """In milliseconds."""
@@ -38,15 +39,56 @@ class SettingsError(ValueError):
         self.expected = expected
 
 
+_LOOKED_UP = (str, int, float, bool, bytes)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A Delta table by which a stream's events are enriched (docs/lookups.md).
+
+    Attributes:
+        name: Its name in the section `lookups` of the stream's YAML, which says where the table is.
+        key: The column by which it is looked up, unless the YAML names another.
+        row: Named tuple of what the stream takes from a row, a column per field. Any column of a table may be
+            null, so every field is `| None`. A time is milliseconds since 1970 UTC in an `int`, a date and a
+            decimal number are a `str`.
+
+    Raises:
+        ValueError: A field has another type.
+    """
+
+    name: str
+    key: str
+    row: type[tuple[Any, ...]]
+
+    def __post_init__(self) -> None:
+        for field, hint in get_type_hints(self.row).items():
+            kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+            if len(kinds) != 2 or NoneType not in kinds or not set(kinds) <= {NoneType, *_LOOKED_UP}:
+                allowed = ", ".join(kind.__name__ for kind in _LOOKED_UP)
+                raise ValueError(
+                    f"lookup {self.name}, field {field}: expected one of {allowed}, with `| None`, "
+                    f"found {hint}"
+                )
+
+    @property
+    def kinds(self) -> dict[str, type[Any]]:
+        """The type of each field, besides None."""
+        hints = get_type_hints(self.row)
+        return {name: next(k for k in get_args(hint) if k is not NoneType) for name, hint in hints.items()}
+
+
 @dataclass(frozen=True, kw_only=True)
 class StreamSettings:
     """The settings of one stream.
 
     Attributes:
         reads_several_topics: Whether the stream may read more than one topic.
+        lookups: The tables by which its events are enriched.
     """
 
     reads_several_topics: ClassVar[bool] = False
+    lookups: ClassVar[tuple[Lookup, ...]] = ()
 
     @classmethod
     def of(cls, logic: Mapping[str, Any]) -> Self:

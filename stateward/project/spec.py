@@ -17,6 +17,7 @@ from stateward.project.spec_kafka import KafkaSink, Source
 from stateward.project.spec_logic import Logic, logic_model
 from stateward.project.spec_problems import Problem, YamlDocument, parse_yaml, problems_of, read_yaml
 from stateward.project.spec_quality import Quality, Reconciliation
+from stateward.project.spec_source import EventTime, LookupSource
 from stateward.project.spec_state import Savepoints, State, StateCare, StateExport
 from stateward.project.unexpected_value import UnexpectedValueError
 
@@ -25,15 +26,6 @@ SHARED = "shared"
 
 
 _MEMORY = r"^[1-9][0-9]*[mg]$"
-
-
-class EventTime(Part):
-    """How long a stream waits for events that come out of order.
-
-    With `clock: processing` it waits for none; an id is known as a duplicate for that long.
-    """
-
-    allowed_lateness: Span
 
 
 class Timeout(Part):
@@ -75,6 +67,7 @@ class StreamSpec(Part):
     desired: Literal["running", "suspended", "stopped"] = "running"
     source: Source
     event_time: EventTime
+    lookups: dict[Name, LookupSource] = Field(default={})
     clock: Literal["event", "processing"] = "event"
     emission: Literal["watermark", "eager"] = "watermark"
     timeout: Timeout = Timeout()
@@ -129,6 +122,14 @@ class StreamSpec(Part):
                 f"source.topic, one topic, for stream {self.stream} would read only the first of"
                 f" source.topics {self.source.topics}; streams of several topics land them as they are"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _lookups_are_known(self) -> Self:
+        known = self.logic.lookups
+        if known is not None and known != self.lookups.keys():
+            names = ", ".join(sorted(known)) or "of which there are none"
+            raise UnexpectedValueError(f"lookups to name those of the stream's settings, {names}")
         return self
 
     @model_validator(mode="after")

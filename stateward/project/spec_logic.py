@@ -26,9 +26,11 @@ class Logic(Part):
 
     Attributes:
         reads_several_topics: Whether the stream may read more than one.
+        lookups: The names of its lookups; None if they are not known.
     """
 
     reads_several_topics: ClassVar[bool] = False
+    lookups: ClassVar[frozenset[str] | None] = frozenset()
 
     def config(self) -> dict[str, Any]:
         """Return the settings as the driver takes them: a duration `gap` becomes `gap_ms`, an integer."""
@@ -56,6 +58,7 @@ class FreeLogic(Logic):
 
     # Only the driver knows what kind of stream it is, and refuses what it would not read.
     reads_several_topics: ClassVar[bool] = True
+    lookups: ClassVar[frozenset[str] | None] = None
 
     max_held_events: Count = 10_000
 
@@ -126,6 +129,7 @@ def _model_of(settings: type[StreamSettings]) -> type[Logic]:
     model = create_model(settings.__name__, __base__=_TypedLogic, __doc__=description, **fields)
     model.settings_class = settings
     model.reads_several_topics = settings.reads_several_topics
+    model.lookups = frozenset(one.name for one in settings.lookups)
     return model
 
 

@@ -19,6 +19,7 @@ from stateward.runtime.api.native_job import NativeJob
 if TYPE_CHECKING:
     from stateward.runtime.api.config import Config
     from stateward.runtime.api.stream_job import StreamJob
+    from stateward.runtime.delta.lookup_tables import Lookups
 
 Plain = tuple[Any, ...]
 
@@ -30,8 +31,8 @@ class KeyFold(Protocol):
     def behind_ms(self) -> int:
         """How far the watermark may be beyond the time of a row that the stream has not written yet."""
 
-    def plain(self, record: Any, event_ms: int) -> Plain:
-        """Return a parsed record and its event time (ms) as plain values, for the shuffle."""
+    def plain(self, record: Any, event_ms: int, *rows: Lookups) -> Plain:
+        """Return a parsed record, its event time (ms) and what is looked up as plain values."""
 
     def event(self, plain: Plain) -> Any:
         """Return the event of `plain`."""
@@ -57,13 +58,13 @@ class LogicFold:
 
     logic: KeyLogic[Any, Any]
     event_type: type[Any]
-    to_plain: Callable[[Any, int], Plain]
+    to_plain: Callable[..., Plain]
     chain_ms: int
     behind_ms: int = 0
 
-    def plain(self, record: Any, event_ms: int) -> Plain:
+    def plain(self, record: Any, event_ms: int, *rows: Lookups) -> Plain:
         """See `KeyFold`."""
-        return self.to_plain(record, event_ms)
+        return self.to_plain(record, event_ms, *rows)
 
     def event(self, plain: Plain) -> Any:
         """See `KeyFold`."""
@@ -100,7 +101,7 @@ class OracleFold:
         """A row waits for the last event that may belong to it."""
         return self.chain_ms
 
-    def plain(self, record: Any, event_ms: int) -> Plain:
+    def plain(self, record: Any, event_ms: int, *rows: Lookups) -> Plain:
         """Return the fields, because an event may have values that are not plain, such as decimals."""
         return event_ms, *(getattr(record, name) for name in self.names)
 

@@ -19,7 +19,9 @@ from stateward.runtime.ingest.parse import Parser, Rejection
 
 if TYPE_CHECKING:
     from stateward.recompute.key_recompute import KeyFold
+    from stateward.recompute.lookups import LookedUp
     from stateward.recompute.request import Recomputable, Request
+    from stateward.runtime.delta.lookup_tables import Lookups
 
 PACKED_DDL = "bucket int, payload binary"
 COUNTS_BUCKET = -1
@@ -46,12 +48,14 @@ class Reading:
             are before ``watermark_ms`` will be late, and are left out. Empty for none.
         watermark_ms: The stream's watermark.
         forgotten: By partition the records of forgotten keys, which are left out.
+        lookups: What ``event`` gets in addition; None for a stream without lookups.
+        topic: The stream's topic.
     """
 
     owner: Callable[[Any], str]
     fields: tuple[Field, ...]
     bounds: Bounds
-    event: Callable[[Any, int], tuple[Any, ...]]
+    event: Callable[..., tuple[Any, ...]]
     buckets: int
     since_ms: int | None
     until_ms: int
@@ -59,6 +63,8 @@ class Reading:
     read_to: Mapping[int, int] = field(default_factory=dict)
     watermark_ms: int = 0
     forgotten: Mapping[int, Spans] = field(default_factory=dict)
+    lookups: LookedUp | None = None
+    topic: str = ""
 
     def batches(self, records: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack batches of records, `PACKED_DDL`."""
@@ -85,13 +91,14 @@ class Reading:
                 elif not takes(self.only, owner := self.owner(parsed.record)):
                     counts["others"] += 1
                 else:
-                    event = self.event(parsed.record, parsed.event_ms)
+                    rows = self.lookups.at(self.topic, partition, offset) if self.lookups else ()
+                    event = self.event(parsed.record, parsed.event_ms, *rows)
                     packed[bucket_of(owner, self.buckets)].append((owner, partition, offset, *event))
-            rows = [(bucket, marshal.dumps(events)) for bucket, events in packed.items()]
-            rows.append((COUNTS_BUCKET, json.dumps(counts).encode()))
+            packed_rows = [(bucket, marshal.dumps(events)) for bucket, events in packed.items()]
+            packed_rows.append((COUNTS_BUCKET, json.dumps(counts).encode()))
             arrays = [
                 pa.array(column, field.type)
-                for column, field in zip(zip(*rows, strict=True), _SCHEMA, strict=True)
+                for column, field in zip(zip(*packed_rows, strict=True), _SCHEMA, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
@@ -127,7 +134,7 @@ class Moments:
 
     fold: KeyFold
 
-    def __call__(self, record: Any, event_ms: int) -> tuple[int, str]:
+    def __call__(self, record: Any, event_ms: int, *rows: Lookups) -> tuple[int, str]:
         """Return the time and the id of the event of a parsed record."""
-        event = self.fold.event(self.fold.plain(record, event_ms))
+        event = self.fold.event(self.fold.plain(record, event_ms, *rows))
         return event.event_ms, event.event_id

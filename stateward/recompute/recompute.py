@@ -26,6 +26,7 @@ from stateward.recompute.lookback import (
     not_landed,
     sure_watermark,
 )
+from stateward.recompute.lookups import gone_explained, looked_up
 from stateward.recompute.notes import Basis, notes
 from stateward.recompute.reading import Moments, Reading, reading
 from stateward.recompute.request import BackfillError, Recomputable, Request
@@ -166,12 +167,16 @@ class _Looking:
             reading(request, job, fold, buckets=buckets, since_ms=since_ms, until_ms=until_ms),
             read_to={} if request.with_late else self._committed,
             watermark_ms=self._watermark_ms,
+            lookups=looked_up(request, job),
+            topic=request.config.topic,
         )
         records = raw_records.wanted(self._spark, self._raw, request, since_ms)
         folding = Folding(fold, job.outputs, request.span, known_ms)
         rows = folded(raw_records.packed_events(records, how), folding).persist(StorageLevel.DISK_ONLY)
         found = Found()
-        for row in rows.where(F.col("kind") == KIND_COUNTS).select("data").collect():
+        with gone_explained():
+            counted = rows.where(F.col("kind") == KIND_COUNTS).select("data").collect()
+        for row in counted:
             found.add(Found.from_json(bytes(row["data"])))
         exact_from_ms = found.exact_from_ms
         if exact_from_ms is not None and known_ms is not None:

@@ -21,7 +21,7 @@ from stateward.contract.names import (
     TICK_TOPICS,
 )
 from stateward.contract.reading import as_json
-from stateward.contract.requests import DriverConfig, LeaseConfig, TickConfig
+from stateward.contract.requests import DriverConfig, LeaseConfig, LookupConfig, TickConfig
 from stateward.contract.storage import write_json
 from stateward.control.launchers.driver_process import DriverCommand, LaunchError, Prepared, log_file, start
 from stateward.control.releases import release as releases
@@ -30,6 +30,7 @@ from stateward.project.layout import Layout
 from stateward.project.project import PACKAGE
 from stateward.project.settings import Settings
 from stateward.project.spec import SpecError, StreamSpec, load_spec
+from stateward.project.spec_source import LookupSource
 
 # A driver's records are handled in Python and C; what is left to the JVM does not pay for a parallel
 # collector's threads. The optimising compiler it does pay for: it costs a fifth of the rate in the first
@@ -80,7 +81,13 @@ def driver_config(spec: StreamSpec, settings: Settings, run_id: str) -> DriverCo
         forgotten_uri=layout.forgotten_uri,
         tables={name: layout.table_uri(name) for name in spec.all_tables},
         kafka_sink=spec.kafka_sink.topics if spec.kafka_sink else UNSET,
+        lookups={name: _lookup(layout, one) for name, one in spec.lookups.items()},
     )
+
+
+def _lookup(layout: Layout, source: LookupSource) -> LookupConfig:
+    uri = source.table if "://" in source.table else layout.table_uri(source.table)
+    return LookupConfig(uri, source.key or "", source.columns)
 
 
 def _state_cache(spec: StreamSpec, settings: Settings, layout: Layout) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from stateward.contract.stream_settings import Lookup
 from stateward.runtime.api.initial_state import SeedRule
 from stateward.runtime.api.key_filter import KeyFilter
 from stateward.runtime.api.key_step import KeyStep
@@ -46,7 +47,7 @@ class StreamJob:
         key: The field by which it is keyed; a text, unless there is ``key_of``.
         fields: All declared input fields, the key among them, as the configuration allows them.
         event: From a parsed record (an attribute per field) and its event time (ms) to a plain tuple in the
-            order of ``event_type``.
+            order of ``event_type``; with ``lookups`` it gets a third argument, their rows (`Lookups`).
         event_type: Named tuple of an event: ``event_id``, ``event_ms``, and what the logic needs.
         state_type: Named tuple of the logic's state.
         state_version: Version of the state's schema.
@@ -64,6 +65,7 @@ class StreamJob:
             the name of such a column: operations on the state show them, and mask all others.
         optional_outputs: Tables that it writes only if the YAML's `tables` name them; the logic finds them in
             `Config.tables`.
+        lookups: The tables by which its events are enriched, those of its settings.
         ticks: Whether ticks of its own move its watermark.
     """
 
@@ -71,7 +73,7 @@ class StreamJob:
 
     key: Field
     fields: Callable[[Config], tuple[Field, ...]]
-    event: Callable[[Any, int], tuple[Any, ...]]
+    event: Callable[..., tuple[Any, ...]]
     event_type: type[Any]
     state_type: type[Any]
     state_version: int
@@ -85,6 +87,7 @@ class StreamJob:
     seed: SeedRule | None = None
     plain_fields: tuple[str, ...] = ()
     optional_outputs: tuple[Output, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
 
     @property
     def owner(self) -> Callable[[Any], str]:

@@ -246,6 +246,7 @@ BATCH_COUNTS = Table(
         Column("rows_by_table", "string", "Rows written to each of the stream's own tables, as JSON"),
         Column("records", "long", "Records that Kafka delivered, whatever has become of them"),
         Column("times", "string", "How far the events of each partition had got, as JSON"),
+        Column("lookups", "string", "Versions of lookups from this batch on, as JSON; null: as before"),
     ),
     ("stream",),
     nullable=(
@@ -266,6 +267,7 @@ BATCH_COUNTS = Table(
         "rows_by_table",
         "records",
         "times",
+        "lookups",
     ),
 )
 SHARED_TABLES = (DEAD_LETTERS, LATE_EVENTS, BATCH_COUNTS)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stateward.runtime.checkpoint.offsets import Offsets
+from stateward.runtime.delta.lookup_tables import TableVersion
 from stateward.runtime.watermark.partition_times import Ahead, ahead_from_json, ended_from_json
 
 PLAN = "$plan"
@@ -39,6 +40,7 @@ class Plan:
         ids: Kafka's id of each topic.
         append_time: Whether the broker sets the timestamps of records; None before the first record.
         record_bytes: Mean record size in the previous batch; 0 if unknown.
+        lookups: The version of each lookup's table with which records are read.
     """
 
     offsets: Offsets
@@ -55,13 +57,14 @@ class Plan:
     ids: Mapping[str, str] = field(default_factory=dict)
     append_time: bool | None = None
     record_bytes: int = 0
+    lookups: Mapping[str, TableVersion] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The plan as a record of the offset log."""
         return {**offset_json(self.offsets), PLAN: self._document()}
 
     def _document(self) -> dict[str, Any]:
-        return {
+        document: dict[str, Any] = {
             "version": VERSION,
             "now_ms": self.now_ms,
             "tick_ms": self.tick_ms,
@@ -77,6 +80,19 @@ class Plan:
             "append_time": self.append_time,
             "record_bytes": self.record_bytes,
         }
+        if self.lookups:
+            document["lookups"] = versions_json(self.lookups)
+        return document
+
+
+def versions_json(lookups: Mapping[str, TableVersion]) -> dict[str, Any]:
+    """The versions of lookups as a JSON object."""
+    return {name: {"version": at.version, "table": at.table_id} for name, at in lookups.items()}
+
+
+def versions_from_json(document: Mapping[str, Any]) -> dict[str, TableVersion]:
+    """Read the object that `versions_json` returns."""
+    return {name: TableVersion(int(at["version"]), str(at["table"])) for name, at in document.items()}
 
 
 def plan_from_json(document: Mapping[str, Any]) -> Plan:
@@ -97,6 +113,7 @@ def plan_from_json(document: Mapping[str, Any]) -> Plan:
         ids={str(topic): str(id_) for topic, id_ in (found.get("ids") or {}).items()},
         append_time=found.get("append_time"),
         record_bytes=int(found.get("record_bytes") or 0),
+        lookups=versions_from_json(found.get("lookups") or {}),
     )
 
 

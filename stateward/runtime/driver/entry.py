@@ -17,6 +17,7 @@ from stateward.runtime.api.any_job import configured
 from stateward.runtime.api.config import Config, ConfigError, load_config
 from stateward.runtime.api.landing_job import LandingJob
 from stateward.runtime.cause import LEASE
+from stateward.runtime.delta.lookup_tables import LookupInvalidError, configured_tables
 from stateward.runtime.driver.driver import Driver
 from stateward.runtime.driver.state_checks import StateChecks
 from stateward.runtime.lease.lease import Lease, LeaseHeldError, utc_now
@@ -57,7 +58,8 @@ def run(declaration: Callable[[str], AnyJob], arguments: list[str], checks: Stat
     try:
         job = configured(declaration(config.stream), config)
         require_topics(job, config)
-    except ConfigError as error:
+        configured_tables(config.stream, getattr(job, "lookups", ()), config.lookups)
+    except (ConfigError, LookupInvalidError) as error:
         return _bad_configuration(arguments[0], process, error)
     lease, status = _lease(config, process), _status(config, process)
     try:

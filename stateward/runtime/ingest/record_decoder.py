@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import marshal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ from stateward.runtime.api.key_filter import KeyFilter, takes
 from stateward.runtime.api.record_fields import Bounds, Field
 from stateward.runtime.api.tables import DEAD_LETTERS
 from stateward.runtime.checkpoint.checkpoint import PlannedBatch
+from stateward.runtime.delta.lookup_tables import LookupTable, TableVersion, opened
 from stateward.runtime.ingest.packed_format import (
     LANE_DATA_TICK,
     LANE_DEAD,
@@ -57,6 +58,7 @@ class RecordDecoder:
         checkpoint_uri: The checkpoint, which contains the batch's time and watermark.
         on_arrival: Whether the time of an event is that of its batch's plan (``clock: processing``).
         only: Filters that select the stream's keys.
+        lookups: The tables of which ``event`` gets the rows, at the versions of the batch's plan.
     """
 
     ddl: ClassVar[str] = PACKED_DDL
@@ -64,18 +66,20 @@ class RecordDecoder:
     owner: Callable[[Any], str]
     fields: tuple[Field, ...]
     bounds: Bounds
-    event: Callable[[Any, int], tuple[Any, ...]]
+    event: Callable[..., tuple[Any, ...]]
     buckets: int
     topic: str
     checkpoint_uri: str
     on_arrival: bool = False
     only: tuple[KeyFilter, ...] = ()
+    lookups: tuple[LookupTable, ...] = ()
 
     def load(self) -> DecoderTask:
         """Create the decoder of one task.
 
         Raises:
             RuntimeError: The checkpoint does not contain the batch.
+            LookupGoneError: A version of the plan can no longer be read.
         """
         return DecoderTask(self, running_batch(self.checkpoint_uri))
 
@@ -95,6 +99,7 @@ class DecoderTask(RecordTask):
         # A clock that was set back must not make events late.
         self._arrival_ms = max(batch.now_ms, batch.watermark_ms) if decoder.on_arrival else None
         self._events: list[list[tuple[Any, ...]]] = [[] for _ in range(decoder.buckets)]
+        self._event = enriched(decoder.event, decoder.lookups, batch.plan.lookups)
 
     def _record(self, place: Place, key: bytes | None, value: bytes | None) -> None:
         decoder = self._decoder
@@ -116,7 +121,7 @@ class DecoderTask(RecordTask):
         # Only an event before the watermark can be late, and a late event is stored with its raw value.
         raw = value if event_ms < self._watermark_ms else None
         self._events[bucket_of(owner, decoder.buckets)].append(
-            (owner, *place, raw, *decoder.event(record, event_ms))
+            (owner, *place, raw, *self._event(record, event_ms))
         )
 
     def rows(self) -> Iterator[pa.RecordBatch]:
@@ -148,6 +153,18 @@ class DecoderTask(RecordTask):
         times = self._watch.times()
         if times.records:
             yield LANE_TIMES, 0, None, times.records, json.dumps(times.to_json()).encode()
+
+
+def enriched(
+    event: Callable[..., tuple[Any, ...]],
+    lookups: tuple[LookupTable, ...],
+    versions: Mapping[str, TableVersion],
+) -> Callable[[Any, int], tuple[Any, ...]]:
+    """A stream's function of a record and its time, with the rows of its lookups, if it has any."""
+    if not lookups:
+        return event
+    rows = opened(lookups, versions)
+    return lambda record, event_ms: event(record, event_ms, rows)
 
 
 def _payloads(records: list[tuple[Any, ...]]) -> Iterator[tuple[int, bytes]]:

@@ -9,6 +9,7 @@ from typing import Any
 from stateward.runtime.checkpoint.batch_plan import Plan, is_plan, plan_from_json
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.offsets import DataLossError, Offsets, limited
+from stateward.runtime.delta.lookup_tables import LookupTable, newest
 from stateward.runtime.kafka import planner_handover
 from stateward.runtime.kafka.broker import Broker, BrokerAwayError
 from stateward.runtime.kafka.broker_clock import BrokerClock
@@ -47,6 +48,7 @@ class Scan:
         most_records: Maximum number of records of the data topics in a batch.
         checkpoint_uri: The checkpoint, which contains the initial offsets.
         forgotten_uri: The register of forgotten keys, whose records are left out; empty for none.
+        lookups: The tables by which its records are enriched.
     """
 
     bootstrap: str
@@ -56,6 +58,7 @@ class Scan:
     most_records: int
     checkpoint_uri: str
     forgotten_uri: str = ""
+    lookups: tuple[LookupTable, ...] = ()
 
 
 class Planner:
@@ -91,6 +94,7 @@ class Planner:
         Raises:
             BrokerAwayError: Kafka does not answer.
             DataLossError: A topic was deleted and created again.
+            LookupInvalidError: The table of a lookup does not exist.
         """
         before = self._before(start)
         ids, counts = self._described(before)
@@ -108,6 +112,8 @@ class Planner:
         offsets = limited(begin, ends, tuple(self._scan.topics), most)
         if offsets == begin and not after.ticks:
             return start
+        if self._scan.lookups and offsets != begin:
+            after = replace(after, lookups={one.lookup.name: newest(one) for one in self._scan.lookups})
         return replace(after, offsets=offsets).to_json()
 
     def known(self, offsets: Offsets, counts: Mapping[str, int] | None = None) -> Offsets:

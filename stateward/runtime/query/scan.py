@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stateward.runtime.delta.lookup_tables import LookupTable, configured_tables
 from stateward.runtime.ingest.record_decoder import RecordDecoder
 from stateward.runtime.kafka.planner import Scan, TimeSource
 from stateward.runtime.kafka.source import source_for
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
 
 
 def read(
-    spark: SparkSession, config: Config, decoder: Decoder, partitions: int, time: TimeSource
+    spark: SparkSession,
+    config: Config,
+    decoder: Decoder,
+    partitions: int,
+    time: TimeSource,
+    *,
+    lookups: tuple[LookupTable, ...] = (),
 ) -> DataFrame:
     """Read the data topic and its ticks, decoded.
 
@@ -28,6 +35,7 @@ def read(
         decoder: Decodes the records.
         partitions: The number of partitions of the data topic.
         time: The source of time.
+        lookups: The tables by which records are enriched.
 
     Returns:
         Rows of `Decoder.ddl`.
@@ -40,6 +48,7 @@ def read(
         most_records=config.max_records_per_batch,
         checkpoint_uri=config.checkpoint_uri,
         forgotten_uri=config.forgotten_uri,
+        lookups=lookups,
     )
     source = source_for(scan, decoder)
     spark.dataSource.register(source)
@@ -69,6 +78,7 @@ def record_decoder(config: Config, job: StreamJob) -> RecordDecoder:
         checkpoint_uri=config.checkpoint_uri,
         on_arrival=config.in_processing_time,
         only=job.only,
+        lookups=configured_tables(config.stream, job.lookups, config.lookups),
     )
 
 

@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.api.tables import DEAD_LETTERS, LATE_EVENTS, SHARED_TABLES
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
+from stateward.runtime.checkpoint.lookup_versions import versions_from
 from stateward.runtime.delta.commit_retry import app_id
 from stateward.runtime.delta.table_repair import repair
 from stateward.runtime.ingest import landing
@@ -153,7 +155,8 @@ class StreamQuery:
         if isinstance(job, NativeJob):
             time = replace(time, barrier_file=new_barrier_file(_local_folder(config)))
             return native_rows(self._spark, config, job, partitions, time)
-        packed = scan.read(self._spark, config, scan.record_decoder(config, job), partitions, time)
+        decoder = scan.record_decoder(config, job)
+        packed = scan.read(self._spark, config, decoder, partitions, time, lookups=decoder.lookups)
         grouped = scan.keyed(packed, config.watermark_delay_ms)
         return grouped.transformWithState(_processor(job, config), OUTPUT_DDL, "append", "eventTime")
 
@@ -221,6 +224,7 @@ class StreamQuery:
             note_times=self._note_times,
             note_sizes=self.sizes.note if self.sizes is not None else None,
             topics=self._topics,
+            lookups_from=partial(versions_from, self.checkpoint) if self._config.lookups else None,
         )(batch, batch_id)
 
 

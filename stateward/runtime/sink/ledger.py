@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from stateward.contract.names import BATCH_COUNTS
+from stateward.runtime.checkpoint.lookup_versions import LookupVersions
 from stateward.runtime.delta.commit_retry import app_id
 from stateward.runtime.delta.delta_tables import TableHandle
 from stateward.runtime.sink.output_rows import COUNT_NAMES, OUTCOME_NAMES
@@ -36,6 +37,7 @@ _SCHEMA = pa.schema(
         ("committed_at", _INSTANT),
         ("rows_by_table", pa.string()),
         ("times", pa.string()),
+        ("lookups", pa.string()),
     ]
 )
 # The counts of a batch are published once its commit is seen; at most a few batches are pending.
@@ -52,6 +54,8 @@ class BatchCounts:
         rows_by_table: The number of rows for each of the stream's own tables.
         watermark_ms: Its watermark; 0 if no operator reported one.
         times: The event times of its records; None without records.
+        lookups: The versions with which its records and later ones are read; None if they are those of the
+            batch before.
     """
 
     batch_id: int
@@ -59,6 +63,7 @@ class BatchCounts:
     rows_by_table: Mapping[str, int]
     watermark_ms: int
     times: Times | None = None
+    lookups: LookupVersions | None = None
 
     @property
     def rows_out(self) -> int:
@@ -68,7 +73,7 @@ class BatchCounts:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to record."""
-        return not self.rows_out and not any(self.counts.values())
+        return not self.rows_out and not any(self.counts.values()) and self.lookups is None
 
 
 class Ledger:
@@ -137,6 +142,7 @@ class Ledger:
             "committed_at": datetime.now(UTC),
             "rows_by_table": json.dumps(dict(batch.rows_by_table)),
             "times": None if batch.times is None else json.dumps(batch.times.to_json()),
+            "lookups": None if batch.lookups is None else json.dumps(batch.lookups.to_json()),
         }
 
 
@@ -158,6 +164,27 @@ def recorded_times(uri: str, stream: str, generation: str, earlier: Mapping[str,
         return Times()
     last = rows.sort_by([("committed_at", "descending"), ("batch_id", "descending")])["times"][0].as_py()
     return times_from_json(json.loads(last))
+
+
+def recorded_lookups(uri: str, stream: str, generation: str, earlier: Mapping[str, int]) -> list[str]:
+    """The texts of the column ``lookups``, in the order of the batches.
+
+    Args:
+        uri: The table ``batch_counts``.
+        stream: Name of the stream.
+        generation: Id of the streaming query.
+        earlier: The generations that it continues, with the last batch of each.
+    """
+    if not DeltaTable.is_deltatable(uri):
+        return []
+    table = DeltaTable(uri).to_pyarrow_dataset()
+    if "lookups" not in table.schema.names:
+        return []
+    wanted = _of(generation, earlier) & (pc.field("stream") == stream) & pc.field("lookups").is_valid()
+    rows = table.to_table(columns=["committed_at", "batch_id", "lookups"], filter=wanted)
+    in_order = rows.sort_by([("batch_id", "ascending"), ("committed_at", "ascending")])
+    found: list[str] = in_order["lookups"].to_pylist()
+    return found
 
 
 def recorded(

@@ -12,12 +12,14 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from stateward.contract.storage import sync_disks
 from stateward.runtime.api.tables import Table, arrow_schema
+from stateward.runtime.checkpoint.lookup_versions import LookupVersions
 from stateward.runtime.delta.commit_retry import app_id
 from stateward.runtime.sink.ledger import BatchCounts, Ledger
 from stateward.runtime.sink.output_rows import COUNT_NAMES, KIND_COUNTS, SchemaError, decode_rows, row_schema
@@ -64,6 +66,7 @@ class BatchSink:
         note_sizes: Receives the current sizes of buckets, in the order of `BucketSize`; None for a stream
             without buckets.
         topics: Kafka topics to which rows go too; None for a stream without them.
+        lookups_from: Returns the versions of lookups that begin with a batch; None for a stream without.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class BatchSink:
         note_times: Callable[[Times | None], None],
         note_sizes: Callable[[Mapping[int, Sequence[int]]], None] | None = None,
         topics: TopicSink | None = None,
+        lookups_from: Callable[[int], LookupVersions | None] | None = None,
     ) -> None:
         self._stream = stream
         self._run_id = run_id
@@ -92,6 +96,7 @@ class BatchSink:
         self._note_times = note_times
         self._note_sizes = note_sizes
         self._topics = topics
+        self._lookups_from = lookups_from
 
     def __call__(self, batch: ArrowRows, batch_id: int) -> None:
         """Run one batch as one Spark job and commit its rows.
@@ -118,6 +123,8 @@ class BatchSink:
         writes = [self._write_of(target, rows, batch_id) for target, rows in unpacked if rows.num_rows]
         rows_out = {target.table.name: rows.num_rows for target, rows in unpacked if not target.shared}
         counted = _batch_counts(batch_id, rows_out, documents)
+        if self._lookups_from is not None:
+            counted = replace(counted, lookups=self._lookups_from(batch_id))
         writes += self._ledger.write_of(counted, epoch, self._run_id)
         for write in writes:
             write.prepare()

@@ -46,7 +46,11 @@ def take_back_plan(
     if attempts is None or attempts.batch != batch:
         attempts = Attempts(batch, 0, most)
     size = _size(checkpoint, batch, topics)
-    if attempts.begun < _MOST_BEGUN or size <= 1 or _is_written(checkpoint, batch, tables):
+    if (
+        attempts.begun < _MOST_BEGUN
+        or not _may_run_otherwise(checkpoint, batch, size)
+        or _is_written(checkpoint, batch, tables)
+    ):
         note(checkpoint_uri, replace(attempts, begun=attempts.begun + 1))
         return
     records = max(1, min(size, most) // _LESS)
@@ -57,6 +61,12 @@ def take_back_plan(
         "most %d, and each batch after it with up to twice as many",
         *(batch, size, records),
     )
+
+
+def _may_run_otherwise(checkpoint: Checkpoint, batch: int, size: int) -> bool:
+    """Whether a new plan can differ: by fewer records, or by versions of lookups that can be read."""
+    plan = checkpoint.planned(batch)
+    return size > 1 or (plan is not None and bool(plan.plan.lookups))
 
 
 def _size(checkpoint: Checkpoint, batch: int, topics: Collection[str]) -> int:

@@ -31,12 +31,13 @@ def land(launch: Launch, spark: SparkSession) -> None:
 
 
 def request(launch: Launch, begin: datetime, end: datetime, **changes: Any) -> Request:
+    if "chain_ms" not in changes:
+        changes["chain_ms"] = to_ms(load_spec(launch.stream.name).logic.longest())
     document = {
         "version": 1,
         "config": launch.document(),
         "from_ms": milliseconds(begin),
         "to_ms": milliseconds(end),
-        "chain_ms": to_ms(load_spec(launch.stream.name).logic.longest()),
         "raw_uri": launch.uri("tables", "raw_events"),
         "into_uri": launch.uri("backfill"),
         "report_uri": launch.uri("report.json"),

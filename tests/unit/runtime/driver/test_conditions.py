@@ -17,6 +17,7 @@ from stateward.runtime.api.state_step import MissingStepError
 from stateward.runtime.cause import DISK_FULL, LEASE, OTHER, cause_of
 from stateward.runtime.checkpoint.generations import PendingOperationError, PointerError
 from stateward.runtime.checkpoint.offsets import DataLossError
+from stateward.runtime.delta.lookup_tables import LookupGoneError, LookupInvalidError
 from stateward.runtime.driver.failure import is_transient
 from stateward.runtime.kafka.broker import BrokerAwayError, TopicMissingError
 from stateward.runtime.kafka.reader import ReadError
@@ -35,6 +36,9 @@ MEANINGS: dict[type[ConditionError], Cause] = {
     KafkaClientError: Cause("configuration", lasting=True),
     LeaseHeldError: LEASE,
     LeaseLostError: LEASE,
+    # A restart plans the batch again, if no table has a row of it.
+    LookupGoneError: PASSES,
+    LookupInvalidError: Cause("configuration", lasting=True),
     MissingStepError: Cause("state", lasting=True),
     PendingOperationError: Cause("operation", lasting=True),
     PointerError: Cause("state", lasting=True),

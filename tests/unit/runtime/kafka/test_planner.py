@@ -6,13 +6,17 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
+from stateward.contract.stream_settings import Lookup
 from stateward.runtime.checkpoint.batch_plan import plan_from_json
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.offsets import DataLossError
+from stateward.runtime.delta.lookup_tables import LookupInvalidError, LookupTable, newest
 from stateward.runtime.kafka.broker import Broker
 from stateward.runtime.kafka.broker_clock import BrokerClock
 from stateward.runtime.kafka.planner import Planner, Scan, TimeSource
@@ -23,6 +27,15 @@ from stateward.runtime.watermark.partition_times import Times
 NOW = 1_800_000_000_000
 LATENESS = 60_000
 RULE = TickRule("auto", 5000, 1000, LATENESS)
+
+
+class Merchant(NamedTuple):
+    """What is taken of a row."""
+
+    category: str | None
+
+
+LOOKUP = Lookup("merchants", "id", Merchant)
 
 
 @dataclass
@@ -56,6 +69,7 @@ class Planning:
     folder: Path
     cluster: Cluster = field(default_factory=lambda: Cluster({0: 0, 1: 0}))
     most: int = 100
+    lookups: tuple[LookupTable, ...] = ()
 
     def __post_init__(self) -> None:
         self.handover = new_handover(self.folder)
@@ -67,7 +81,8 @@ class Planning:
         """Another start of the query."""
         clock = BrokerClock("ticks", monotonic=lambda: (self.cluster.now_ms - NOW) / 1000)
         time = TimeSource(RULE, clock, str(self.handover.file))
-        scan = Scan("none:1", {"t": 2}, time, False, self.most, f"file://{self.folder}/checkpoint")
+        uri = f"file://{self.folder}/checkpoint"
+        scan = Scan("none:1", {"t": 2}, time, False, self.most, uri, self.lookups)
         self.planner = Planner(scan, cast(Broker, self.cluster))
 
     def next(self, start: dict[str, Any]) -> dict[str, Any]:
@@ -136,6 +151,29 @@ def test_a_batch_has_no_more_bytes_than_a_task_can_hold(planning: Planning) -> N
     plan = plan_from_json(planning.next(after))
     assert plan.record_bytes == 51_200_000
     assert sum(plan.offsets["t"].values()) - 10 == 10
+
+
+def test_only_a_batch_with_records_takes_the_newest_versions_of_lookups(planning: Planning) -> None:
+    uri = f"file://{planning.folder}/merchants"
+    source = LookupTable("s", LOOKUP, uri, "id", ("category",))
+    planning.lookups = (source,)
+    planning.start()
+    planning.cluster.ends = {0: 5, 1: 0}
+    with pytest.raises(LookupInvalidError, match="expected a Delta table at"):
+        planning.next(planning.planner.first().to_json())
+    for _ in range(2):
+        write_deltalake(uri, pa.table({"id": ["a"], "category": ["x"]}), mode="append")
+    after = planning.next(planning.planner.first().to_json())
+    assert plan_from_json(after).lookups == {"merchants": newest(source)}
+
+    before = newest(source)
+    write_deltalake(uri, pa.table({"id": ["b"], "category": ["y"]}), mode="append")
+    planning.handover.publish(times=Times(newest={0: NOW - 1000}, lag_ms=1000))
+    ticking = planning.next(after)
+    assert (plan_from_json(ticking).ticks, plan_from_json(ticking).lookups) == (True, {"merchants": before})
+    planning.cluster.ends = {0: 6, 1: 0}
+    plan = plan_from_json(planning.next(ticking))
+    assert plan.lookups == {"merchants": before._replace(version=2)}
 
 
 def planned_by_an_earlier_release(planning: Planning, watermark_ms: int, planned_ms: int) -> dict[str, Any]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,8 +17,10 @@ from spark_jobs.user_sessions.declaration import JOB
 from stateward.contract.process_identity import driver_process
 from stateward.driver import CHECKS
 from stateward.runtime.checkpoint.attempts import records_of_next
+from stateward.runtime.checkpoint.batch_plan import Plan
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.delta.commit_retry import app_id
+from stateward.runtime.delta.lookup_tables import TableVersion
 from stateward.runtime.driver.driver import Driver
 from stateward.runtime.lease.lease import Lease, utc_now
 from stateward.runtime.telemetry.status import StatusFile
@@ -46,9 +51,9 @@ class Pending:
             for batch in (0, 1):
                 self.write(name, batch)
 
-    def plan(self, batch: int, end: int) -> None:
+    def plan(self, batch: int, end: int, more: Mapping[str, Any] = MappingProxyType({})) -> None:
         head = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}})
-        ends = json.dumps({"events": {"0": end}, "ticks": {"0": 7}})
+        ends = json.dumps({"events": {"0": end}, "ticks": {"0": 7}, **more})
         self.state.put(f"offsets/{batch}", f"v1\n{head}\n{ends}")
         self.state.put(f"offsets/.{batch}.crc")
 
@@ -149,6 +154,12 @@ def test_the_first_batch_keeps_its_plan_if_a_table_has_it(pending: Pending, tmp_
 def test_one_record_cannot_be_planned_smaller(pending: Pending) -> None:
     pending.plan(2, 201)
     assert [pending.begin(), pending.begin(), pending.planned] == [MOST, MOST, 2]
+
+
+def test_one_record_is_planned_again_if_the_version_of_a_lookup_may_be_gone(pending: Pending) -> None:
+    lookups = {"merchants": TableVersion(4, "id")}
+    pending.plan(2, 201, Plan({}, lookups=lookups).to_json())
+    assert [pending.begin(), pending.begin(), pending.planned] == [MOST, 1, 1]
 
 
 def test_a_table_that_cannot_be_read_keeps_the_plan_until_it_is_repaired(pending: Pending) -> None:

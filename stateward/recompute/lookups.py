@@ -1,0 +1,72 @@
+"""The rows of lookups for records that are read again, of the versions with which the stream read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stateward.contract.conditions import Condition
+from stateward.contract.names import BATCH_COUNTS
+from stateward.recompute.request import BackfillError
+from stateward.runtime.api.stream_job import StreamJob
+from stateward.runtime.cause import conditions_of, full_text
+from stateward.runtime.checkpoint import generations
+from stateward.runtime.checkpoint.checkpoint import Checkpoint
+from stateward.runtime.checkpoint.lookup_versions import VersionHistory
+from stateward.runtime.delta.lookup_tables import Lookups, LookupTable, configured_tables, opened
+from stateward.runtime.sink.ledger import recorded_lookups
+
+if TYPE_CHECKING:
+    from stateward.recompute.request import Recomputable, Request
+
+
+@dataclass(frozen=True)
+class LookedUp:
+    """What a stream's function of a record gets beside the record and its time.
+
+    Attributes:
+        tables: The tables of its lookups.
+        history: Their versions.
+    """
+
+    tables: tuple[LookupTable, ...]
+    history: VersionHistory
+
+    def at(self, topic: str, partition: int, offset: int) -> tuple[Lookups, ...]:
+        """The rows for the record at an offset."""
+        return (opened(self.tables, self.history.at(topic, partition, offset)),)
+
+
+def looked_up(request: Request, job: Recomputable) -> LookedUp | None:
+    """The lookups of a stream; None for one without.
+
+    Raises:
+        LookupInvalidError: The configuration has other lookups than the declaration.
+    """
+    config = request.config
+    if not isinstance(job, StreamJob) or not job.lookups:
+        return None
+    tables = configured_tables(config.stream, job.lookups, config.lookups)
+    checkpoint = Checkpoint(generations.current(config.checkpoint_uri).uri)
+    query_id = checkpoint.query_id()
+    recorded = (
+        []
+        if query_id is None
+        else recorded_lookups(config.tables[BATCH_COUNTS], config.stream, query_id, checkpoint.earlier())
+    )
+    return LookedUp(tables, VersionHistory(recorded))
+
+
+@contextmanager
+def gone_explained() -> Iterator[None]:
+    """Raise a version that can no longer be read as a `BackfillError`, from wherever in Spark it comes."""
+    try:
+        yield
+    except Exception as error:
+        if Condition.LOOKUP_GONE not in conditions_of(error):
+            raise
+        found = re.search(r"stream \S+, lookup [^\n]+", full_text(error))
+        raise BackfillError(found.group() if found else str(error)) from None
