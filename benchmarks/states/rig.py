@@ -26,6 +26,7 @@ from stateward.control.launchers.launch import DRIVER_CONF
 from stateward.control.launchers.local_files import local_files_conf
 from stateward.project.settings import CHECKOUT
 from stateward.runtime.ingest.packed_format import LANE_EVENT, OUTPUT_DDL, PACKED_DDL, bucket_of
+from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -144,7 +145,7 @@ class Rig:
             event_type=Event,
             outputs=(),
             limits=Limits(0, max_held=1, eager=True),
-            topic="",
+            topics=Topics(("",)),
             late_values=dict.fromkeys,
             state_version=1,
             backend=LogBackend(str(self.folder / "copies"), f"file://{self.checkpoint}"),

@@ -11,7 +11,7 @@ and the ids a fourth time.
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from stateward.contract.columns import Col, Timestamp
 from stateward.contract.stream_settings import MINUTE, SettingsError, StreamSettings, duration_text
@@ -20,6 +20,8 @@ from stateward.contract.stream_settings import MINUTE, SettingsError, StreamSett
 @dataclass(frozen=True, kw_only=True)
 class WindowSettings(StreamSettings):
     """Windows of `size`; a sliding one starts every `slide`. See docs/streams/event_windows.md."""
+
+    reads_several_topics: ClassVar[bool] = False
 
     size_ms: int = 5 * MINUTE
     slide_ms: int = MINUTE

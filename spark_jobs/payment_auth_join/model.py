@@ -7,7 +7,7 @@ until its row is due, and an id per event, three times, until the watermark is t
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from stateward.contract.columns import Col, Timestamp
 from stateward.contract.stream_settings import MINUTE, StreamSettings
@@ -20,6 +20,8 @@ AUTHENTICATED = "authenticated"
 @dataclass(frozen=True, kw_only=True)
 class JoinSettings(StreamSettings):
     """How far an authentication may be from its payment; see docs/streams/payment_auth_join.md."""
+
+    reads_several_topics: ClassVar[bool] = False
 
     before_ms: int = 2 * MINUTE
     after_ms: int = 2 * MINUTE

@@ -1,7 +1,7 @@
 """Rows of ``raw_events``. There is no state."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 from stateward.contract.columns import Col, Timestamp
 from stateward.contract.stream_settings import StreamSettings
@@ -10,8 +10,6 @@ from stateward.contract.stream_settings import StreamSettings
 @dataclass(frozen=True, kw_only=True)
 class RawSettings(StreamSettings):
     """Records are kept as they are: there is nothing to set. See docs/streams/raw_events.md."""
-
-    reads_several_topics: ClassVar[bool] = True
 
 
 class RawRecord(NamedTuple):

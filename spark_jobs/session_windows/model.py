@@ -6,7 +6,7 @@ it an id per event, twice, until the watermark is the allowed lateness beyond th
 """
 
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from stateward.contract.columns import Col, Timestamp
 from stateward.contract.stream_settings import MINUTE, StreamSettings
@@ -15,6 +15,8 @@ from stateward.contract.stream_settings import MINUTE, StreamSettings
 @dataclass(frozen=True, kw_only=True)
 class SessionWindowSettings(StreamSettings):
     """A session ends `gap` after its last event. See docs/streams/session_windows.md."""
+
+    reads_several_topics: ClassVar[bool] = False
 
     gap_ms: int = 30 * MINUTE
 

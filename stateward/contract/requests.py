@@ -65,7 +65,7 @@ class DriverConfig(Struct, frozen=True, kw_only=True):
     run_id: str
     bootstrap_servers: str
     only_topic: str | UnsetType = field(default=UNSET, name="topic")
-    """That of a stream that reads one; one that lands several has `topics` in its place."""
+    """That of a stream that reads one; one that reads several has `topics` in its place."""
     several_topics: tuple[str, ...] | UnsetType = field(default=UNSET, name="topics")
     topic_partitions: int
     create_topics: bool

@@ -83,11 +83,12 @@ class StreamSettings:
     """The settings of one stream.
 
     Attributes:
-        reads_several_topics: Whether the stream may read more than one topic.
+        reads_several_topics: Whether the stream may read more than one topic; a stream on Spark's own
+            operators may not.
         lookups: The tables by which its events are enriched.
     """
 
-    reads_several_topics: ClassVar[bool] = False
+    reads_several_topics: ClassVar[bool] = True
     lookups: ClassVar[tuple[Lookup, ...]] = ()
 
     @classmethod

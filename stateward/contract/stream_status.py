@@ -108,6 +108,7 @@ class Status(Struct, frozen=True):
         delivered: Records that Kafka delivered to this checkpoint, which counts over restarts of the driver,
             as do `without_record`, the four outcomes, `rows_out` and `bounds`.
         operators: What Spark has counted of each in the last batch.
+        lag_by_topic: `lag_records` of each topic; None for a stream that reads one.
         state_keys: Live keys of a keyed stream; rows of a stream on Spark's own operators.
         live_bytes: Their size: of a keyed stream its keys and states as JSON, else RocksDB's files.
         largest_key_bytes: The size of the largest key and its state.
@@ -147,6 +148,7 @@ class Status(Struct, frozen=True):
     timestamps: str | None = None
     caught_up: bool | None = None
     lag_records: int | None = None
+    lag_by_topic: Mapping[str, int] | None = None
     lag_change_per_s: float | None = None
     behind_since: Time | None = None
     state_rows: int | None = None

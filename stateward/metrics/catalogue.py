@@ -92,6 +92,9 @@ OPERATORS: dict[str, Family] = {
 }
 """What Spark has counted of each stateful operator, by the field of `OperatorState`."""
 
+TOPIC_LAG = _gauge(
+    "topic_lag_records", "records of a topic that wait, of a stream that reads several", "topic"
+)
 LARGEST_KEY = _gauge("largest_key_bytes", "size of the largest key with its state")
 PARTITION_BYTES = _gauge("partition_state_bytes", "size of a state partition's keys and states", "partition")
 
@@ -120,6 +123,7 @@ FAMILIES: tuple[Family, ...] = (
     ROWS,
     BOUND_COSTS,
     *MEASURES.values(),
+    TOPIC_LAG,
     LARGEST_KEY,
     PARTITION_BYTES,
     *OPERATORS.values(),

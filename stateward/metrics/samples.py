@@ -107,6 +107,8 @@ def _measures(
     present = seen.own_status is not None and health.can_be_judged(status, now)
     if present:
         yield from _state(stream, status)
+        for topic, lag in (status.lag_by_topic or {}).items():
+            yield Sample(catalogue.TOPIC_LAG, (stream, topic), float(lag))
     for name, family in catalogue.MEASURES.items():
         if not present and name not in _WITHOUT_DRIVER:
             continue

@@ -119,8 +119,8 @@ class StreamSpec(Part):
     def _topics_are_read(self) -> Self:
         if len(self.source.names) > 1 and not self.logic.reads_several_topics:
             raise UnexpectedValueError(
-                f"source.topic, one topic, for stream {self.stream} would read only the first of"
-                f" source.topics {self.source.topics}; streams of several topics land them as they are"
+                f"source.topic, one topic, for stream {self.stream}, which is on Spark's own operators and"
+                f" would read only the first of source.topics {self.source.topics}"
             )
         return self
 

@@ -23,7 +23,7 @@ class Tick(Part):
 class Source(Part):
     """The Kafka topic a stream reads, and which of its records are believable.
 
-    `topics` stands in place of `topic` for a stream that lands several; each has `topic_partitions` if it is
+    `topics` stands in place of `topic` for a stream that reads several; each has `topic_partitions` if it is
     made.
     """
 

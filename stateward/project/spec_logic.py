@@ -29,7 +29,7 @@ class Logic(Part):
         lookups: The names of its lookups; None if they are not known.
     """
 
-    reads_several_topics: ClassVar[bool] = False
+    reads_several_topics: ClassVar[bool] = True
     lookups: ClassVar[frozenset[str] | None] = frozenset()
 
     def config(self) -> dict[str, Any]:
@@ -57,7 +57,6 @@ class FreeLogic(Logic):
     """Settings of a stream that has no class for them; the bound is one that every keyed stream has."""
 
     # Only the driver knows what kind of stream it is, and refuses what it would not read.
-    reads_several_topics: ClassVar[bool] = True
     lookups: ClassVar[frozenset[str] | None] = None
 
     max_held_events: Count = 10_000

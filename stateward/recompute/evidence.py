@@ -15,11 +15,11 @@ MOST = 50
 
 
 class Moment(NamedTuple):
-    """One event: its time (ms since 1970 UTC), its id, and where in the topic it is."""
+    """One event: its time (ms since 1970 UTC), its id, the slot of its partition, and its offset."""
 
     event_ms: int
     event_id: str
-    partition: int
+    slot: int
     offset: int
 
 

@@ -15,6 +15,7 @@ from stateward.recompute.evidence import Covered, KeyEvents, Moment
 from stateward.recompute.raw import packed_events
 from stateward.recompute.reading import COUNTS_BUCKET
 from stateward.runtime.api.key_filter import KeyFilter
+from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -52,13 +53,13 @@ class Explaining:
         records: The raw records that were read for the recomputation.
         how: How they were read; with `reading.Moments`.
         key: The field by which the stream is keyed.
-        topic: Topic of the records.
+        topics: Topics of the records.
     """
 
     records: DataFrame
     how: Reading
     key: str
-    topic: str
+    topics: Topics
 
     def explained(self, rows: DataFrame, table: Table, basis: str) -> DataFrame:
         """Return rows with the columns of `EVENTS_DDL` in place of ``basis``.
@@ -78,10 +79,10 @@ class Explaining:
         kept = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in rows.drop(basis).schema)
         events = packed_events(self.records, self._of(asked)).where(F.col("bucket") != COUNTS_BUCKET)
         both = events.groupBy("bucket").cogroup(asked.groupBy(_BUCKET))
-        topic = self.topic
+        topics = self.topics
 
         def bucket(packed: pa.Table, found: pa.Table) -> pa.Table:
-            return _bucket(packed, found, topic)
+            return _bucket(packed, found, topics)
 
         return both.applyInArrow(bucket, f"{kept}, {EVENTS_DDL}")
 
@@ -124,19 +125,19 @@ def _covered(table: Table, basis: str, key: str, buckets: int) -> list[Column]:
     ]
 
 
-def _bucket(packed: pa.Table, rows: pa.Table, topic: str) -> pa.Table:
+def _bucket(packed: pa.Table, rows: pa.Table, topics: Topics) -> pa.Table:
     """The rows of one bucket with the events of their keys."""
     wanted = set(rows.column(_KEY).to_pylist())
     moments: dict[str, list[Moment]] = defaultdict(list)
     for payload in packed.column("payload").to_pylist():
-        for key, number, offset, event_ms, event_id in marshal.loads(payload):
+        for key, slot, offset, event_ms, event_id in marshal.loads(payload):
             if key in wanted:
-                moments[key].append(Moment(event_ms, event_id, number, offset))
+                moments[key].append(Moment(event_ms, event_id, slot, offset))
     by_key = {key: KeyEvents(moments[key]) for key in wanted}
     events, counts = [], []
     for key, *covered in zip(*(rows.column(name).to_pylist() for name in _HELPERS[1:]), strict=True):
         found = by_key[key].explaining(Covered(*covered))
-        events.append([_as_event(moment, topic) for moment in found.events])
+        events.append([_as_event(moment, topics) for moment in found.events])
         counts.append(found.in_all)
     return (
         rows.drop_columns(list(_HELPERS))
@@ -145,11 +146,12 @@ def _bucket(packed: pa.Table, rows: pa.Table, topic: str) -> pa.Table:
     )
 
 
-def _as_event(moment: Moment, topic: str) -> dict[str, object]:
+def _as_event(moment: Moment, topics: Topics) -> dict[str, object]:
+    topic, partition = topics.place(moment.slot)
     return {
         "event_id": moment.event_id,
         "topic": topic,
-        "partition": moment.partition,
+        "partition": partition,
         "offset": moment.offset,
         "event_time": moment.event_ms * 1000,
     }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from stateward.contract.reading import iso_ms
 from stateward.recompute.lookback import Landed, Span, sure_span
+from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
     from stateward.recompute.bucket_recompute import Found
@@ -20,8 +21,8 @@ class Basis:
 
     Attributes:
         span: The requested rows.
-        landed: Landed records by partition.
-        missing: By partition how many records the stream has read that are not landed.
+        landed: Landed records by slot of the partition (`topic_partitions`).
+        missing: By slot how many records the stream has read that are not landed.
         exact_from_ms: Time from which the result is exact; None if it is not for some key.
         watermark_ms: The stream's watermark; 0 if it has not started.
         behind_ms: How far the watermark may be beyond the time of a row that is not written yet.
@@ -54,12 +55,15 @@ class Basis:
 def notes(request: Request, job: Recomputable, found: Found, basis: Basis) -> list[str]:
     """Return one text for each limit."""
     config, end = request.config, iso_ms(request.span.to_ms)
-    texts = [*_reach(config.topic, found, basis)]
+    topics = Topics(config.topics)
+    texts = [*_reach(", ".join(config.topics), found, basis)]
     if basis.missing:
-        behind = ", ".join(f"{count} of partition {part}" for part, count in sorted(basis.missing.items()))
+        behind = ", ".join(
+            f"{count} of partition {topics.named(slot)}" for slot, count in sorted(basis.missing.items())
+        )
         texts.append(
-            f"raw_events lacks records of {config.topic} that the stream has read ({behind}): let the stream "
-            "raw_events catch up, and run this again."
+            f"raw_events lacks records of {', '.join(config.topics)} that the stream has read ({behind}): "
+            "let the stream raw_events catch up, and run this again."
         )
     if request.compare and basis.watermark_ms < request.span.to_ms + basis.behind_ms:
         got = iso_ms(basis.watermark_ms) if basis.watermark_ms else "nowhere yet"

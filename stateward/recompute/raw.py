@@ -1,4 +1,4 @@
-"""The landed records of a stream's topic, without late ones, as packed events (`reading`)."""
+"""The landed records of a stream's topics, without late ones, as packed events (`reading`)."""
 
 from __future__ import annotations
 
@@ -9,32 +9,47 @@ from typing import TYPE_CHECKING
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
-from stateward.contract.privacy.forgotten import Register, Spans
+from stateward.contract.privacy.forgotten import Spans
 from stateward.recompute.lookback import Landed
-from stateward.recompute.reading import PACKED_DDL, Reading
+from stateward.recompute.reading import PACKED_DDL, Reading, forgotten_records
 from stateward.recompute.request import BackfillError, Request
 from stateward.runtime.api.record_fields import Reason
 from stateward.runtime.api.tables import DEAD_LETTERS, LATE_EVENTS
+from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from stateward.runtime.api.config import Config
+
+
+_SLOT = "_slot"
+"""The column with the slot of a record's partition (`topic_partitions`)."""
+
 
 def read_raw(spark: SparkSession, request: Request) -> DataFrame:
-    """Return the landed records of the stream's topic."""
-    raw = spark.read.format("delta").load(request.raw_uri)
-    return raw.where(F.col("topic") == request.config.topic)
+    """Return the landed records of the stream's topics, with their slots."""
+    return _of_topics(spark.read.format("delta").load(request.raw_uri), request.config)
+
+
+def _of_topics(records: DataFrame, config: Config) -> DataFrame:
+    topics = Topics(config.topics)
+    slot = F.lit(None).cast("int")
+    for topic in config.topics:
+        first_slot = F.lit(topics.slot(topic, 0))
+        slot = F.when(F.col("topic") == topic, F.col("partition") + first_slot).otherwise(slot)
+    return records.where(F.col("topic").isin(*config.topics)).withColumn(_SLOT, slot)
 
 
 def landed(raw: DataFrame, request: Request) -> dict[int, Landed]:
-    """Return the landed records of each partition.
+    """Return the landed records of each partition, by slot.
 
     Raises:
         BackfillError: None are landed.
     """
     rows = (
-        raw.groupBy("partition")
+        raw.groupBy(_SLOT)
         .agg(
             F.min("offset").alias("first"),
             F.max("offset").alias("last"),
@@ -45,11 +60,12 @@ def landed(raw: DataFrame, request: Request) -> dict[int, Landed]:
     if not rows:
         config = request.config
         raise BackfillError(
-            f"stream {config.stream}: expected records of topic {config.topic} in {request.raw_uri}, found "
-            "none. Start the stream raw_events, with the topic among its source.topics, while Kafka has them."
+            f"stream {config.stream}: expected records of {' or '.join(config.topics)} in {request.raw_uri}, "
+            "found none. Start the stream raw_events, with the topic among its source.topics, while Kafka "
+            "has them."
         )
-    found = {row["partition"]: Landed(row["first"], row["last"] + 1, row["first_ms"]) for row in rows}
-    return with_forgotten(found, Register(request.config.forgotten_uri).offsets(request.config.topic))
+    found = {row[_SLOT]: Landed(row["first"], row["last"] + 1, row["first_ms"]) for row in rows}
+    return with_forgotten(found, forgotten_records(request.config))
 
 
 def with_forgotten(landed: Mapping[int, Landed], forgotten: Mapping[int, Spans]) -> dict[int, Landed]:
@@ -87,23 +103,21 @@ def wanted(spark: SparkSession, raw: DataFrame, request: Request, since_ms: int 
         )
     if not request.with_late:
         late = spark.read.format("delta").load(request.config.tables[LATE_EVENTS.name])
-        mine = (F.col("stream") == request.config.stream) & (F.col("topic") == request.config.topic)
-        found = found.join(
-            late.where(mine).select("partition", "offset").distinct(), ["partition", "offset"], "left_anti"
-        )
+        mine = _of_topics(late.where(F.col("stream") == request.config.stream), request.config)
+        found = found.join(mine.select(_SLOT, "offset").distinct(), [_SLOT, "offset"], "left_anti")
     # A stream that has never run has refused nothing.
     if DeltaTable.is_deltatable(request.config.tables[DEAD_LETTERS.name]):
-        found = found.join(_too_far_ahead(spark, request), ["partition", "offset"], "left_anti")
-    return found.select("partition", "offset", "key", "value")
+        found = found.join(_too_far_ahead(spark, request), [_SLOT, "offset"], "left_anti")
+    return found.select(_SLOT, "offset", "key", "value")
 
 
 def _too_far_ahead(spark: SparkSession, request: Request) -> DataFrame:
-    """Offsets of records that were too far ahead when the stream read them; that cannot be judged again."""
+    """Places of records that were too far ahead when the stream read them; that cannot be judged again."""
     config = request.config
     dead = spark.read.format("delta").load(config.tables[DEAD_LETTERS.name])
-    mine = (F.col("stream") == config.stream) & (F.col("topic") == config.topic)
     ahead = F.col("reason") == Reason.EVENT_TIME_IN_FUTURE.value
-    return dead.where(mine & ahead).select("partition", "offset").distinct()
+    mine = dead.where((F.col("stream") == config.stream) & ahead)
+    return _of_topics(mine, config).select(_SLOT, "offset").distinct()
 
 
 def packed_events(records: DataFrame, how: Reading) -> DataFrame:

@@ -16,11 +16,13 @@ from stateward.runtime.api.key_filter import KeyFilter, takes
 from stateward.runtime.api.record_fields import TICK_KEY, Bounds, Field
 from stateward.runtime.ingest.packed_format import bucket_of
 from stateward.runtime.ingest.parse import Parser, Rejection
+from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
     from stateward.recompute.key_recompute import KeyFold
     from stateward.recompute.lookups import LookedUp
     from stateward.recompute.request import Recomputable, Request
+    from stateward.runtime.api.config import Config
     from stateward.runtime.delta.lookup_tables import Lookups
 
 PACKED_DDL = "bucket int, payload binary"
@@ -44,12 +46,13 @@ class Reading:
         since_ms: Earlier events are left out; None for none.
         until_ms: Later events are left out.
         only: Filters of the stream's keys.
-        read_to: By partition the offset up to which the stream has read; events of records beyond it that
-            are before ``watermark_ms`` will be late, and are left out. Empty for none.
+        read_to: By slot of the partition (`topic_partitions`) the offset up to which the stream has read;
+            events of records beyond it that are before ``watermark_ms`` will be late, and are left out. Empty
+            for none.
         watermark_ms: The stream's watermark.
-        forgotten: By partition the records of forgotten keys, which are left out.
+        forgotten: By slot the records of forgotten keys, which are left out.
         lookups: What ``event`` gets in addition; None for a stream without lookups.
-        topic: The stream's topic.
+        topics: The stream's topics.
     """
 
     owner: Callable[[Any], str]
@@ -64,7 +67,7 @@ class Reading:
     watermark_ms: int = 0
     forgotten: Mapping[int, Spans] = field(default_factory=dict)
     lookups: LookedUp | None = None
-    topic: str = ""
+    topics: Topics = field(default_factory=lambda: Topics(("",)))
 
     def batches(self, records: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack batches of records, `PACKED_DDL`."""
@@ -73,11 +76,11 @@ class Reading:
             packed: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
             counts = {"records": batch.num_rows, "ticks": 0, "dead": 0, "outside": 0, "others": 0, "late": 0}
             columns = (batch.column(name).to_pylist() for name in batch.schema.names)
-            for partition, offset, key, value in zip(*columns, strict=True):
+            for slot, offset, key, value in zip(*columns, strict=True):
                 if key == _TICK_KEY:
                     counts["ticks"] += 1
                     continue
-                if (spans := self.forgotten.get(partition)) is not None and spans.holds(offset):
+                if (spans := self.forgotten.get(slot)) is not None and spans.holds(offset):
                     counts["others"] += 1
                     continue
                 # The records have none that were too far ahead when the stream read them.
@@ -86,14 +89,14 @@ class Reading:
                     counts["dead"] += 1
                 elif not self._matters(parsed.event_ms):
                     counts["outside"] += 1
-                elif self._will_be_late(partition, offset, parsed.event_ms):
+                elif self._will_be_late(slot, offset, parsed.event_ms):
                     counts["late"] += 1
                 elif not takes(self.only, owner := self.owner(parsed.record)):
                     counts["others"] += 1
                 else:
-                    rows = self.lookups.at(self.topic, partition, offset) if self.lookups else ()
+                    rows = self.lookups.at(*self.topics.place(slot), offset) if self.lookups else ()
                     event = self.event(parsed.record, parsed.event_ms, *rows)
-                    packed[bucket_of(owner, self.buckets)].append((owner, partition, offset, *event))
+                    packed[bucket_of(owner, self.buckets)].append((owner, slot, offset, *event))
             packed_rows = [(bucket, marshal.dumps(events)) for bucket, events in packed.items()]
             packed_rows.append((COUNTS_BUCKET, json.dumps(counts).encode()))
             arrays = [
@@ -105,8 +108,8 @@ class Reading:
     def _matters(self, event_ms: int) -> bool:
         return (self.since_ms is None or event_ms >= self.since_ms) and event_ms <= self.until_ms
 
-    def _will_be_late(self, partition: int, offset: int, event_ms: int) -> bool:
-        return event_ms < self.watermark_ms and offset >= self.read_to.get(partition, offset + 1)
+    def _will_be_late(self, slot: int, offset: int, event_ms: int) -> bool:
+        return event_ms < self.watermark_ms and offset >= self.read_to.get(slot, offset + 1)
 
 
 def reading(
@@ -124,8 +127,14 @@ def reading(
         since_ms,
         until_ms,
         job.only,
-        forgotten=Register(config.forgotten_uri).offsets(config.topic),
+        forgotten=forgotten_records(config),
     )
+
+
+def forgotten_records(config: Config) -> dict[int, Spans]:
+    """Return the records of forgotten keys, by slot of the partition (`topic_partitions`)."""
+    register = Register(config.forgotten_uri)
+    return Topics(config.topics).by_slot({topic: register.offsets(topic) for topic in config.topics})
 
 
 @dataclass(frozen=True)

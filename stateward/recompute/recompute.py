@@ -35,6 +35,7 @@ from stateward.runtime.api.tables import LATE_EVENTS, Table
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.sink.output_rows import KIND_COUNTS
+from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,7 +59,7 @@ def recompute(spark: SparkSession, request: Request, job: Recomputable, say: Rep
     say("raw events", READY)
     look = _Looking(spark, request, job, raw, landed).look(say)
     how = replace(look.how, event=Moments(fold_of(job, request.config, request.chain_ms)))
-    explaining = Explaining(look.records, how, job.key.name, request.config.topic)
+    explaining = Explaining(look.records, how, job.key.name, Topics(request.config.topics))
     forgotten = forgotten_by_others(Register(request.config.forgotten_uri).keys(), request, job.key.name)
     secret = secret_of_this_run()
     comparing = Comparing(spark, request.span, look.basis.sure, explaining, secret, forgotten)
@@ -88,7 +89,10 @@ def forgotten_by_others(keys: Iterable[ForgottenKey], request: Request, field: s
     config = request.config
     of_field = [one for one in keys if one.field == field]
     own = {one.digest for one in of_field if one.stream == config.stream}
-    return frozenset(one.digest for one in of_field if config.topic in one.records) - own
+    return (
+        frozenset(one.digest for one in of_field if any(topic in one.records for topic in config.topics))
+        - own
+    )
 
 
 @dataclass(frozen=True)
@@ -125,11 +129,12 @@ class _Looking:
         self._raw = raw
         self._landed = landed
         checkpoint = Checkpoint(generations.current(request.config.checkpoint_uri).uri)
-        begun = checkpoint.initial_offsets().get(request.config.topic, {})
+        topics = Topics(request.config.topics)
+        begun = topics.by_slot(checkpoint.initial_offsets())
         last = checkpoint.planned(checkpoint.last_committed())
-        self._committed = {} if last is None else last.offsets.get(request.config.topic, {})
+        self._committed = {} if last is None else topics.by_slot(last.offsets)
         self._watermark_ms = 0 if last is None else last.watermark_ms
-        self._sure_ms = sure_watermark(_batches(checkpoint, request.config.topic), landed)
+        self._sure_ms = sure_watermark(_batches(checkpoint, topics), landed)
         self._cut_ms = landed_since(landed, begun, request.config.max_ahead_ms)
 
     def look(self, say: Report) -> _Look:
@@ -168,7 +173,7 @@ class _Looking:
             read_to={} if request.with_late else self._committed,
             watermark_ms=self._watermark_ms,
             lookups=looked_up(request, job),
-            topic=request.config.topic,
+            topics=Topics(request.config.topics),
         )
         records = raw_records.wanted(self._spark, self._raw, request, since_ms)
         folding = Folding(fold, job.outputs, request.span, known_ms)
@@ -215,13 +220,13 @@ def _require_tables(request: Request, job: Recomputable) -> None:
             )
 
 
-def _batches(checkpoint: Checkpoint, topic: str) -> Iterator[tuple[Mapping[int, int], int]]:
+def _batches(checkpoint: Checkpoint, topics: Topics) -> Iterator[tuple[Mapping[int, int], int]]:
     """Yield where the known committed batches end, and their watermarks, the newest first."""
     for batch_id in range(checkpoint.last_committed(), -1, -1):
         batch = checkpoint.planned(batch_id)
         if batch is None:
             return
-        yield batch.offsets.get(topic, {}), batch.watermark_ms
+        yield topics.by_slot(batch.offsets), batch.watermark_ms
 
 
 def _compared(comparing: Comparing, request: Request, table: Table, uri: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from stateward.runtime.ingest.packed_format import LANE_TIMES
 from stateward.runtime.ingest.record_decoder import DecoderTask, RecordDecoder
 from stateward.runtime.kafka.tick import TickRule, View, next_plan
 from stateward.runtime.watermark.due_times import DueTimes
+from stateward.runtime.watermark.topic_partitions import Topics
 from tests.processors.test_buckets import GAP, Bench
 from tests.support.spark.bucket_bench import LATENESS
 from tests.unit.runtime.telemetry.test_documents import CONFIG
@@ -38,7 +39,7 @@ def packed(batch: PlannedBatch, *event_times: str, on_arrival: bool = True) -> l
         bounds=Bounds(0, 3_600_000, 1000),
         event=JOB.event,
         buckets=1,
-        topic="t",
+        topics=Topics(("t",)),
         checkpoint_uri="",
         on_arrival=on_arrival,
     )

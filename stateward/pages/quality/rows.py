@@ -69,12 +69,14 @@ def _example(entry: Mapping[str, Any]) -> Example:
 
 
 def _of_events(events: Mapping[str, Any]) -> tuple[str, ...]:
-    by_partition: dict[int, list[int]] = {}
+    by_partition: dict[tuple[str, int], list[int]] = {}
     for one in events.get("first") or ():
-        by_partition.setdefault(int(one["partition"]), []).append(int(one["offset"]))
+        # An event of a stream that reads several topics names its own.
+        place = str(one.get("topic", events.get("topic"))), int(one["partition"])
+        by_partition.setdefault(place, []).append(int(one["offset"]))
     lines = [
-        f"{events.get('topic')} {partition}: {_some(sorted(offsets))}"
-        for partition, offsets in sorted(by_partition.items())
+        f"{topic} {partition}: {_some(sorted(offsets))}"
+        for (topic, partition), offsets in sorted(by_partition.items())
     ]
     known, count = sum(map(len, by_partition.values())), int(events.get("count") or 0)
     return (*lines, f"and {count - known:,} more events") if lines and count > known else tuple(lines)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stateward.runtime.ingest.parse import Parser, Rejection
+from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,17 +117,23 @@ class EventSearch:
         found = records.mapInArrow(matching, _FOUND_DDL)
         by_row: dict[str, Any] = {}
         for row in _first_of_each(found).collect():
-            events = [
-                {"partition": one["partition"], "offset": one["offset"], "event_id": one["event_id"]}
-                for one in row["events"]
-            ]
+            events = [self._as_event(one) for one in row["events"]]
             by_row[row["row_hash"]] = {"topic": self.config.topic, "count": row["count"], "first": events}
         return by_row
+
+    def _as_event(self, found: Any) -> dict[str, Any]:
+        """Where an event is; it names its topic if the stream reads several."""
+        topics = Topics(self.config.topics)
+        topic, partition = topics.place(found["partition"])
+        named = {"topic": topic} if len(topics.names) > 1 else {}
+        return {**named, "partition": partition, "offset": found["offset"], "event_id": found["event_id"]}
 
     def _records(self, wanted: Sequence[Wanted]) -> DataFrame:
         from pyspark.sql import functions as F
 
-        raw = self.spark.read.format("delta").load(self.raw_uri).where(F.col("topic") == self.config.topic)
+        topics = Topics(self.config.topics)
+        raw = self.spark.read.format("delta").load(self.raw_uri)
+        raw = raw.where(F.col("topic").isin(*topics.names))
         begins = [one.from_ms for one in wanted]
         if None not in begins:
             # A record is written at most `max_ahead` before the time of its event.
@@ -141,7 +148,10 @@ class EventSearch:
                 condition |= one
             raw = raw.where(condition)
         time = F.unix_millis("record_timestamp").alias("record_ms")
-        return raw.select("partition", "offset", time, "value")
+        slot = F.lit(0)
+        for name in topics.names[1:]:
+            slot = F.when(F.col("topic") == name, F.lit(topics.slot(name, 0))).otherwise(slot)
+        return raw.select((F.col("partition") + slot).alias("partition"), "offset", time, "value")
 
 
 def own_records(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -157,7 +167,10 @@ def own_records(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def matcher(
     fields: tuple[Field, ...], bounds: Bounds, owner: Callable[[Any], str], wanted: Sequence[Wanted]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return what finds the wanted events in batches of `partition, offset, record_ms, value`."""
+    """Return what finds the wanted events in batches of `partition, offset, record_ms, value`.
+
+    The partition is its slot (`topic_partitions`).
+    """
     by_owner: dict[str, list[Wanted]] = {}
     for one in wanted:
         by_owner.setdefault(one.owner, []).append(one)

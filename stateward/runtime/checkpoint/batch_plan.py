@@ -8,12 +8,13 @@ Before version 2 a plan consisted of the offsets only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stateward.runtime.checkpoint.offsets import Offsets
 from stateward.runtime.delta.lookup_tables import TableVersion
 from stateward.runtime.watermark.partition_times import Ahead, ahead_from_json, ended_from_json
+from stateward.runtime.watermark.topic_partitions import Partition, Topics, in_order, partition_name
 
 PLAN = "$plan"
 VERSION = 2
@@ -48,16 +49,28 @@ class Plan:
     tick_ms: int | None = None
     ticks: bool = False
     clock_ms: int = 0
-    newest: Mapping[int, int] = field(default_factory=dict)
+    newest: Mapping[Partition, int] = field(default_factory=dict)
     ahead: Ahead = field(default_factory=dict)
-    silent: frozenset[int] = frozenset()
-    seen: Mapping[int, int] = field(default_factory=dict)
-    ended: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    silent: frozenset[Partition] = frozenset()
+    seen: Mapping[Partition, int] = field(default_factory=dict)
+    ended: Mapping[Partition, tuple[int, int]] = field(default_factory=dict)
     replay: bool = False
     ids: Mapping[str, str] = field(default_factory=dict)
     append_time: bool | None = None
     record_bytes: int = 0
     lookups: Mapping[str, TableVersion] = field(default_factory=dict)
+
+    def of_topics(self, topics: Topics) -> Plan:
+        """The plan with partitions named as for these topics, if it is of a batch that read others."""
+        before = tuple(self.offsets)
+        return replace(
+            self,
+            newest=topics.renamed(self.newest, before),
+            ahead=topics.renamed(self.ahead, before),
+            silent=frozenset(topics.renamed(dict.fromkeys(self.silent), before)),
+            seen=topics.renamed(self.seen, before),
+            ended=topics.renamed(self.ended, before),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The plan as a record of the offset log."""
@@ -72,7 +85,7 @@ class Plan:
             "clock_ms": self.clock_ms,
             "newest": {str(p): at for p, at in self.newest.items()},
             "ahead": {str(p): list(times) for p, times in self.ahead.items()},
-            "silent": sorted(self.silent),
+            "silent": in_order(self.silent),
             "seen": {str(p): at for p, at in self.seen.items()},
             "ended": {str(p): list(end) for p, end in self.ended.items()},
             "replay": self.replay,
@@ -104,10 +117,10 @@ def plan_from_json(document: Mapping[str, Any]) -> Plan:
         tick_ms=found.get("tick_ms"),
         ticks=bool(found.get("ticks")),
         clock_ms=int(found.get("clock_ms") or 0),
-        newest={int(p): int(at) for p, at in (found.get("newest") or {}).items()},
+        newest={partition_name(p): int(at) for p, at in (found.get("newest") or {}).items()},
         ahead=ahead_from_json(found.get("ahead") or {}),
         silent=frozenset(found.get("silent") or ()),
-        seen={int(p): int(at) for p, at in (found.get("seen") or {}).items()},
+        seen={partition_name(p): int(at) for p, at in (found.get("seen") or {}).items()},
         ended=ended_from_json(found.get("ended") or {}),
         replay=bool(found.get("replay")),
         ids={str(topic): str(id_) for topic, id_ in (found.get("ids") or {}).items()},

@@ -146,8 +146,8 @@ def opened(sources: tuple[LookupTable, ...], versions: Mapping[str, TableVersion
 def rows_at(source: LookupTable, at: TableVersion) -> Mapping[Any, Any]:
     """The rows of one version by their key.
 
-    Of several rows with one key the largest counts, compared column by column, so that every reader takes the
-    same one. A row without a key is left out.
+    If several rows have one key, the largest counts, compared column by column, so that every reader takes
+    the same one. A row without a key is left out.
 
     Raises:
         LookupInvalidError: See `opened`.

@@ -15,7 +15,7 @@ from stateward.contract.reading import as_json
 from stateward.contract.stream_status import Cause
 from stateward.runtime.api.any_job import configured
 from stateward.runtime.api.config import Config, ConfigError, load_config
-from stateward.runtime.api.landing_job import LandingJob
+from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.cause import LEASE
 from stateward.runtime.delta.lookup_tables import LookupInvalidError, configured_tables
 from stateward.runtime.driver.driver import Driver
@@ -84,11 +84,11 @@ def require_topics(job: AnyJob, config: Config) -> None:
     Raises:
         ConfigError: There are several topics, but the stream reads one only.
     """
-    if len(config.topics) > 1 and not isinstance(job, LandingJob):
+    if len(config.topics) > 1 and isinstance(job, NativeJob):
         raise ConfigError(
-            f"stream {config.stream}: expected one topic, found {', '.join(config.topics)}: only a landing "
-            "stream reads several. Set `source.topic` in the stream's YAML to one of them, and create a "
-            "stream for each of the others."
+            f"stream {config.stream}: expected one topic, found {', '.join(config.topics)}: a stream on "
+            "Spark's own operators reads one. Set `source.topic` in the stream's YAML to one of them, and "
+            "create a stream for each of the others."
         )
 
 

@@ -29,6 +29,7 @@ from stateward.runtime.ingest.parse import Rejection
 from stateward.runtime.ingest.record_batch import Place, RecordTask, running_batch
 from stateward.runtime.sink.output_rows import KIND_COUNTS, encode_pieces
 from stateward.runtime.watermark.partition_times import NEVER
+from stateward.runtime.watermark.topic_partitions import Topics
 
 AFTER_MS_US: Final = 1
 """Microseconds of a row's time after the millisecond of its event."""
@@ -56,14 +57,14 @@ class EventRowDecoder:
         key: Name of the key field.
         fields: All declared fields.
         bounds: Limits of a record and of its time.
-        topic: The data topic.
+        topics: The data topics.
         checkpoint_uri: The checkpoint, which contains the watermark of the batch.
     """
 
     key: str
     fields: tuple[Field, ...]
     bounds: Bounds
-    topic: str
+    topics: Topics
     checkpoint_uri: str
 
     @property
@@ -92,7 +93,7 @@ class EventRowTask(RecordTask):
     """The rows that one task has decoded so far."""
 
     def __init__(self, decoder: EventRowDecoder, batch: PlannedBatch) -> None:
-        super().__init__(decoder.topic, decoder.fields, decoder.bounds, batch.now_ms)
+        super().__init__(decoder.topics, decoder.fields, decoder.bounds, batch.now_ms)
         self._decoder = decoder
         self._watermark_ms = batch.watermark_ms
         self._values = attrgetter(*(field.name for field in decoder.columns))
@@ -109,7 +110,7 @@ class EventRowTask(RecordTask):
         if event_ms > self._newest.get(place[0], NEVER):
             self._watch.event(place[0], event_ms, place[2])
         if event_ms < self._watermark_ms:
-            late = (self._topic, *place, record.event_id, self._owner(record), event_ms)
+            late = (*self._where(place), record.event_id, self._owner(record), event_ms)
             self._late.append((*late, self._watermark_ms, value))
         else:
             self._events.append((event_ms * 1000 + AFTER_MS_US, *self._values(record)))

@@ -97,7 +97,7 @@ class LandingTask:
         """Count records of forgotten keys, which are not landed."""
         self._left_out += len(messages)
 
-    def begin(self, partitions: Sequence[int]) -> None:
+    def begin(self, topic: str, partitions: Sequence[int]) -> None:
         """Do nothing: partitions do not matter here."""
 
     def tick(self, tick_ms: int) -> None:

@@ -5,7 +5,8 @@ grouping key, is the kind of a row: ``event`` has valid events by the bucket of 
 letters per partition, ``tick`` and ``data_tick`` the ticks, ``other`` the number of events of other streams
 per partition (`key_filter`), and ``times`` the event times of each task (`partition_times`).
 
-A packed record is a tuple ``key, partition, offset, record_ms, raw, *event``. ``raw`` is the raw value if the
+A packed record is a tuple ``key, slot, offset, record_ms, raw, *event``; the slot is that of its partition
+(`topic_partitions`). ``raw`` is the raw value if the
 event may turn out to be late.
 """
 

@@ -13,13 +13,14 @@ from stateward.runtime.api.record_fields import TICK_KEY, Bounds, Field
 from stateward.runtime.checkpoint.checkpoint import Checkpoint, PlannedBatch
 from stateward.runtime.ingest.parse import Parser, Rejection
 from stateward.runtime.watermark.partition_times import TimeTracker
+from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from confluent_kafka import Message
 
 Place = tuple[int, int, int]
-"""Partition, offset and Kafka timestamp (ms) of a record."""
+"""Slot of the partition (`topic_partitions`), offset and Kafka timestamp (ms) of a record."""
 
 _BATCH_ID = "streaming.sql.batchId"  # MicroBatchExecution.BATCH_ID_KEY
 _TICK_KEY = TICK_KEY.encode()
@@ -29,33 +30,36 @@ class RecordTask(ABC):
     """The records that one task has decoded so far.
 
     Args:
-        topic: The data topic.
+        topics: The data topics.
         fields: All declared fields.
         bounds: Limits of a record and of its time.
         now_ms: The broker's time when the batch was planned.
     """
 
-    def __init__(self, topic: str, fields: tuple[Field, ...], bounds: Bounds, now_ms: int) -> None:
-        self._topic = topic
+    def __init__(self, topics: Topics, fields: tuple[Field, ...], bounds: Bounds, now_ms: int) -> None:
+        self._topics = topics
+        self._topic, self._first_slot = topics.names[0], 0
         self._parse = Parser(fields, bounds).parse
         self._now_ms = now_ms
-        self._watch = TimeTracker(now_ms, bounds.not_before_ms)
+        self._watch = TimeTracker(now_ms, bounds.not_before_ms, topics)
         self._newest = self._watch.newest
         self._dead: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
         self._data_ticks: dict[int, int] = defaultdict(int)
         self._ticks: list[datetime] = []
         self._others: Counter[int] = Counter()
 
-    def begin(self, partitions: Sequence[int]) -> None:
-        """Announce the partitions of the next records."""
-        self._watch.read(partitions)
+    def begin(self, topic: str, partitions: Sequence[int]) -> None:
+        """Announce the topic and the partitions of the next records."""
+        self._topic, self._first_slot = topic, self._topics.slot(topic, 0)
+        self._watch.read(self._first_slot, partitions)
 
     def take(self, messages: Sequence[Message]) -> None:
-        """Parse and classify records of the data topic."""
+        """Parse and classify records of the topic that was announced."""
         self._watch.records(messages)
+        first_slot = self._first_slot
         for message in messages:
             key = message.key()
-            partition = message.partition() or 0
+            partition = first_slot + (message.partition() or 0)
             offset = message.offset() or 0
             if key == _TICK_KEY:
                 self._data_ticks[partition] += 1
@@ -67,7 +71,7 @@ class RecordTask(ABC):
         """Count records of forgotten keys: they were delivered, and nothing else is known of them."""
         self._watch.records(messages)
         for message in messages:
-            self._others[message.partition() or 0] += 1
+            self._others[self._first_slot + (message.partition() or 0)] += 1
 
     def tick(self, tick_ms: int) -> None:
         """Add the batch's tick."""
@@ -81,8 +85,12 @@ class RecordTask(ABC):
     def _record(self, place: Place, key: bytes | None, value: bytes | None) -> None:
         """Decode one record."""
 
+    def _where(self, place: Place) -> tuple[str, int, int, int]:
+        """Topic, partition, offset and timestamp, as tables have them."""
+        return self._topic, place[0] - self._first_slot, place[1], place[2]
+
     def _reject(self, place: Place, key: bytes | None, value: bytes | None, why: Rejection) -> None:
-        self._dead[place[0]].append((self._topic, *place, key, value, why.reason.value, why.detail))
+        self._dead[place[0]].append((*self._where(place), key, value, why.reason.value, why.detail))
 
 
 @dataclass(frozen=True)

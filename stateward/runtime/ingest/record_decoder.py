@@ -32,6 +32,7 @@ from stateward.runtime.ingest.parse import Rejection
 from stateward.runtime.ingest.record_batch import Place, RecordTask, running_batch
 from stateward.runtime.sink.output_rows import PIECE_BYTES, encode_pieces
 from stateward.runtime.watermark.partition_times import NEVER
+from stateward.runtime.watermark.topic_partitions import Topics
 
 _SCHEMA = pa.schema(
     [
@@ -54,7 +55,7 @@ class RecordDecoder:
         bounds: Limits of a record and of its time.
         event: Converts a parsed record and its time to the event's plain tuple.
         buckets: Number of buckets.
-        topic: The data topic.
+        topics: The data topics.
         checkpoint_uri: The checkpoint, which contains the batch's time and watermark.
         on_arrival: Whether the time of an event is that of its batch's plan (``clock: processing``).
         only: Filters that select the stream's keys.
@@ -68,7 +69,7 @@ class RecordDecoder:
     bounds: Bounds
     event: Callable[..., tuple[Any, ...]]
     buckets: int
-    topic: str
+    topics: Topics
     checkpoint_uri: str
     on_arrival: bool = False
     only: tuple[KeyFilter, ...] = ()
@@ -93,7 +94,7 @@ class DecoderTask(RecordTask):
     """
 
     def __init__(self, decoder: RecordDecoder, batch: PlannedBatch) -> None:
-        super().__init__(decoder.topic, decoder.fields, decoder.bounds, batch.now_ms)
+        super().__init__(decoder.topics, decoder.fields, decoder.bounds, batch.now_ms)
         self._decoder = decoder
         self._watermark_ms = batch.watermark_ms
         # A clock that was set back must not make events late.

@@ -7,14 +7,16 @@ Such events are few, and their batch has just read them.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from itertools import zip_longest
 
 from stateward.runtime.checkpoint.offsets import Range
 from stateward.runtime.kafka import reader
+from stateward.runtime.watermark.topic_partitions import Topics
 
 Place = tuple[int, int]
-"""Partition and offset."""
+"""Slot of the partition (`topic_partitions`), and offset."""
 
 # Records closer than this are read together with those between them: cheaper than another fetch.
 _GAP = 1000
@@ -25,12 +27,12 @@ class LateValues:
 
     Args:
         bootstrap: Address of the cluster.
-        topic: The data topic.
+        topics: The data topics.
     """
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, topics: Topics) -> None:
         self._bootstrap = bootstrap
-        self._topic = topic
+        self._topics = topics
 
     def __call__(self, places: Collection[Place]) -> dict[Place, bytes | None]:
         """Read the values of the given records.
@@ -40,17 +42,27 @@ class LateValues:
             ReadError: Kafka does not answer.
         """
         found = {}
-        for wanted in range_groups(places, self._topic):
-            for messages in reader.read(self._bootstrap, wanted):
-                for message in messages:
-                    place = message.partition() or 0, message.offset() or 0
-                    if place in places:
-                        found[place] = message.value()
+        by_topic: dict[str, list[Place]] = defaultdict(list)
+        for slot, offset in places:
+            topic, partition = self._topics.place(slot)
+            by_topic[topic].append((partition, offset))
+        for topic, mine in by_topic.items():
+            for wanted in range_groups(mine, topic):
+                for messages in reader.read(self._bootstrap, wanted):
+                    for message in messages:
+                        place = self._topics.slot(topic, message.partition() or 0), message.offset() or 0
+                        if place in places:
+                            found[place] = message.value()
         return found
 
 
-def range_groups(places: Collection[Place], topic: str) -> Iterator[list[Range]]:
-    """Groups of ranges that cover all places; a group contains each partition at most once."""
+def range_groups(places: Collection[tuple[int, int]], topic: str) -> Iterator[list[Range]]:
+    """Groups of ranges that cover all places; a group contains each partition at most once.
+
+    Args:
+        places: Partitions and offsets.
+        topic: Their topic.
+    """
     by_partition: dict[int, list[Range]] = {}
     for partition, offset in sorted(places):
         ranges = by_partition.setdefault(partition, [])

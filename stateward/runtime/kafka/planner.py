@@ -14,6 +14,7 @@ from stateward.runtime.kafka import planner_handover
 from stateward.runtime.kafka.broker import Broker, BrokerAwayError
 from stateward.runtime.kafka.broker_clock import BrokerClock
 from stateward.runtime.kafka.tick import REPLAY_DISTANCE_MS, TickRule, View, next_plan
+from stateward.runtime.watermark.topic_partitions import Topics
 
 # Estimated bytes of a batch, from the mean record size of earlier ones: a task keeps its input in memory.
 _BYTES_PER_BATCH = 512_000_000
@@ -71,6 +72,7 @@ class Planner:
 
     def __init__(self, scan: Scan, broker: Broker) -> None:
         self._scan = scan
+        self._topics = Topics(tuple(scan.topics))
         self._broker = broker
         self._checkpoint = Checkpoint(scan.checkpoint_uri)
         self._initial: Offsets | None = None
@@ -102,9 +104,9 @@ class Planner:
         # The time first, then the ends: a record that arrives in between is not older than that time.
         now_ms = None if self._scan.time is None else self._scan.time.clock.now_ms(self._broker)
         ends = {topic: self._broker.end_offsets(topic, count) for topic, count in counts.items()}
-        after = replace(before, offsets=begin, ids=ids, ticks=False)
-        if self._scan.time is not None and now_ms is not None:
-            after = self._timed(after, self._scan.time, ends, now_ms)
+        after = replace(before.of_topics(self._topics), offsets=begin, ids=ids, ticks=False)
+        if now_ms is not None:
+            after = self._timed(before, after, ends, now_ms)
         if most is not None and after.record_bytes:
             most = max(1, min(most, _BYTES_PER_BATCH // after.record_bytes))
         if most is None:
@@ -155,18 +157,19 @@ class Planner:
         ids = {topic: id_ for topic, (id_, _) in found.items()}
         return ids, {topic: count for topic, (_, count) in found.items()}
 
-    def _timed(self, after: Plan, source: TimeSource, ends: Offsets, now_ms: int) -> Plan:
-        [topic] = self._scan.topics
+    def _timed(self, before: Plan, after: Plan, ends: Offsets, now_ms: int) -> Plan:
+        source = self._scan.time
+        assert source is not None  # the caller has the time from it
         given = planner_handover.read(source.file)
-        begin = after.offsets[topic]
-        if self._initial is None:
+        begin = self._topics.by_name(after.offsets)
+        if self._initial is None or not self._initial.keys() >= after.offsets.keys():
             self._initial = self._checkpoint.initial_offsets()
-        initial = self._initial.get(topic, {})
+        initial = self._topics.by_name(self._initial)
         view = View(
             begin=begin,
-            ends=ends[topic],
+            ends=self._topics.by_name(ends),
             unread=frozenset(p for p, offset in begin.items() if offset <= initial.get(p, 0)),
-            times=given.times,
+            times=given.times.of_topics(self._topics, before.offsets),
             due=given.due,
             asked_ms=given.asked_ms,
         )

@@ -31,8 +31,8 @@ _FEWEST_RECORDS_PER_TASK = 5_000
 class DecodingTask(Protocol):
     """Decodes the records of one task."""
 
-    def begin(self, partitions: Sequence[int]) -> None:
-        """Announce records of these partitions of one topic."""
+    def begin(self, topic: str, partitions: Sequence[int]) -> None:
+        """Announce records of these partitions of a topic."""
 
     def take(self, messages: Sequence[Message]) -> None:
         """Decode records of a data topic."""
@@ -174,7 +174,7 @@ class KafkaReader(DataSourceStreamReader):
             load.tick(partition.tick_ms)
         for topic in sorted({one.topic for one in partition.ranges}):
             share = [one for one in partition.ranges if one.topic == topic]
-            load.begin([one.partition for one in share])
+            load.begin(topic, [one.partition for one in share])
             for messages in reader.read(self._scan.bootstrap, share):
                 kept, left_out = _divided(messages, partition.forgotten)
                 load.take(kept)

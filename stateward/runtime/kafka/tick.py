@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from stateward.runtime.checkpoint.batch_plan import Plan
 from stateward.runtime.watermark.due_times import NO_TIMERS, DueTimes
 from stateward.runtime.watermark.partition_times import Times, latest, latest_ends, merge_ahead, split_reached
+from stateward.runtime.watermark.topic_partitions import Partition
 
 # If events arrive this long after their event time, the topic is a replay and not live.
 REPLAY_DISTANCE_MS = 3_600_000
@@ -40,7 +41,7 @@ class TickRule:
 
 @dataclass(frozen=True)
 class View:
-    """The data topic at one moment, and the times found in earlier batches.
+    """The data topics at one moment, and the times found in earlier batches.
 
     Attributes:
         begin: Next offset to read, per partition.
@@ -51,15 +52,15 @@ class View:
         asked_ms: A tick requested explicitly; usually None.
     """
 
-    begin: Mapping[int, int]
-    ends: Mapping[int, int]
-    unread: frozenset[int] = frozenset()
+    begin: Mapping[Partition, int]
+    ends: Mapping[Partition, int]
+    unread: frozenset[Partition] = frozenset()
     times: Times = field(default_factory=Times)
     due: DueTimes = NO_TIMERS
     asked_ms: int | None = None
 
     @property
-    def waiting(self) -> list[int]:
+    def waiting(self) -> list[Partition]:
         """Partitions with waiting records."""
         return [p for p, end in self.ends.items() if self.begin.get(p, 0) < end]
 
@@ -113,7 +114,7 @@ def event_tick(known: Plan, view: View) -> int | None:
     return min([*slow, *_stamps(known, waiting), max(known.newest.values())])
 
 
-def _stamps(known: Plan, waiting: Sequence[int]) -> list[int]:
+def _stamps(known: Plan, waiting: Sequence[Partition]) -> list[int]:
     return [known.seen[p] for p in waiting if p in known.seen]
 
 

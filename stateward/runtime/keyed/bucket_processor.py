@@ -33,6 +33,7 @@ from stateward.runtime.keyed.state_store import BucketStates, StateBackend, Stat
 from stateward.runtime.keyed.state_upgrade import Upgrade
 from stateward.runtime.sink.output_rows import KIND_COUNTS
 from stateward.runtime.watermark.admission import Limits
+from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import (
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     )
 
 _OutputRow = Row("kind", "rows", "data")
-# In a packed record: partition and offset, and the index of the event's first field.
+# In a packed record: slot and offset, and the index of the event's first field.
 _place = itemgetter(1, 2)
 _EVENT = 1 + PLACE_FIELDS
 _NOTHING: KeyState[Any, Any] = KeyState()
@@ -57,7 +58,7 @@ class BucketProcessor(StatefulProcessor):
         event_type: Named tuple of its events.
         outputs: Its tables.
         limits: Allowed lateness and bounds.
-        topic: The data topic, for late events.
+        topics: The data topics, for late events.
         late_values: Reads raw values of late events that the decoder has not kept.
         next_watermark: Returns the watermark after the running batch; 0 if it does not change.
         state_version: Version of its states.
@@ -73,7 +74,7 @@ class BucketProcessor(StatefulProcessor):
         event_type: type[Any],
         outputs: tuple[Output, ...],
         limits: Limits,
-        topic: str,
+        topics: Topics,
         late_values: ReadValues,
         next_watermark: Callable[[], int] = int,
         state_version: int,
@@ -85,7 +86,7 @@ class BucketProcessor(StatefulProcessor):
         self._event_type = event_type
         self._outputs = outputs
         self._limits = limits
-        self._topic = topic
+        self._topics = topics
         self._late_values = late_values
         self._next_watermark = next_watermark
         self._next_ms: int | None = None
@@ -134,7 +135,7 @@ class BucketProcessor(StatefulProcessor):
         self._store.commit()
 
     def _outcome(self, timers: TimerValues) -> BucketOutput:
-        return BucketOutput(self._outputs, self._topic, timers.getCurrentWatermarkInMs(), self._late_values)
+        return BucketOutput(self._outputs, self._topics, timers.getCurrentWatermarkInMs(), self._late_values)
 
     def _passed_ms(self, watermark_ms: int) -> int:
         """The time up to which this batch folds events: the watermark after it, if its plan advances that."""
@@ -166,7 +167,7 @@ class BucketProcessor(StatefulProcessor):
     ) -> None:
         """Run the logic for one key."""
         if len(records) > 1:
-            # Records of one key arrive in any order. In the order of partition and offset a re-run makes the
+            # Records of one key arrive in any order. In the order of slot and offset a re-run makes the
             # same choice between equal ids.
             records.sort(key=_place)
         make = self._event_type._make

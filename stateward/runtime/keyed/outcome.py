@@ -14,6 +14,7 @@ from stateward.runtime.api.tables import LATE_EVENTS
 from stateward.runtime.kafka.late_values import Place
 from stateward.runtime.sink.output_rows import KIND_COUNTS, encode_pieces
 from stateward.runtime.watermark.admission import Overrun
+from stateward.runtime.watermark.topic_partitions import Topics
 
 ReadValues = Callable[[Collection[Place]], Mapping[Place, bytes | None]]
 
@@ -23,9 +24,9 @@ class BucketOutput:
 
     Args:
         outputs: The stream's tables.
-        topic: The data topic.
+        topics: The data topics.
         watermark_ms: The watermark of the batch.
-        values: Reads the raw values of late events without one, by partition and offset.
+        values: Reads the raw values of late events without one, by slot and offset.
 
     Attributes:
         timers: The current timer (ms) of each bucket, or None.
@@ -33,18 +34,19 @@ class BucketOutput:
     """
 
     def __init__(
-        self, outputs: tuple[Output, ...], topic: str, watermark_ms: int, values: ReadValues
+        self, outputs: tuple[Output, ...], topics: Topics, watermark_ms: int, values: ReadValues
     ) -> None:
         self.watermark_ms = watermark_ms
         self.timers: dict[int, int | None] = {}
         self.sizes: dict[int, BucketSize] = {}
         self.accepted = self.dead = self.duplicates = self.tick_records = self.others = 0
         self._overruns: Counter[str] = Counter()
-        self._topic = topic
+        self._topics = topics
         self._values = values
         self._tables = {output.row: output.table for output in outputs}
         self._rows: dict[type[Any], list[tuple[Any, ...]]] = {output.row: [] for output in outputs}
         self._late: list[tuple[Any, ...]] = []
+        self._without_value: dict[int, Place] = {}
 
     def add(
         self, key: str, result: KeyResult[Any, Any], events: Sequence[Any], records: Sequence[tuple[Any, ...]]
@@ -60,8 +62,10 @@ class BucketOutput:
         if admission.late:
             places = {id(event): record for event, record in zip(events, records, strict=True)}
             for event in admission.late:
-                partition, offset, record_ms, raw = places[id(event)][1:5]
-                late = (self._topic, partition, offset, record_ms, event.event_id, key, event.event_ms)
+                slot, offset, record_ms, raw = places[id(event)][1:5]
+                if raw is None:
+                    self._without_value[len(self._late)] = slot, offset
+                late = (*self._topics.place(slot), offset, record_ms, event.event_id, key, event.event_ms)
                 self._late.append((*late, self.watermark_ms, raw))
 
     def _note(self, overrun: Overrun) -> None:
@@ -72,11 +76,14 @@ class BucketOutput:
 
     def _late_rows(self) -> list[tuple[Any, ...]]:
         """The late events with the raw values of their records."""
-        without = {(row[1], row[2]) for row in self._late if row[-1] is None}
+        without = self._without_value
         if not without:
             return self._late
-        values = self._values(without)
-        return [(*row[:-1], values[row[1], row[2]] if row[-1] is None else row[-1]) for row in self._late]
+        values = self._values(set(without.values()))
+        return [
+            (*row[:-1], values[without[number]]) if number in without else row
+            for number, row in enumerate(self._late)
+        ]
 
     def parts(self) -> Iterator[tuple[str, int, bytes]]:
         """``(kind, rows, data)``: the rows of each table in pieces, and the counts, if any."""

@@ -12,7 +12,7 @@ The reasons are in docs/decisions/0005.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from stateward.runtime.ingest.event_rows import EventRowDecoder
 from stateward.runtime.ingest.packed_format import OUTPUT_DDL
 from stateward.runtime.query import scan
 from stateward.runtime.sink.output_rows import KIND_COUNTS, OUTPUT_SCHEMA, SchemaError, encode_table
+from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -47,7 +48,7 @@ _WATERMARK_KEY = "spark.watermarkDelayMs"
 
 
 def native_rows(
-    spark: SparkSession, config: Config, job: NativeJob, partitions: int, time: TimeSource
+    spark: SparkSession, config: Config, job: NativeJob, partitions: Mapping[str, int], time: TimeSource
 ) -> DataFrame:
     """Build the stream; its columns are `packed_format.OUTPUT_DDL`.
 
@@ -55,7 +56,7 @@ def native_rows(
         spark: The session, with `NATIVE_CONF`.
         config: The launch.
         job: The stream.
-        partitions: The number of partitions of the data topic.
+        partitions: The number of partitions of each data topic.
         time: The source of time.
 
     Raises:
@@ -71,7 +72,7 @@ def native_rows(
         key=job.key.name,
         fields=job.fields(config),
         bounds=config.bounds,
-        topic=config.topic,
+        topics=Topics(config.topics),
         checkpoint_uri=config.checkpoint_uri,
     )
     found = scan.read(spark, config, decoder, partitions, time)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from stateward.runtime.delta.lookup_tables import LookupTable, configured_tables
@@ -9,6 +10,7 @@ from stateward.runtime.ingest.record_decoder import RecordDecoder
 from stateward.runtime.kafka.planner import Scan, TimeSource
 from stateward.runtime.kafka.source import source_for
 from stateward.runtime.kafka.tick import TickRule
+from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData, SparkSession
@@ -22,18 +24,18 @@ def read(
     spark: SparkSession,
     config: Config,
     decoder: Decoder,
-    partitions: int,
+    partitions: Mapping[str, int],
     time: TimeSource,
     *,
     lookups: tuple[LookupTable, ...] = (),
 ) -> DataFrame:
-    """Read the data topic and its ticks, decoded.
+    """Read the data topics and their ticks, decoded.
 
     Args:
         spark: The session.
         config: The launch.
         decoder: Decodes the records.
-        partitions: The number of partitions of the data topic.
+        partitions: The number of partitions of each data topic.
         time: The source of time.
         lookups: The tables by which records are enriched.
 
@@ -42,7 +44,7 @@ def read(
     """
     scan = Scan(
         bootstrap=config.bootstrap_servers,
-        topics={config.topic: partitions},
+        topics=partitions,
         time=time,
         from_latest=config.starting_offsets == "latest",
         most_records=config.max_records_per_batch,
@@ -74,7 +76,7 @@ def record_decoder(config: Config, job: StreamJob) -> RecordDecoder:
         bounds=config.bounds,
         event=job.event,
         buckets=config.state_buckets,
-        topic=config.topic,
+        topics=Topics(config.topics),
         checkpoint_uri=config.checkpoint_uri,
         on_arrival=config.in_processing_time,
         only=job.only,

@@ -40,6 +40,7 @@ from stateward.runtime.sink.fence import take_over
 from stateward.runtime.sink.ledger import Ledger, recorded_times
 from stateward.runtime.sink.topic_sink import TopicSink
 from stateward.runtime.watermark.due_times import BucketTimers, UnknownTimers
+from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -150,7 +151,7 @@ class StreamQuery:
         job, config = self._job, self._config
         if isinstance(job, LandingJob):
             return landing.read_landed(self._spark, config, job, self._partitions)
-        partitions = self._partitions[config.topic]
+        partitions = self._partitions
         time = TimeSource(scan.time_rule(config), self.clock, str(self.handover.file))
         if isinstance(job, NativeJob):
             time = replace(time, barrier_file=new_barrier_file(_local_folder(config)))
@@ -245,8 +246,8 @@ def _processor(job: StreamJob, config: Config) -> BucketProcessor:
         event_type=job.event_type,
         outputs=job.outputs,
         limits=config.limits,
-        topic=config.topic,
-        late_values=LateValues(config.bootstrap_servers, config.topic),
+        topics=Topics(config.topics),
+        late_values=LateValues(config.bootstrap_servers, Topics(config.topics)),
         next_watermark=NextWatermark(config.checkpoint_uri, config.watermark_delay_ms),
         state_version=job.state_version,
         state_steps=job.state_steps,

@@ -81,17 +81,18 @@ class TopicMonitor:
         counts = {t: max(n, len(position.offsets.get(t, {}))) for t, n in self._partitions.items()}
         ends = {topic: self._broker.end_offsets(topic, count) for topic, count in counts.items()}
         if not position.offsets:
-            self._publish(lag_records=None, caught_up=False)
+            self._publish(lag_records=None, lag_by_topic=None, caught_up=False)
             return
-        lag = sum(
-            max(0, end - position.offsets.get(topic, {}).get(partition, 0))
+        by_topic = {
+            topic: sum(max(0, end - position.offsets.get(topic, {}).get(p, 0)) for p, end in parts.items())
             for topic, parts in ends.items()
-            for partition, end in parts.items()
-        )
+        }
+        lag = sum(by_topic.values())
         self._trend.note(self._clock().timestamp(), lag)
         since_s = self._trend.behind_since_s
         self._publish(
             lag_records=lag,
+            lag_by_topic=by_topic if len(by_topic) > 1 else None,
             caught_up=lag == 0,
             lag_change_per_s=self._trend.change_per_s,
             behind_since=None if since_s is None else iso_ms(int(since_s * 1000)),

@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from stateward.runtime.watermark.topic_partitions import Partition, Topics, in_order, partition_name
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-Ahead = Mapping[int, tuple[int, ...]]
+Ahead = Mapping[Partition, tuple[int, ...]]
 """Event times (ms) per partition that are later than the broker's time."""
 
 # Only the largest time ahead of each minute is kept, so their number is bounded by `max_ahead`.
@@ -43,15 +45,27 @@ class Times:
         size: Their size in bytes.
     """
 
-    newest: Mapping[int, int] = field(default_factory=dict)
+    newest: Mapping[Partition, int] = field(default_factory=dict)
     ahead: Ahead = field(default_factory=dict)
     lag_ms: int | None = None
-    ended: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    silent: frozenset[int] = frozenset()
-    seen: Mapping[int, int] = field(default_factory=dict)
+    ended: Mapping[Partition, tuple[int, int]] = field(default_factory=dict)
+    silent: frozenset[Partition] = frozenset()
+    seen: Mapping[Partition, int] = field(default_factory=dict)
     append_time: bool | None = None
     records: int = 0
     size: int = 0
+
+    def of_topics(self, topics: Topics, before: Iterable[str]) -> Times:
+        """The times with partitions named as for these topics; ``before`` are those that were read."""
+        before = tuple(before)
+        return replace(
+            self,
+            newest=topics.renamed(self.newest, before),
+            ahead=topics.renamed(self.ahead, before),
+            ended=topics.renamed(self.ended, before),
+            silent=frozenset(topics.renamed(dict.fromkeys(self.silent), before)),
+            seen=topics.renamed(self.seen, before),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The times as a JSON object."""
@@ -60,7 +74,7 @@ class Times:
             "ahead": {str(p): list(times) for p, times in self.ahead.items()},
             "lag_ms": self.lag_ms,
             "ended": {str(p): list(end) for p, end in self.ended.items()},
-            "silent": sorted(self.silent),
+            "silent": in_order(self.silent),
             "seen": {str(p): at for p, at in self.seen.items()},
             "append_time": self.append_time,
             "records": self.records,
@@ -71,13 +85,13 @@ class Times:
 def times_from_json(document: Mapping[str, Any]) -> Times:
     """Read the object that `Times.to_json` returns."""
     return Times(
-        newest={int(p): int(at) for p, at in document["newest"].items()},
+        newest={partition_name(p): int(at) for p, at in document["newest"].items()},
         ahead=ahead_from_json(document["ahead"]),
         lag_ms=document["lag_ms"],
         ended=ended_from_json(document["ended"]),
         silent=frozenset(document["silent"]),
         # Missing in documents of the previous release.
-        seen={int(p): int(at) for p, at in document.get("seen", {}).items()},
+        seen={partition_name(p): int(at) for p, at in document.get("seen", {}).items()},
         append_time=document["append_time"],
         records=int(document["records"]),
         size=int(document["size"]),
@@ -86,12 +100,12 @@ def times_from_json(document: Mapping[str, Any]) -> Times:
 
 def ahead_from_json(document: Mapping[str, Iterable[int]]) -> Ahead:
     """Read event times by partition."""
-    return {int(p): tuple(times) for p, times in document.items()}
+    return {partition_name(p): tuple(times) for p, times in document.items()}
 
 
-def ended_from_json(document: Mapping[str, Sequence[int]]) -> dict[int, tuple[int, int]]:
+def ended_from_json(document: Mapping[str, Sequence[int]]) -> dict[Partition, tuple[int, int]]:
     """Read offset and time of end-of-replay records by partition."""
-    return {int(p): (int(offset), int(at_ms)) for p, (offset, at_ms) in document.items()}
+    return {partition_name(p): (int(offset), int(at_ms)) for p, (offset, at_ms) in document.items()}
 
 
 def merge_times(parts: Iterable[Times]) -> Times:
@@ -105,7 +119,7 @@ def merge_times(parts: Iterable[Times]) -> Times:
         ahead=merge_ahead(*(one.ahead for one in found)),
         lag_ms=min(lags, default=None),
         ended=latest_ends(*(one.ended for one in found)),
-        silent=frozenset[int]().union(*(one.silent for one in found)) - newest.keys(),
+        silent=frozenset[Partition]().union(*(one.silent for one in found)) - newest.keys(),
         seen=latest(*(one.seen for one in found)),
         append_time=all(stamps) if stamps else None,
         records=sum(one.records for one in found),
@@ -113,27 +127,27 @@ def merge_times(parts: Iterable[Times]) -> Times:
     )
 
 
-def latest(*maps: Mapping[int, int]) -> dict[int, int]:
+def latest(*maps: Mapping[Partition, int]) -> dict[Partition, int]:
     """The largest time of each partition."""
-    found: dict[int, int] = {}
+    found: dict[Partition, int] = {}
     for one in maps:
         for partition, at_ms in one.items():
             found[partition] = max(at_ms, found.get(partition, at_ms))
     return found
 
 
-def latest_ends(*maps: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+def latest_ends(*maps: Mapping[Partition, tuple[int, int]]) -> dict[Partition, tuple[int, int]]:
     """The last end-of-replay record of each partition."""
-    found: dict[int, tuple[int, int]] = {}
+    found: dict[Partition, tuple[int, int]] = {}
     for one in maps:
         for partition, end in one.items():
             found[partition] = max(end, found.get(partition, end))
     return found
 
 
-def merge_ahead(*maps: Ahead) -> dict[int, tuple[int, ...]]:
+def merge_ahead(*maps: Ahead) -> dict[Partition, tuple[int, ...]]:
     """The largest time of each partition and minute."""
-    slots: dict[int, dict[int, int]] = defaultdict(dict)
+    slots: dict[Partition, dict[int, int]] = defaultdict(dict)
     for one in maps:
         for partition, times in one.items():
             for at_ms in times:
@@ -142,10 +156,10 @@ def merge_ahead(*maps: Ahead) -> dict[int, tuple[int, ...]]:
     return {partition: tuple(sorted(times.values())) for partition, times in slots.items()}
 
 
-def split_reached(ahead: Ahead, now_ms: int) -> tuple[dict[int, int], dict[int, tuple[int, ...]]]:
+def split_reached(ahead: Ahead, now_ms: int) -> tuple[dict[Partition, int], dict[Partition, tuple[int, ...]]]:
     """Split times ahead: the largest per partition that is reached now, and those that are still ahead."""
-    now: dict[int, int] = {}
-    later: dict[int, tuple[int, ...]] = {}
+    now: dict[Partition, int] = {}
+    later: dict[Partition, tuple[int, ...]] = {}
     for partition, times in ahead.items():
         if reached := [at_ms for at_ms in times if at_ms <= now_ms]:
             now[partition] = max(reached)
@@ -155,17 +169,20 @@ def split_reached(ahead: Ahead, now_ms: int) -> tuple[dict[int, int], dict[int, 
 
 
 class TimeTracker:
-    """Collects the times of one task's records.
+    """Collects the times of one task's records, by slot (`topic_partitions`).
 
     Args:
         now_ms: The broker's time when the batch was planned.
         not_before_ms: Timestamps before it are invalid.
+        topics: The stream's topics.
 
     Attributes:
         newest: The largest event time of each partition; earlier events need no call of `event`.
     """
 
-    def __init__(self, now_ms: int, not_before_ms: int) -> None:
+    def __init__(self, now_ms: int, not_before_ms: int, topics: Topics) -> None:
+        self._topics = topics
+        self._first_slot = 0
         self.now_ms = now_ms
         self.newest: dict[int, int] = {}
         self._not_before_ms = not_before_ms
@@ -174,12 +191,20 @@ class TimeTracker:
         self._ended: dict[int, tuple[int, int]] = {}
         self._append_time: bool | None = None
         self._read: set[int] = set()
+        self._reading: set[int] = set()
         self._seen: dict[int, int] = {}
         self._records = self._size = 0
 
-    def read(self, partitions: Iterable[int]) -> None:
-        """Add partitions that are read, even if they contain no records."""
-        self._read.update(partitions)
+    def read(self, first_slot: int, partitions: Iterable[int]) -> None:
+        """Add partitions of a topic that are read, even if they contain no records.
+
+        Args:
+            first_slot: The slot of the topic's partition 0.
+            partitions: Their numbers.
+        """
+        self._first_slot = first_slot
+        self._reading = {first_slot + partition for partition in partitions}
+        self._read |= self._reading
 
     def records(self, messages: Sequence[Message]) -> None:
         """Add records, valid or not."""
@@ -191,9 +216,9 @@ class TimeTracker:
                 self._note_last(messages)
 
     def _note_last(self, messages: Sequence[Message]) -> None:
-        missing = set(self._read)
+        missing = set(self._reading)
         for message in reversed(messages):
-            partition = message.partition() or 0
+            partition = self._first_slot + (message.partition() or 0)
             if partition in missing:
                 self._seen[partition] = message.timestamp()[1]
                 missing.discard(partition)
@@ -223,14 +248,15 @@ class TimeTracker:
             self._ended[partition] = (offset, at_ms)
 
     def times(self) -> Times:
-        """The collected times."""
+        """The collected times, by the names of partitions."""
+        name = self._topics.named
         return Times(
-            newest=dict(self.newest),
-            ahead={p: tuple(sorted(slots.values())) for p, slots in self._ahead.items()},
+            newest={name(slot): at for slot, at in self.newest.items()},
+            ahead={name(slot): tuple(sorted(times.values())) for slot, times in self._ahead.items()},
             lag_ms=self._lag_ms,
-            ended=dict(self._ended),
-            silent=frozenset(self._read - self.newest.keys()),
-            seen=dict(self._seen),
+            ended={name(slot): end for slot, end in self._ended.items()},
+            silent=frozenset(map(name, self._read - self.newest.keys())),
+            seen={name(slot): at for slot, at in self._seen.items()},
             append_time=self._append_time,
             records=self._records,
             size=self._size,

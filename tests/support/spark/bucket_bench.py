@@ -22,6 +22,7 @@ from stateward.runtime.keyed.log_store import LogBackend
 from stateward.runtime.keyed.state_log import HEAD_NAME, LOG_NAME
 from stateward.runtime.sink.output_rows import KIND_COUNTS, decode_rows
 from stateward.runtime.watermark.admission import Limits
+from stateward.runtime.watermark.topic_partitions import Topics
 from tests.support.state.memory_store import MemoryBackend
 
 LATENESS = 100
@@ -56,7 +57,7 @@ class BucketBench:
             event_type=job.event_type,
             outputs=job.outputs,
             limits=Limits(LATENESS, **{"max_held": 100, **limits}),
-            topic="t",
+            topics=Topics(("t",)),
             late_values=lambda places: {place: self.in_kafka.get(place) for place in places},
             next_watermark=lambda: self._next_ms,
             state_version=1,

@@ -53,6 +53,7 @@ CONTROL_OF_THE_LAST_RELEASE = """
 
 NEW_IN_THE_STATUS = {
     "spark_ui",
+    "lag_by_topic",
     "operators",
     "state_keys",
     "live_bytes",

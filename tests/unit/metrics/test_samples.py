@@ -119,6 +119,7 @@ def written(tmp_path: Path) -> Written:
         key_growth=1.2,
         state_growth=1.4,
         partition_bytes={"0": 16_000_000, "1": 4_000_000},
+        lag_by_topic={"web": 3, "app": 4},
     )
     change(written, Layout.of(written.settings).control_uri(STREAM), failures=4)
     return written
@@ -185,6 +186,11 @@ def test_each_partition_has_its_size_and_a_driver_of_the_release_before_says_not
     change_status(written, **dict.fromkeys(before))
     names = {name for name, _ in scraped(written)}
     assert not {name for name in names if "operator_" in name or "partition_" in name or "_key" in name}
+
+
+def test_the_lag_of_each_topic_has_its_name_as_long_as_the_driver_runs(written: Written) -> None:
+    assert value(written, "topic_lag_records", topic="app") == 4
+    assert value(written, "topic_lag_records", NOW + 5 * MINUTE, topic="app") is None
 
 
 def test_each_operator_is_told_as_far_as_spark_has_counted_it(written: Written) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from stateward.control.launchers.launch import resolved_configuration
+from stateward.control.launchers.launch import driver_config, resolved_configuration
 from stateward.project.project import Project
 from stateward.project.settings import CHECKOUT, Settings
 from stateward.project.spec import SpecError, StreamSpec, load_spec, load_specs
@@ -58,6 +58,30 @@ def test_the_shipped_settings_of_fraud_watch_are_the_defaults_of_its_model() -> 
         "safety_ms": 90_000_000,
         "max_held_events": 10_000,
     }
+
+
+@pytest.mark.parametrize("stream", ["user_sessions", "event_windows"])
+def test_only_a_stream_on_sparks_own_operators_refuses_a_second_topic(stream: str, tmp_path: Path) -> None:
+    text = (STREAMS_FOLDER / f"{stream}.yaml").read_text()
+    (tmp_path / f"{stream}.yaml").write_text(
+        text.replace("topic: user_events", "topics: [user_events, more]")
+    )
+    if stream == "user_sessions":
+        assert load_spec(stream, tmp_path).source.names == ("user_events", "more")
+        return
+    with pytest.raises(SpecError, match=r"event_windows, which is on Spark's own operators .*'more'"):
+        load_spec(stream, tmp_path)
+
+
+def test_a_lookup_is_a_table_of_this_installation_or_a_uri(tmp_path: Path) -> None:
+    lookups = {
+        "users": {"table": "users"},
+        "shops": {"table": "s3://b/shops", "key": "id", "columns": {"name": "title"}},
+    }
+    config = driver_config(small_spec(tmp_path, lookups=lookups), Settings(), "r1")
+    users, shops = config.lookups["users"], config.lookups["shops"]
+    assert (users.uri.endswith("/tables/users"), users.key, users.columns) == (True, "", {})
+    assert (shops.uri, shops.key, shops.columns) == ("s3://b/shops", "id", {"name": "title"})
 
 
 def test_a_stream_without_a_model_has_settings_of_any_name(tmp_path: Path) -> None:

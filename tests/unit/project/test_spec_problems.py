@@ -59,10 +59,16 @@ BAD = [
         id="topic-twice",
     ),
     pytest.param(
-        "  topic: user_events",
-        "  topics: [user_events, payments]",
-        ["source.topic, one topic", "user_sessions would read only the first", "['user_events', 'payments']"],
-        id="topics-of-a-keyed-stream",
+        "emission: watermark",
+        "lookups: {users: {table: users}}",
+        ["lookups to name those of the stream's settings, of which there are none"],
+        id="lookup-of-no-settings",
+    ),
+    pytest.param(
+        "emission: watermark",
+        "lookups: {users: {table: 'users?x=1'}}",
+        ["lookups.users.table", "'users?x=1'"],
+        id="lookup-nowhere",
     ),
     pytest.param(
         "  topic: user_events",

@@ -6,7 +6,9 @@ import json
 import marshal
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,17 +20,19 @@ from spark_jobs.payment_auth_join.declaration import JOB as PAYMENTS
 from spark_jobs.user_sessions.declaration import JOB as SESSIONS
 from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import ClosedSession, SessionEvent
+from stateward.contract.privacy.forgotten import ForgottenKey, RecordsOf, Register, Spans
 from stateward.project.spec import load_specs
 from stateward.recompute.bucket_recompute import Folding, Found, rows_in_span
 from stateward.recompute.key_recompute import LogicFold, fold_of
 from stateward.recompute.lookback import Span
-from stateward.recompute.reading import COUNTS_BUCKET, Reading
+from stateward.recompute.reading import COUNTS_BUCKET, Reading, forgotten_records
 from stateward.recompute.request import BackfillError, job_of
 from stateward.runtime.api.config import parse_config
 from stateward.runtime.api.key_filter import KeyFilter
 from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.api.record_fields import TICK_KEY, Bounds
 from stateward.runtime.sink.output_rows import KIND_COUNTS, decode_rows
+from stateward.runtime.watermark.topic_partitions import Topics
 from tests.unit.runtime.telemetry.test_documents import CONFIG
 
 MINUTE_MS = 60_000
@@ -238,3 +242,19 @@ def test_rows_that_depend_on_a_chain_of_events_are_exact_only_after_a_silence() 
     assert fold.exact_from(busy, -1) is None
     assert fold.exact_from([*busy, 9 * GAP_MS], -1) == 9 * GAP_MS
     assert fold.exact_from(busy, None) == -(1 << 63)
+
+
+def test_records_of_forgotten_keys_are_known_by_their_topic(tmp_path: Path) -> None:
+    several = {name: value for name, value in CONFIG.items() if name != "topic"} | {"topics": ["a", "b"]}
+    config = parse_config({**several, "forgotten_uri": f"file://{tmp_path}/forgotten"}, "test")
+    Register(config.forgotten_uri).add(
+        ForgottenKey(
+            operation="1-forget",
+            stream="user_sessions",
+            field="user_id",
+            digest="d",
+            at=datetime(2026, 1, 1, tzinfo=UTC),
+            records={"b": RecordsOf("id", {"1": ((3, 5),)})},
+        )
+    )
+    assert forgotten_records(config) == {Topics(("a", "b")).slot("b", 1): Spans(((3, 5),))}

@@ -40,7 +40,7 @@ def forgotten(stream: str, digest: str, field: str = "user_id", topic: str = "us
 
 
 def test_only_keys_that_the_stream_itself_still_has_are_left_out_of_a_comparison() -> None:
-    request: Any = SimpleNamespace(config=SimpleNamespace(stream="user_sessions", topic="user_events"))
+    request: Any = SimpleNamespace(config=SimpleNamespace(stream="user_sessions", topics=("user_events",)))
     keys = [
         forgotten("user_sessions", "mine"),
         forgotten("action_counts", "mine"),

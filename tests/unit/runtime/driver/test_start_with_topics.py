@@ -20,22 +20,24 @@ from tests.unit.runtime.telemetry.test_documents import CONFIG
 SEVERAL = {name: value for name, value in CONFIG.items() if name != "topic"} | {"topics": ["a", "b"]}
 
 
-@pytest.mark.parametrize("job", [KEYED, NATIVE])
-def test_a_stream_that_reads_one_topic_refuses_several(job: AnyJob) -> None:
+def test_a_stream_on_sparks_own_operators_refuses_several() -> None:
     with pytest.raises(
         ConfigError, match=r"stream user_sessions: expected one topic, found a, b: .*`source\.topic`"
     ):
-        require_topics(job, parse_config(SEVERAL, "here"))
-    require_topics(job, parse_config({**SEVERAL, "topics": ["a"]}, "here"))
+        require_topics(NATIVE, parse_config(SEVERAL, "here"))
+    require_topics(NATIVE, parse_config({**SEVERAL, "topics": ["a"]}, "here"))
 
 
-def test_a_stream_that_lands_records_reads_them_all() -> None:
-    require_topics(LANDING, parse_config(SEVERAL, "here"))
+@pytest.mark.parametrize("job", [KEYED, LANDING])
+def test_any_other_stream_reads_them_all(job: AnyJob) -> None:
+    require_topics(job, parse_config(SEVERAL, "here"))
 
 
 def test_the_driver_says_so_before_it_takes_the_lease(tmp_path: Path) -> None:
     status, lease = tmp_path / "status.json", tmp_path / "lease"
-    document = {**SEVERAL, "status_uri": f"file://{status}"}
+    tables = {name: uri for name, uri in CONFIG["tables"].items() if name != "sessions"}
+    tables |= {"event_windows_sliding": "file:///s", "event_windows_tumbling": "file:///t"}
+    document = {**SEVERAL, "stream": "event_windows", "tables": tables, "status_uri": f"file://{status}"}
     document["lease"] = {**CONFIG["lease"], "uri": f"file://{lease}"}
     (tmp_path / "config.json").write_text(json.dumps(document))
 

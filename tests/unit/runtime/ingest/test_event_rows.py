@@ -17,6 +17,7 @@ from stateward.runtime.api.record_fields import EVENT_TIME, TICK_KEY, Bounds, Fi
 from stateward.runtime.checkpoint.checkpoint import Checkpoint, PlannedBatch
 from stateward.runtime.ingest.event_rows import EventRowDecoder, EventRowTask, to_decimal
 from stateward.runtime.sink.output_rows import decode_rows
+from stateward.runtime.watermark.topic_partitions import Topics
 
 W = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 SORTER = EventRowDecoder(
@@ -29,7 +30,7 @@ SORTER = EventRowDecoder(
         EVENT_TIME,
     ),
     bounds=Bounds(0, 3_600_000, 1000),
-    topic="t",
+    topics=Topics(("t",)),
     checkpoint_uri="file:///nowhere",
 )
 

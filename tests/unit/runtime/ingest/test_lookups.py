@@ -14,6 +14,7 @@ from stateward.runtime.checkpoint.checkpoint import PlannedBatch
 from stateward.runtime.delta.lookup_tables import LookupTable, newest
 from stateward.runtime.ingest.packed_format import LANE_EVENT, PLACE_FIELDS
 from stateward.runtime.ingest.record_decoder import DecoderTask, RecordDecoder
+from stateward.runtime.watermark.topic_partitions import Topics
 from tests.support.streams.purchases import JOB, category, next_version, record
 
 NOW = 1_800_000_000_000
@@ -27,7 +28,7 @@ def decoded(source: LookupTable, plan: Plan, *merchants: str) -> list[tuple[Any,
         bounds=Bounds(0, 3_600_000, 1000),
         event=JOB.event,
         buckets=1,
-        topic="t",
+        topics=Topics(("t",)),
         checkpoint_uri="",
         lookups=(source,),
     )
@@ -50,6 +51,6 @@ def test_the_version_of_the_plan_counts_and_not_the_newest(tmp_path: Path) -> No
     plan = Plan({}, lookups={"merchants": newest(source)})
     next_version(uri)
 
-    found = [event[2] for event in decoded(source, plan, "bakery", "nobody", "garage")]
+    found = [event[2] for event in decoded(source, plan, "bakery", "unknown", "garage")]
     assert found == [category("bakery", 0), None, category("garage", 0)]
     assert decoded(source, Plan({}), "bakery")[0][2] == category("bakery", 1), "a plan without versions"

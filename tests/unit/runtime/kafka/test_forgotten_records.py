@@ -28,7 +28,7 @@ class Task:
         self.taken: list[int] = []
         self.left_out: list[int] = []
 
-    def begin(self, partitions: Sequence[int]) -> None:
+    def begin(self, topic: str, partitions: Sequence[int]) -> None:
         """Take partitions."""
 
     def take(self, messages: Sequence[Message]) -> None:

@@ -13,6 +13,7 @@ from stateward.runtime.checkpoint.batch_plan import Plan
 from stateward.runtime.kafka.tick import REPLAY_DISTANCE_MS, TickRule, View, next_plan
 from stateward.runtime.watermark.due_times import DueTimes
 from stateward.runtime.watermark.partition_times import Times
+from stateward.runtime.watermark.topic_partitions import Partition
 
 NOW = 1_800_000_000_000
 LATENESS = 60_000
@@ -121,7 +122,7 @@ def test_a_replay_ends_with_the_earliest_of_the_partitions_times() -> None:
 
 
 @pytest.mark.parametrize("ended", [{0: (4, NOW)}, {0: (4, NOW), 1: (5, NOW)}], ids=["one", "not the last"])
-def test_every_partition_has_to_end_with_a_tick(ended: dict[int, tuple[int, int]]) -> None:
+def test_every_partition_has_to_end_with_a_tick(ended: dict[Partition, tuple[int, int]]) -> None:
     assert tick("record", quiet(times=Times(ended=ended)), BEGUN) is None
 
 
@@ -174,8 +175,9 @@ def test_no_event_is_late_however_a_backlog_is_cut(data: st.DataObject) -> None:
         ]
         for p in range(3)
     }
-    ends = {p: len(times) for p, times in partitions.items()}
-    begin, newest, watermark, plan = dict.fromkeys(partitions, 0), dict[int, int](), 0, Plan({})
+    ends: dict[Any, int] = {p: len(times) for p, times in partitions.items()}
+    begin: dict[Any, int] = dict.fromkeys(partitions, 0)
+    newest, watermark, plan = dict[Partition, int](), 0, Plan({})
     while begin != ends:
         for p, times in partitions.items():
             upto = data.draw(st.integers(begin[p], ends[p]))

@@ -17,6 +17,7 @@ from stateward.runtime.ingest.record_decoder import DecoderTask, RecordDecoder
 from stateward.runtime.keyed.outcome import BucketOutput
 from stateward.runtime.sink import output_rows
 from stateward.runtime.sink.output_rows import decode_rows, encode_pieces
+from stateward.runtime.watermark.topic_partitions import Topics
 from tests.unit.runtime.ingest.test_event_rows import SORTER, W, message, record
 
 PIECE = 2000
@@ -63,7 +64,7 @@ def test_dead_letters_and_events_leave_the_reader_in_pieces() -> None:
         bounds=bounds,
         event=lambda one, event_ms: (one.event_id, event_ms, "x" * 50),
         buckets=4,
-        topic="t",
+        topics=Topics(("t",)),
         checkpoint_uri="",
     )
     batches = packed(lambda: DecoderTask(packer, PlannedBatch(0, {}, 0, W)))
@@ -88,7 +89,7 @@ def test_dead_letters_of_a_stream_on_sparks_operators_too() -> None:
 
 
 def test_rows_and_late_events_leave_a_bucket_in_pieces() -> None:
-    outcome = BucketOutput((), "t", 0, lambda places: {})
+    outcome = BucketOutput((), Topics(("t",)), 0, lambda places: {})
     outcome._late += [("t", 0, at, 0, "e", "k", 0, 0, GARBAGE) for at in range(50)]
 
     parts = [part for part in outcome.parts() if part[0] == "late_events"]

@@ -90,10 +90,25 @@ def test_the_monitor_says_since_when_records_wait() -> None:
     monitor.poll()
     assert said == {
         "lag_records": 4,
+        "lag_by_topic": None,
         "caught_up": False,
         "lag_change_per_s": None,
         "behind_since": "2026-01-01T00:00:00.000Z",
     }
+
+
+def test_the_monitor_says_of_which_topic_records_wait() -> None:
+    said: dict[str, Any] = {}
+    several = {name: value for name, value in CONFIG.items() if name != "topic"} | {"topics": ["a", "b"]}
+    TopicMonitor(
+        config=parse_config(several, "test"),
+        broker=cast(Broker, Topic()),
+        partitions={"a": 1, "b": 1},
+        position=lambda: Position(3, {"a": {0: 5}}, 0),
+        publish=lambda **fields: said.update(fields),
+        clock=lambda: datetime(2026, 1, 1, tzinfo=UTC),
+    ).poll()
+    assert (said["lag_records"], said["lag_by_topic"]) == (13, {"a": 4, "b": 9})
 
 
 def test_the_memory_of_a_driver_is_that_of_all_its_processes() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from stateward.runtime.checkpoint.batch_plan import Plan, plan_from_json
 from stateward.runtime.kafka.tick import TickRule, View, next_plan
 from stateward.runtime.watermark.partition_times import Times, TimeTracker, merge_times, times_from_json
+from stateward.runtime.watermark.topic_partitions import Topics
 
 START = 1_800_000_000_000
 LATENESS = 60_000
@@ -61,8 +62,8 @@ class Life:
 
     def run(self, most: int) -> None:
         """Plan and run a batch, as driver, planner and tasks do."""
-        ends = {p: len(records) for p, records in self.log.items()}
-        begin = {p: self.begin.get(p, 0) for p in ends}
+        ends: dict[Any, int] = {p: len(records) for p, records in self.log.items()}
+        begin: dict[Any, int] = {p: self.begin.get(p, 0) for p in ends}
         unread = frozenset(p for p, offset in begin.items() if not offset)
         view = View(begin, ends, unread, self.times)
         self.plan = plan_from_json(next_plan(RULE, self.plan, view, self.now_ms).to_json())
@@ -76,8 +77,8 @@ class Life:
             self.watermark_ms = max(self.watermark_ms, self.plan.tick_ms - LATENESS)
 
     def _task(self, partition: int, begin: int, end: int) -> Times:
-        watch = TimeTracker(self.now_ms, 0)
-        watch.read([partition])
+        watch = TimeTracker(self.now_ms, 0, Topics(("t",)))
+        watch.read(0, [partition])
         for record in self.log[partition][begin:end]:
             watch.records([Message(partition=partition, timestamp=(self.stamps, record.stamp_ms))])
             if record.event_ms is None or record.event_ms > self.now_ms + MAX_AHEAD:
