@@ -19,6 +19,7 @@ from stateward.contract.state_care import MAX_PARTITION_BYTES
 CONFIG_VERSION = 1
 _CLOCKS = ("event", "processing")
 _EMISSIONS = ("watermark", "eager")
+WATERMARK_POLICIES = ("min", "max")
 _TICK_MODES = ("auto", "wall_clock", "record", "off")
 
 
@@ -97,9 +98,17 @@ class DriverConfig(Struct, frozen=True, kw_only=True):
     kafka_sink: Mapping[str, str] | UnsetType = UNSET
     """The topic of each table whose rows go to Kafka too; absent where there is none."""
     lookups: Mapping[str, LookupConfig] = {}
+    lateness_by_topic_ms: Mapping[str, int] = {}
+    """Of topics with a watermark of their own, where it is not `allowed_lateness_ms`."""
+    watermark_policy: str = "min"
+    """The watermark of several: that of the topic that is behind (`min`) or ahead (`max`)."""
 
     def __post_init__(self) -> None:
-        for name, allowed in (("clock", _CLOCKS), ("emission", _EMISSIONS)):
+        for name, allowed in (
+            ("clock", _CLOCKS),
+            ("emission", _EMISSIONS),
+            ("watermark_policy", WATERMARK_POLICIES),
+        ):
             if (found := getattr(self, name)) not in allowed:
                 raise ValueError(
                     f"stream {self.stream}: expected {name} to be one of {', '.join(allowed)}, "

@@ -13,11 +13,10 @@ from stateward.project.project import NAME_PATTERN
 from stateward.project.settings import Settings
 from stateward.project.spec_fields import Duration, Name, Part, Span
 from stateward.project.spec_health import Health, Restart
-from stateward.project.spec_kafka import KafkaSink, Source
-from stateward.project.spec_logic import Logic, logic_model
+from stateward.project.spec_kafka import EventTime, KafkaSink, Source
+from stateward.project.spec_logic import Logic, LookupSource, logic_model
 from stateward.project.spec_problems import Problem, YamlDocument, parse_yaml, problems_of, read_yaml
 from stateward.project.spec_quality import Quality, Reconciliation
-from stateward.project.spec_source import EventTime, LookupSource
 from stateward.project.spec_state import Savepoints, State, StateCare, StateExport
 from stateward.project.unexpected_value import UnexpectedValueError
 
@@ -125,6 +124,14 @@ class StreamSpec(Part):
         return self
 
     @model_validator(mode="after")
+    def _topics_of_lateness_are_read(self) -> Self:
+        if unknown := sorted(set(self.event_time.by_topic) - set(self.source.names)):
+            raise UnexpectedValueError(
+                f"event_time.by_topic to name topics of source.topics, of which {', '.join(unknown)} is none"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _lookups_are_known(self) -> Self:
         known = self.logic.lookups
         if known is not None and known != self.lookups.keys():
@@ -150,7 +157,7 @@ class StreamSpec(Part):
     @property
     def longest_timeout(self) -> timedelta:
         """How far event time has to pass a key's last event before all of its state is gone."""
-        lateness = self.event_time.allowed_lateness
+        lateness = self.event_time.longest_lateness
         # The id of an event is remembered for the allowed lateness, whatever else is forgotten sooner.
         return max(self.logic.longest(), lateness) + lateness + self.timeout.jitter
 

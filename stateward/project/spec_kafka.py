@@ -1,4 +1,4 @@
-"""The sections `source` and `kafka_sink` of a stream's YAML: the topics that it reads and writes."""
+"""The sections `source`, `event_time` and `kafka_sink` of a stream's YAML: what it reads and writes."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticKnownError
 
-from stateward.project.spec_fields import Count, Duration, Instant, Name, Part
+from stateward.project.spec_fields import Count, Duration, Instant, Name, Part, Span
 from stateward.project.unexpected_value import UnexpectedValueError
 
 Topic = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
@@ -55,6 +55,23 @@ class Source(Part):
     def names(self) -> tuple[str, ...]:
         """The topics, one or several."""
         return tuple(self.topics or filter(None, [self.topic]))
+
+
+class EventTime(Part):
+    """How long a stream waits for events that come out of order.
+
+    With `clock: processing` it waits for none; an id is known as a duplicate for that long. `by_topic` and
+    `watermark_policy` are for streams in which each topic has a watermark (docs/topics.md).
+    """
+
+    allowed_lateness: Span
+    by_topic: dict[Topic, Span] = Field(default={})
+    watermark_policy: Literal["min", "max"] = "min"
+
+    @property
+    def longest_lateness(self) -> timedelta:
+        """The largest allowed lateness."""
+        return max([self.allowed_lateness, *self.by_topic.values()])
 
 
 class KafkaSink(Part):

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, create_model, model_validator
 
 from stateward.contract.stream_settings import Between, SettingsError, StreamSettings
 from stateward.project import durations
-from stateward.project.project import Project, SettingsLoadError
+from stateward.project.project import NAME_PATTERN, Project, SettingsLoadError
 from stateward.project.settings import Settings
 from stateward.project.spec_fields import Count, Duration, Part
 from stateward.project.unexpected_value import UnexpectedValueError
@@ -51,6 +51,18 @@ class Logic(Part):
         return isinstance(other, Logic) and self.config() == other.config()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+class LookupSource(Part):
+    """Where a table is by which events are enriched (docs/lookups.md).
+
+    `table` is a URI, or the name of a table of this installation. `key` is its key column, and `columns`
+    names the column of a field, where they are not those of the stream's declaration.
+    """
+
+    table: Annotated[str, Field(pattern=NAME_PATTERN.removesuffix("$") + r"$|^[a-z][a-z0-9+.-]*://[^?#]+$")]
+    key: Annotated[str, Field(min_length=1)] | None = None
+    columns: dict[str, str] = Field(default_factory=dict)
 
 
 class FreeLogic(Logic):

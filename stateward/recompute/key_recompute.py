@@ -19,7 +19,6 @@ from stateward.runtime.api.native_job import NativeJob
 if TYPE_CHECKING:
     from stateward.runtime.api.config import Config
     from stateward.runtime.api.stream_job import StreamJob
-    from stateward.runtime.delta.lookup_tables import Lookups
 
 Plain = tuple[Any, ...]
 
@@ -31,8 +30,8 @@ class KeyFold(Protocol):
     def behind_ms(self) -> int:
         """How far the watermark may be beyond the time of a row that the stream has not written yet."""
 
-    def plain(self, record: Any, event_ms: int, *rows: Lookups) -> Plain:
-        """Return a parsed record, its event time (ms) and what is looked up as plain values."""
+    def plain(self, record: Any, event_ms: int, *more: Any) -> Plain:
+        """Return a parsed record, its event time (ms) and what else makes an event, as plain values."""
 
     def event(self, plain: Plain) -> Any:
         """Return the event of `plain`."""
@@ -62,9 +61,9 @@ class LogicFold:
     chain_ms: int
     behind_ms: int = 0
 
-    def plain(self, record: Any, event_ms: int, *rows: Lookups) -> Plain:
+    def plain(self, record: Any, event_ms: int, *more: Any) -> Plain:
         """See `KeyFold`."""
-        return self.to_plain(record, event_ms, *rows)
+        return self.to_plain(record, event_ms, *more)
 
     def event(self, plain: Plain) -> Any:
         """See `KeyFold`."""
@@ -101,14 +100,15 @@ class OracleFold:
         """A row waits for the last event that may belong to it."""
         return self.chain_ms
 
-    def plain(self, record: Any, event_ms: int, *rows: Lookups) -> Plain:
+    def plain(self, record: Any, event_ms: int, *more: Any) -> Plain:
         """Return the fields, because an event may have values that are not plain, such as decimals."""
-        return event_ms, *(getattr(record, name) for name in self.names)
+        return event_ms, more, *(getattr(record, name, None) for name in self.names)
 
     def event(self, plain: Plain) -> Any:
         """See `KeyFold`."""
-        event_ms, *values = plain
-        return self.job.event(SimpleNamespace(**dict(zip(self.names, values, strict=True))), event_ms)
+        event_ms, more, *values = plain
+        record = SimpleNamespace(**dict(zip(self.names, values, strict=True)))
+        return self.job.event(record, event_ms, *more)
 
     def rows(self, key: str, events: Iterable[Any]) -> Sequence[Plain]:
         """See `KeyFold`."""

@@ -7,12 +7,14 @@ import marshal
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from stateward.contract.privacy.forgotten import Register, Spans
 from stateward.runtime.api.key_filter import KeyFilter, takes
+from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.api.record_fields import TICK_KEY, Bounds, Field
 from stateward.runtime.ingest.packed_format import bucket_of
 from stateward.runtime.ingest.parse import Parser, Rejection
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from stateward.recompute.lookups import LookedUp
     from stateward.recompute.request import Recomputable, Request
     from stateward.runtime.api.config import Config
-    from stateward.runtime.delta.lookup_tables import Lookups
 
 PACKED_DDL = "bucket int, payload binary"
 COUNTS_BUCKET = -1
@@ -39,7 +40,7 @@ class Reading:
 
     Attributes:
         owner: From a parsed record to its key.
-        fields: Its declared fields.
+        fields: Its declared fields, by topic in the order of the configuration.
         bounds: Limits of a record and of its time.
         event: From a parsed record and its time to the event's plain tuple.
         buckets: Number of buckets.
@@ -52,11 +53,11 @@ class Reading:
         watermark_ms: The stream's watermark.
         forgotten: By slot the records of forgotten keys, which are left out.
         lookups: What ``event`` gets in addition; None for a stream without lookups.
-        topics: The stream's topics.
+        inputs: What a stream calls its topics, in their order; empty for one without names for them.
     """
 
     owner: Callable[[Any], str]
-    fields: tuple[Field, ...]
+    fields: Mapping[str, tuple[Field, ...]]
     bounds: Bounds
     event: Callable[..., tuple[Any, ...]]
     buckets: int
@@ -67,11 +68,16 @@ class Reading:
     watermark_ms: int = 0
     forgotten: Mapping[int, Spans] = field(default_factory=dict)
     lookups: LookedUp | None = None
-    topics: Topics = field(default_factory=lambda: Topics(("",)))
+    inputs: tuple[str, ...] = ()
+
+    @cached_property
+    def topics(self) -> Topics:
+        """The stream's topics."""
+        return Topics(tuple(self.fields))
 
     def batches(self, records: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack batches of records, `PACKED_DDL`."""
-        parse = Parser(self.fields, self.bounds).parse
+        parsers = [Parser(self.fields[topic], self.bounds).parse for topic in self.topics.names]
         for batch in records:
             packed: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
             counts = {"records": batch.num_rows, "ticks": 0, "dead": 0, "outside": 0, "others": 0, "late": 0}
@@ -84,7 +90,7 @@ class Reading:
                     counts["others"] += 1
                     continue
                 # The records have none that were too far ahead when the stream read them.
-                parsed = parse(value, None)
+                parsed = parsers[self.topics.number(slot)](value, None)
                 if isinstance(parsed, Rejection):
                     counts["dead"] += 1
                 elif not self._matters(parsed.event_ms):
@@ -94,8 +100,7 @@ class Reading:
                 elif not takes(self.only, owner := self.owner(parsed.record)):
                     counts["others"] += 1
                 else:
-                    rows = self.lookups.at(*self.topics.place(slot), offset) if self.lookups else ()
-                    event = self.event(parsed.record, parsed.event_ms, *rows)
+                    event = self.event(parsed.record, parsed.event_ms, *self._more(slot, offset))
                     packed[bucket_of(owner, self.buckets)].append((owner, slot, offset, *event))
             packed_rows = [(bucket, marshal.dumps(events)) for bucket, events in packed.items()]
             packed_rows.append((COUNTS_BUCKET, json.dumps(counts).encode()))
@@ -104,6 +109,12 @@ class Reading:
                 for column, field in zip(zip(*packed_rows, strict=True), _SCHEMA, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+
+    def _more(self, slot: int, offset: int) -> tuple[Any, ...]:
+        """What `event` gets beside the record and its time."""
+        if self.lookups is not None:
+            return self.lookups.at(*self.topics.place(slot), offset)
+        return (self.inputs[self.topics.number(slot)],) if self.inputs else ()
 
     def _matters(self, event_ms: int) -> bool:
         return (self.since_ms is None or event_ms >= self.since_ms) and event_ms <= self.until_ms
@@ -117,17 +128,17 @@ def reading(
 ) -> Reading:
     """Return how the stream reads its records."""
     config = request.config
-    fields, bounds = job.fields(config), config.bounds
     return Reading(
         job.owner,
-        fields,
-        bounds,
+        job.fields_of(config),
+        config.bounds,
         fold.plain,
         buckets,
         since_ms,
         until_ms,
         job.only,
         forgotten=forgotten_records(config),
+        inputs=tuple(one.name for one in job.inputs) if isinstance(job, NativeJob) else (),
     )
 
 
@@ -143,7 +154,7 @@ class Moments:
 
     fold: KeyFold
 
-    def __call__(self, record: Any, event_ms: int, *rows: Lookups) -> tuple[int, str]:
+    def __call__(self, record: Any, event_ms: int, *more: Any) -> tuple[int, str]:
         """Return the time and the id of the event of a parsed record."""
-        event = self.fold.event(self.fold.plain(record, event_ms, *rows))
+        event = self.fold.event(self.fold.plain(record, event_ms, *more))
         return event.event_ms, event.event_id

@@ -164,7 +164,7 @@ class _Looking:
     def _from(self, since_ms: int | None) -> _Look:
         request, job = self._request, self._job
         known_ms = max((time for time in (since_ms, self._cut_ms) if time is not None), default=None)
-        until_ms = last_needed(request.span, request.chain_ms, request.config.allowed_lateness_ms)
+        until_ms = last_needed(request.span, request.chain_ms, request.config.longest_lateness_ms)
         count = sum(one.end - one.first for one in self._landed.values())
         buckets = max(request.config.state_buckets, min(_MOST_BUCKETS, count // _RECORDS_PER_BUCKET))
         fold = fold_of(job, request.config, request.chain_ms)
@@ -173,7 +173,6 @@ class _Looking:
             read_to={} if request.with_late else self._committed,
             watermark_ms=self._watermark_ms,
             lookups=looked_up(request, job),
-            topics=Topics(request.config.topics),
         )
         records = raw_records.wanted(self._spark, self._raw, request, since_ms)
         folding = Folding(fold, job.outputs, request.span, known_ms)

@@ -30,7 +30,7 @@ from stateward.project.layout import Layout
 from stateward.project.project import PACKAGE
 from stateward.project.settings import Settings
 from stateward.project.spec import SpecError, StreamSpec, load_spec
-from stateward.project.spec_source import LookupSource
+from stateward.project.spec_logic import LookupSource
 
 # A driver's records are handled in Python and C; what is left to the JVM does not pay for a parallel
 # collector's threads. The optimising compiler it does pay for: it costs a fifth of the rate in the first
@@ -61,6 +61,8 @@ def driver_config(spec: StreamSpec, settings: Settings, run_id: str) -> DriverCo
         max_records_per_batch=source.max_records_per_batch,
         trigger_interval_ms=to_ms(spec.trigger_interval),
         allowed_lateness_ms=to_ms(spec.event_time.allowed_lateness),
+        lateness_by_topic_ms={topic: to_ms(span) for topic, span in spec.event_time.by_topic.items()},
+        watermark_policy=spec.event_time.watermark_policy,
         not_before=source.not_before,
         max_ahead_ms=to_ms(source.max_ahead),
         max_record_bytes=source.max_record_bytes,

@@ -49,6 +49,15 @@ class Config(DriverConfig, frozen=True):
         """How far the watermark stays behind a tick: nothing is late in processing time."""
         return 0 if self.in_processing_time else self.allowed_lateness_ms
 
+    def lateness_of(self, topic: str) -> int:
+        """The allowed lateness of a topic with a watermark of its own (ms)."""
+        return self.lateness_by_topic_ms.get(topic, self.allowed_lateness_ms)
+
+    @property
+    def longest_lateness_ms(self) -> int:
+        """The largest allowed lateness of the topics."""
+        return max(map(self.lateness_of, self.topics))
+
 
 def load_config(uri: str) -> Config:
     """Read and check the configuration at ``uri``.

@@ -36,7 +36,7 @@ class Output:
 
     row: type[tuple[Any, ...]]
     table: Table
-    plan: Callable[[DataFrame, Config], DataFrame] | None = None
+    plan: Callable[[Any, Config], DataFrame] | None = None
 
 
 @dataclass(frozen=True)
@@ -93,3 +93,7 @@ class StreamJob:
     def owner(self) -> Callable[[Any], str]:
         """From a parsed record to the key whose state it concerns."""
         return attrgetter(self.key.name) if self.key_of is None else self.key_of
+
+    def fields_of(self, config: Config) -> dict[str, tuple[Field, ...]]:
+        """The declared fields of the records of each topic."""
+        return dict.fromkeys(config.topics, self.fields(config))

@@ -9,15 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from stateward.runtime.checkpoint.offsets import Offsets
 from stateward.runtime.delta.lookup_tables import TableVersion
 from stateward.runtime.watermark.partition_times import Ahead, ahead_from_json, ended_from_json
-from stateward.runtime.watermark.topic_partitions import Partition, Topics, in_order, partition_name
+from stateward.runtime.watermark.topic_partitions import (
+    Partition,
+    Topics,
+    in_order,
+    of_topic,
+    partition_name,
+)
 
 PLAN = "$plan"
 VERSION = 2
+
+
+class TopicTick(NamedTuple):
+    """The ticks of a topic with a watermark of its own: `Plan.tick_ms` and `Plan.clock_ms`."""
+
+    tick_ms: int | None = None
+    clock_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,8 @@ class Plan:
         ids: Kafka's id of each topic.
         append_time: Whether the broker sets the timestamps of records; None before the first record.
         record_bytes: Mean record size in the previous batch; 0 if unknown.
+        topic_ticks: The tick of each topic, of a stream in which each has a watermark; ``tick_ms`` is then
+            the one that counts for the stream's watermark.
         lookups: The version of each lookup's table with which records are read.
     """
 
@@ -59,6 +74,7 @@ class Plan:
     append_time: bool | None = None
     record_bytes: int = 0
     lookups: Mapping[str, TableVersion] = field(default_factory=dict)
+    topic_ticks: Mapping[str, TopicTick] = field(default_factory=dict)
 
     def of_topics(self, topics: Topics) -> Plan:
         """The plan with partitions named as for these topics, if it is of a batch that read others."""
@@ -70,6 +86,17 @@ class Plan:
             silent=frozenset(topics.renamed(dict.fromkeys(self.silent), before)),
             seen=topics.renamed(self.seen, before),
             ended=topics.renamed(self.ended, before),
+        )
+
+    def of_topic(self, topic: str) -> Plan:
+        """The plan with the partitions of one topic, of a stream that reads several."""
+        return replace(
+            self,
+            newest=of_topic(self.newest, topic),
+            ahead=of_topic(self.ahead, topic),
+            silent=frozenset(of_topic(dict.fromkeys(self.silent), topic)),
+            seen=of_topic(self.seen, topic),
+            ended=of_topic(self.ended, topic),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -93,6 +120,8 @@ class Plan:
             "append_time": self.append_time,
             "record_bytes": self.record_bytes,
         }
+        if self.topic_ticks:
+            document["topic_ticks"] = {topic: list(tick) for topic, tick in self.topic_ticks.items()}
         if self.lookups:
             document["lookups"] = versions_json(self.lookups)
         return document
@@ -126,6 +155,7 @@ def plan_from_json(document: Mapping[str, Any]) -> Plan:
         ids={str(topic): str(id_) for topic, id_ in (found.get("ids") or {}).items()},
         append_time=found.get("append_time"),
         record_bytes=int(found.get("record_bytes") or 0),
+        topic_ticks={topic: TopicTick(*tick) for topic, tick in (found.get("topic_ticks") or {}).items()},
         lookups=versions_from_json(found.get("lookups") or {}),
     )
 

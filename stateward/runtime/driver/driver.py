@@ -105,7 +105,7 @@ class Driver:
             self._config.state_partitions,
             {
                 **session.driver_conf(self._config.checkpoint_uri),
-                **session_conf(self._job),
+                **session_conf(self._job, self._config),
                 **self._config.spark_conf,
             },
         )

@@ -82,13 +82,24 @@ def require_topics(job: AnyJob, config: Config) -> None:
     """Check that the stream can read all configured topics.
 
     Raises:
-        ConfigError: There are several topics, but the stream reads one only.
+        ConfigError: A stream on Spark's own operators has another number of topics than its declaration; or
+            topics have settings of a watermark of their own, which only such a stream has.
     """
-    if len(config.topics) > 1 and isinstance(job, NativeJob):
+    has_own_watermarks = isinstance(job, NativeJob) and bool(job.inputs)
+    if config.lateness_by_topic_ms and not has_own_watermarks:
         raise ConfigError(
-            f"stream {config.stream}: expected one topic, found {', '.join(config.topics)}: a stream on "
-            "Spark's own operators reads one. Set `source.topic` in the stream's YAML to one of them, and "
-            "create a stream for each of the others."
+            f"stream {config.stream}: expected no `event_time.by_topic`, found "
+            f"{', '.join(sorted(config.lateness_by_topic_ms))}: all topics of this stream have one "
+            "watermark. Remove it, and let `event_time.allowed_lateness` cover the topic that is behind."
+        )
+    if not isinstance(job, NativeJob):
+        return
+    expected = [one.name for one in job.inputs] or ["one topic"]
+    if len(config.topics) != len(expected):
+        raise ConfigError(
+            f"stream {config.stream}: expected {', '.join(expected)}, found {', '.join(config.topics)}. Name "
+            "in `source.topics` of the stream's YAML a topic for each input of its declaration, in their "
+            "order; in `source.topic` the topic of a stream with one."
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stateward.runtime.checkpoint.batch_plan import Plan, is_plan, plan_from_json
@@ -13,7 +13,7 @@ from stateward.runtime.delta.lookup_tables import LookupTable, newest
 from stateward.runtime.kafka import planner_handover
 from stateward.runtime.kafka.broker import Broker, BrokerAwayError
 from stateward.runtime.kafka.broker_clock import BrokerClock
-from stateward.runtime.kafka.tick import REPLAY_DISTANCE_MS, TickRule, View, next_plan
+from stateward.runtime.kafka.tick import REPLAY_DISTANCE_MS, TickRule, View, next_plan, next_plan_by_topic
 from stateward.runtime.watermark.topic_partitions import Topics
 
 # Estimated bytes of a batch, from the mean record size of earlier ones: a task keeps its input in memory.
@@ -29,12 +29,16 @@ class TimeSource:
         clock: The broker's time.
         file: The file with the driver's data (`planner_handover`).
         barrier_file: The file shared by several scans of a query (`scan_barrier`); None for one scan.
+        by_topic: The rule of each topic, if each has a watermark.
+        policy: Which of these watermarks counts: ``min`` or ``max``.
     """
 
     rule: TickRule
     clock: BrokerClock
     file: str
     barrier_file: str | None = None
+    by_topic: Mapping[str, TickRule] = field(default_factory=dict)
+    policy: str = "min"
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class Scan:
         checkpoint_uri: The checkpoint, which contains the initial offsets.
         forgotten_uri: The register of forgotten keys, whose records are left out; empty for none.
         lookups: The tables by which its records are enriched.
+        reads: The topic whose records and ticks this scan reads, if the query has a scan of each; None for
+            one that reads all of them.
     """
 
     bootstrap: str
@@ -60,6 +66,7 @@ class Scan:
     checkpoint_uri: str
     forgotten_uri: str = ""
     lookups: tuple[LookupTable, ...] = ()
+    reads: str | None = None
 
 
 class Planner:
@@ -173,6 +180,8 @@ class Planner:
             due=given.due,
             asked_ms=given.asked_ms,
         )
+        if source.by_topic:
+            return next_plan_by_topic(source.by_topic, source.policy, after, view, now_ms)
         return next_plan(source.rule, after, view, now_ms)
 
     def _added(self, offsets: Offsets) -> Offsets:

@@ -79,7 +79,8 @@ def source_for(scan: Scan, decoder: Decoder) -> type[KafkaSource]:
     class Bound(KafkaSource):
         @classmethod
         def name(cls) -> str:
-            return "-".join(("stateward", *scan.topics))
+            of = () if scan.reads is None else ("of", scan.reads)
+            return "-".join(("stateward", *scan.topics, *of))
 
     Bound.scan, Bound.decoder = scan, decoder
     return Bound
@@ -154,6 +155,10 @@ class KafkaReader(DataSourceStreamReader):
         until = {topic: parts for topic, parts in plan.offsets.items() if topic in self._scan.topics}
         counts = {topic: len(parts) for topic, parts in until.items()}
         wanted = ranges(self._planner.known(from_json(start), counts), until)
+        tick_ms = plan.tick_ms
+        if self._scan.reads is not None:
+            wanted = [one for one in wanted if one.topic == self._scan.reads]
+            tick_ms = plan.topic_ticks[self._scan.reads].tick_ms if plan.ticks else None
         shares = tasks(wanted, fewest=_FEWEST_RECORDS_PER_TASK, most_tasks=_TASKS_PER_FULL_BATCH)
         forgotten = {
             (topic, partition): spans
@@ -161,9 +166,9 @@ class KafkaReader(DataSourceStreamReader):
             for partition, spans in self._register.offsets(topic, plan.ids.get(topic)).items()
         }
         found = [_TaskInput(share, forgotten=_among(share, forgotten)) for share in shares]
-        if plan.ticks:
+        if plan.ticks and tick_ms is not None:
             found = found or [_TaskInput([])]
-            found[0].tick_ms = plan.tick_ms
+            found[0].tick_ms = tick_ms
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stateward.runtime.checkpoint.batch_plan import Plan
+from stateward.runtime.checkpoint.batch_plan import Plan, TopicTick
 from stateward.runtime.watermark.due_times import NO_TIMERS, DueTimes
 from stateward.runtime.watermark.partition_times import Times, latest, latest_ends, merge_ahead, split_reached
-from stateward.runtime.watermark.topic_partitions import Partition
+from stateward.runtime.watermark.topic_partitions import Partition, of_topic
 
 # If events arrive this long after their event time, the topic is a replay and not live.
 REPLAY_DISTANCE_MS = 3_600_000
@@ -31,12 +31,15 @@ class TickRule:
         interval_ms: The interval between two ticks of an idle topic.
         due_ms: The interval if a timer is due.
         delay_ms: How far the watermark is behind a tick.
+        asked_ms: What is added to a tick that is requested explicitly, for a topic with another delay than
+            the stream has.
     """
 
     mode: str
     interval_ms: int
     due_ms: int
     delay_ms: int
+    asked_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class View:
         times: Times of the last batch with records.
         due: When timers are due.
         asked_ms: A tick requested explicitly; usually None.
+        is_begun: Whether another topic of the stream had events.
     """
 
     begin: Mapping[Partition, int]
@@ -58,6 +62,17 @@ class View:
     times: Times = field(default_factory=Times)
     due: DueTimes = NO_TIMERS
     asked_ms: int | None = None
+    is_begun: bool = False
+
+    def of_topic(self, topic: str, *, is_begun: bool) -> View:
+        """The view of one topic of several."""
+        return replace(
+            self,
+            begin=of_topic(self.begin, topic),
+            ends=of_topic(self.ends, topic),
+            unread=frozenset(of_topic(dict.fromkeys(self.unread), topic)),
+            is_begun=is_begun,
+        )
 
     @property
     def waiting(self) -> list[Partition]:
@@ -74,9 +89,50 @@ def next_plan(rule: TickRule, before: Plan, view: View, now_ms: int) -> Plan:
         view: The topic and the known times.
         now_ms: The broker's time.
     """
-    times = view.times
+    return _ticked(rule, _known(before, view.times, now_ms), view, now_ms)
+
+
+def next_plan_by_topic(
+    rules: Mapping[str, TickRule], policy: str, before: Plan, view: View, now_ms: int
+) -> Plan:
+    """Plan the times of the next batch of a stream in which each topic has a watermark.
+
+    All ticks are sent again whenever one of them advances: after a restart Spark does not know how far each
+    watermark had got, and takes the smallest or the largest of those that it has seen since.
+
+    Args:
+        rules: How each topic ticks.
+        policy: ``min`` or ``max``: which of the watermarks counts.
+        before: The plan of the previous batch.
+        view: The topics and the known times.
+        now_ms: The broker's time.
+    """
+    known = _known(before, view.times, now_ms)
+    is_begun = bool(known.newest) or any(tick.tick_ms is not None for tick in before.topic_ticks.values())
+    plans = {}
+    for topic, rule in rules.items():
+        last = before.topic_ticks.get(topic, TopicTick())
+        mine = replace(known.of_topic(topic), tick_ms=last.tick_ms, clock_ms=last.clock_ms)
+        plans[topic] = _ticked(rule, mine, view.of_topic(topic, is_begun=is_begun), now_ms)
+    reached = [one.tick_ms - rules[topic].delay_ms for topic, one in plans.items() if one.tick_ms is not None]
+    delay_ms = max(rule.delay_ms for rule in rules.values())
+    if policy == "min":
+        watermark_ms = min(reached) if len(reached) == len(plans) else None
+    else:
+        watermark_ms = max(reached, default=None)
+    return replace(
+        known,
+        tick_ms=None if watermark_ms is None else watermark_ms + delay_ms,
+        ticks=any(one.ticks for one in plans.values()),
+        clock_ms=max(one.clock_ms for one in plans.values()),
+        topic_ticks={topic: TopicTick(one.tick_ms, one.clock_ms) for topic, one in plans.items()},
+    )
+
+
+def _known(before: Plan, times: Times, now_ms: int) -> Plan:
+    """The plan before the tick is decided."""
     reached, ahead = split_reached(merge_ahead(before.ahead, times.ahead), now_ms)
-    known = replace(
+    return replace(
         before,
         now_ms=now_ms,
         ticks=False,
@@ -89,12 +145,17 @@ def next_plan(rule: TickRule, before: Plan, view: View, now_ms: int) -> Plan:
         append_time=before.append_time if times.append_time is None else times.append_time,
         record_bytes=times.size // times.records if times.records else before.record_bytes,
     )
+
+
+def _ticked(rule: TickRule, known: Plan, view: View, now_ms: int) -> Plan:
+    """The plan with the tick that follows from what is known."""
     event_ms = None if rule.mode == "processing" else event_tick(known, view)
     quiet_ms = _quiet_tick(rule, known, view, now_ms)
-    tick_ms = max((tick for tick in (event_ms, quiet_ms, view.asked_ms) if tick is not None), default=None)
-    if tick_ms is None or (before.tick_ms is not None and tick_ms <= before.tick_ms):
+    asked_ms = None if view.asked_ms is None else view.asked_ms + rule.asked_ms
+    tick_ms = max((tick for tick in (event_ms, quiet_ms, asked_ms) if tick is not None), default=None)
+    if tick_ms is None or (known.tick_ms is not None and tick_ms <= known.tick_ms):
         return known
-    clock_ms = now_ms if tick_ms == quiet_ms else before.clock_ms
+    clock_ms = now_ms if tick_ms == quiet_ms else known.clock_ms
     return replace(known, tick_ms=tick_ms, ticks=True, clock_ms=clock_ms)
 
 
@@ -123,7 +184,7 @@ def _quiet_tick(rule: TickRule, known: Plan, view: View, now_ms: int) -> int | N
     if rule.mode == "processing":
         return now_ms if _is_time(rule, known, view, now_ms) else None
     # Before the first event nothing can time out, and a tick would make the events of a replay late.
-    is_begun = known.newest or known.tick_ms is not None
+    is_begun = known.newest or known.tick_ms is not None or view.is_begun
     if rule.mode == "off" or not is_begun or set(view.waiting) - known.silent:
         return None
     if rule.mode == "record" or (rule.mode == "auto" and known.replay):

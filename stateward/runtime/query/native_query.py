@@ -1,6 +1,7 @@
 """A stream on Spark's own operators, from Kafka records to the rows of the sink.
 
-Each table has a branch with its own scan, operators and state::
+Each table has a branch with its own scans, operators and state; a stream of several topics has a scan and a
+watermark of each in every branch::
 
     records ─► dead letters, late events, counts ────────────────────────► rows
             ├► watermark ─► each event once ─► count accepted events ─────► counts
@@ -43,6 +44,8 @@ NATIVE_CONF = {
     "spark.sql.exchange.reuse": "false",
 }
 
+WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+
 # EventTimeWatermark.delayKey: marks a column that operators compare with the watermark.
 _WATERMARK_KEY = "spark.watermarkDelayMs"
 
@@ -68,15 +71,13 @@ def native_rows(
             f"stream {config.stream}: expected emission watermark, found {config.emission}: Spark's own "
             "operators emit what the watermark has passed; correct `emission` in the stream's YAML"
         )
-    decoder = EventRowDecoder(
-        key=job.key.name,
-        fields=job.fields(config),
-        bounds=config.bounds,
-        topics=Topics(config.topics),
-        checkpoint_uri=config.checkpoint_uri,
-    )
-    found = scan.read(spark, config, decoder, partitions, time)
-    events = _events(found, decoder, config.allowed_lateness_ms)
+    scans = [
+        (scan.read(spark, config, decoder, partitions, time, reads=topic), decoder, lateness_ms)
+        for decoder, topic, lateness_ms in _inputs(config, job)
+    ]
+    each = [_events(found, decoder, lateness_ms) for found, decoder, lateness_ms in scans]
+    names = [one.name for one in job.inputs]
+    events = dict(zip(names, each, strict=True)) if names else each[0]
     tables = {output.table.name: output.table for output in job.outputs}
     planned = job.plan(events, config)
     planned |= {one.table.name: one.plan(events, config) for one in job.outputs if one.plan}
@@ -85,9 +86,23 @@ def native_rows(
             f"stream {config.stream}: expected a plan for {', '.join(sorted(tables))}, found one for "
             f"{', '.join(sorted(planned)) or 'nothing'}: compare plan.py with the declaration's outputs"
         )
-    branches = [_settled(found), events.mapInArrow(_counted, OUTPUT_DDL)]
+    branches = [_settled(found) for found, _, _ in scans]
+    branches += [one.mapInArrow(_counted, OUTPUT_DDL) for one in each]
     branches += [rows.mapInArrow(_encoder(tables[name]), OUTPUT_DDL) for name, rows in planned.items()]
     return reduce(lambda one, other: one.unionByName(other), branches)
+
+
+def _inputs(config: Config, job: NativeJob) -> Iterator[tuple[EventRowDecoder, str | None, int]]:
+    """By input its decoder, the topic that its scan reads, and its allowed lateness (ms)."""
+    for topic, fields in job.fields_of(config).items():
+        decoder = EventRowDecoder(
+            key=job.key.name,
+            fields=fields,
+            bounds=config.bounds,
+            topics=Topics(config.topics),
+            checkpoint_uri=config.checkpoint_uri,
+        )
+        yield decoder, topic if job.inputs else None, config.lateness_of(topic)
 
 
 def _events(found: DataFrame, decoder: EventRowDecoder, lateness_ms: int) -> DataFrame:

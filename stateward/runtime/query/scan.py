@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stateward.runtime.delta.lookup_tables import LookupTable, configured_tables
@@ -28,6 +29,7 @@ def read(
     time: TimeSource,
     *,
     lookups: tuple[LookupTable, ...] = (),
+    reads: str | None = None,
 ) -> DataFrame:
     """Read the data topics and their ticks, decoded.
 
@@ -38,6 +40,7 @@ def read(
         partitions: The number of partitions of each data topic.
         time: The source of time.
         lookups: The tables by which records are enriched.
+        reads: The topic to read; None for all of them.
 
     Returns:
         Rows of `Decoder.ddl`.
@@ -51,6 +54,7 @@ def read(
         checkpoint_uri=config.checkpoint_uri,
         forgotten_uri=config.forgotten_uri,
         lookups=lookups,
+        reads=reads,
     )
     source = source_for(scan, decoder)
     spark.dataSource.register(source)
@@ -66,6 +70,16 @@ def time_rule(config: Config) -> TickRule:
         due_ms=config.trigger_interval_ms,
         delay_ms=config.watermark_delay_ms,
     )
+
+
+def rules_by_topic(config: Config) -> dict[str, TickRule]:
+    """The tick rule of each topic, if each has a watermark."""
+    rule = time_rule(config)
+    return {
+        topic: replace(rule, delay_ms=lateness_ms, asked_ms=lateness_ms - config.watermark_delay_ms)
+        for topic in config.topics
+        for lateness_ms in (config.lateness_of(topic),)
+    }
 
 
 def record_decoder(config: Config, job: StreamJob) -> RecordDecoder:

@@ -34,7 +34,7 @@ from stateward.runtime.keyed.log_store import LogBackend
 from stateward.runtime.keyed.state_sizes import StateSizes
 from stateward.runtime.lease.lease_keeper import LeaseKeeper
 from stateward.runtime.query import scan
-from stateward.runtime.query.native_query import NATIVE_CONF, native_rows
+from stateward.runtime.query.native_query import NATIVE_CONF, WATERMARK_POLICY, native_rows
 from stateward.runtime.sink import sink
 from stateward.runtime.sink.fence import take_over
 from stateward.runtime.sink.ledger import Ledger, recorded_times
@@ -59,9 +59,11 @@ KEYED_CONF = {
 }
 
 
-def session_conf(job: AnyJob) -> dict[str, str]:
+def session_conf(job: AnyJob, config: Config) -> dict[str, str]:
     """Settings of the session in addition to those of `session`."""
-    return NATIVE_CONF if isinstance(job, NativeJob) else KEYED_CONF
+    if isinstance(job, NativeJob):
+        return {**NATIVE_CONF, WATERMARK_POLICY: config.watermark_policy}
+    return KEYED_CONF
 
 
 class StreamQuery:
@@ -155,6 +157,8 @@ class StreamQuery:
         time = TimeSource(scan.time_rule(config), self.clock, str(self.handover.file))
         if isinstance(job, NativeJob):
             time = replace(time, barrier_file=new_barrier_file(_local_folder(config)))
+            if job.inputs:
+                time = replace(time, by_topic=scan.rules_by_topic(config), policy=config.watermark_policy)
             return native_rows(self._spark, config, job, partitions, time)
         decoder = scan.record_decoder(config, job)
         packed = scan.read(self._spark, config, decoder, partitions, time, lookups=decoder.lookups)

@@ -31,6 +31,10 @@ class Topics:
         """The slot of a partition; with one topic it is the partition's number."""
         return (self.names.index(topic) << _BITS) + partition
 
+    def number(self, slot: int) -> int:
+        """Which of the topics a slot is of."""
+        return slot >> _BITS
+
     def place(self, slot: int) -> tuple[str, int]:
         """The topic and the number of a partition, from its slot."""
         return self.names[slot >> _BITS], slot & ((1 << _BITS) - 1)
@@ -75,6 +79,11 @@ class Topics:
             if topic in self.names:
                 renamed[self.name(topic, int(number))] = value
         return renamed
+
+
+def of_topic(found: Mapping[Partition, V], topic: str) -> dict[Partition, V]:
+    """The values of one topic, of a stream that reads several."""
+    return {name: value for name, value in found.items() if str(name).rpartition("/")[0] == topic}
 
 
 def partition_name(text: str) -> Partition:

@@ -67,8 +67,17 @@ def describe(job: AnyJob, config: Config) -> Descriptor:
         fields = {field.name: field.kind for field in job.fields(config)}
         plans = [job.plan, *(output.plan for output in job.outputs if output.plan)]
         operators = [operator for plan in plans for operator in plan_operators(plan)]
-        return {**described, "kind": "native", "fields": fields, "operators": operators}
+        native = {**described, "kind": "native", "fields": fields, "operators": operators}
+        # Absent where all events have one watermark, so that descriptors of older releases stay equal.
+        return {**native, "watermarks": _watermarks(job, config)} if job.inputs else native
     return {**described, "kind": "keyed", "state": _state(job, config)}
+
+
+def _watermarks(job: NativeJob, config: Config) -> dict[str, Any]:
+    lateness = {
+        one.name: config.lateness_of(topic) for one, topic in zip(job.inputs, config.topics, strict=True)
+    }
+    return {"policy": config.watermark_policy, "allowed_lateness_ms": lateness}
 
 
 def _state(job: StreamJob, config: Config) -> dict[str, Any]:

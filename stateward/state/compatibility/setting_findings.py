@@ -34,9 +34,28 @@ def setting_findings(before: Descriptor, now: Descriptor) -> Iterator[Finding]:
         values = (f"{before['timeout_jitter_ms']} ms", f"{now['timeout_jitter_ms']} ms")
         yield Finding(Level.EVOLVES, "the jitter of timeouts", *values, f"{_LATER}; no value changes")
     if now["kind"] == "native":
+        yield from _watermarks(before.get("watermarks") or {}, now.get("watermarks") or {})
         yield from _native(before, now)
     else:
         yield from _logic(before["logic"], now["logic"])
+
+
+def _watermarks(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Finding]:
+    """Compare those of a stream in which each topic has one."""
+    if not old or not new:
+        return  # the plan is another one
+    if old["policy"] != new["policy"]:
+        yield Finding(
+            Level.INCOMPATIBLE,
+            "the policy of several watermarks",
+            old["policy"],
+            new["policy"],
+            "Spark silently continues with the one that is in the checkpoint",
+            (REVERT, START_OVER),
+        )
+    for name, before, now in _different(old["allowed_lateness_ms"], new["allowed_lateness_ms"]):
+        consequence = "its watermark follows the new one; ids already forgotten stay forgotten"
+        yield Finding(Level.EVOLVES, f"the allowed lateness of {name} (ms)", before, now, consequence)
 
 
 def _lateness(old: int, new: int) -> Iterator[Finding]:

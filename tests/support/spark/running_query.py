@@ -71,7 +71,7 @@ class Running:
         self.checkpoint = Checkpoint(config.checkpoint_uri)
         # A driver has a session of its own, which is made with these.
         shuffle = {"spark.sql.shuffle.partitions": str(config.state_partitions)}
-        for name, value in {**_UNCHANGED, **session_conf(launch.stream.job), **shuffle}.items():
+        for name, value in {**_UNCHANGED, **session_conf(launch.stream.job, config), **shuffle}.items():
             spark.conf.set(name, value)
         keeper = LeaseKeeper(lease, 1000, utc_now)
         partitions = dict.fromkeys(config.topics, launch.partitions)

@@ -73,6 +73,18 @@ def test_only_a_stream_on_sparks_own_operators_refuses_a_second_topic(stream: st
         load_spec(stream, tmp_path)
 
 
+def test_a_topic_may_wait_longer_than_the_others(tmp_path: Path) -> None:
+    event_time = {"allowed_lateness": "2m", "by_topic": {"b": "1h"}, "watermark_policy": "max"}
+    spec = small_spec(tmp_path, source={"topics": ["a", "b"]}, event_time=event_time)
+    config = driver_config(spec, Settings(), "r1")
+    assert (config.lateness_by_topic_ms, config.watermark_policy) == ({"b": 3_600_000}, "max")
+    assert spec.longest_timeout == timedelta(hours=2)
+    with pytest.raises(SpecError, match=r"event_time\.by_topic to name topics of .*, of which c is"):
+        small_spec(
+            tmp_path, source={"topics": ["a", "b"]}, event_time={**event_time, "by_topic": {"c": "1h"}}
+        )
+
+
 def test_a_lookup_is_a_table_of_this_installation_or_a_uri(tmp_path: Path) -> None:
     lookups = {
         "users": {"table": "users"},

@@ -33,6 +33,7 @@ from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.api.record_fields import TICK_KEY, Bounds
 from stateward.runtime.sink.output_rows import KIND_COUNTS, decode_rows
 from stateward.runtime.watermark.topic_partitions import Topics
+from tests.support.streams.matches import JOB as MATCHES
 from tests.unit.runtime.telemetry.test_documents import CONFIG
 
 MINUTE_MS = 60_000
@@ -62,7 +63,7 @@ def reading(since_ms: int | None = None, until_ms: int = 1 << 50) -> Reading:
     logic = {"gap_ms": GAP_MS, "max_gap_ms": 24 * 60 * MINUTE_MS}
     config = parse_config({**CONFIG, "logic": logic}, "test")
     bounds = Bounds(not_before_ms=0, max_ahead_ms=MINUTE_MS, max_record_bytes=1000)
-    return Reading(SESSIONS.owner, SESSIONS.fields(config), bounds, SESSIONS.event, 4, since_ms, until_ms)
+    return Reading(SESSIONS.owner, SESSIONS.fields_of(config), bounds, SESSIONS.event, 4, since_ms, until_ms)
 
 
 def test_keys_of_another_stream_are_left_out() -> None:
@@ -212,7 +213,7 @@ def test_of_a_stream_of_operators_the_oracle_is_folded_with_values_that_do_not_t
     )
     fold = fold_of(PAYMENTS, config, 2 * MINUTE_MS)
     bounds = Bounds(not_before_ms=0, max_ahead_ms=MINUTE_MS, max_record_bytes=1000)
-    how = Reading(PAYMENTS.owner, PAYMENTS.fields(config), bounds, fold.plain, 4, None, 1 << 50)
+    how = Reading(PAYMENTS.owner, PAYMENTS.fields_of(config), bounds, fold.plain, 4, None, 1 << 50)
     values = (
         payment("t1", "transaction", 10),
         payment("o", "authenticated", 8),
@@ -258,3 +259,35 @@ def test_records_of_forgotten_keys_are_known_by_their_topic(tmp_path: Path) -> N
         )
     )
     assert forgotten_records(config) == {Topics(("a", "b")).slot("b", 1): Spans(((3, 5),))}
+
+
+def test_records_of_each_topic_are_parsed_by_the_fields_of_its_input() -> None:
+    several = {name: value for name, value in CONFIG.items() if name != "topic"} | {"topics": ["p", "l"]}
+    config = parse_config(several, "test")
+    fold = fold_of(MATCHES, config, MINUTE_MS)
+    bounds = Bounds(not_before_ms=0, max_ahead_ms=MINUTE_MS, max_record_bytes=1000)
+    names = ("payments", "logins")
+    how = Reading(
+        MATCHES.owner, MATCHES.fields_of(config), bounds, fold.plain, 4, None, 1 << 50, inputs=names
+    )
+    of = {"event_id": "e", "account_id": "a", "event_time": "1970-01-01T00:10:00Z"}
+    payment, login = json.dumps({**of, "cents": 5}).encode(), json.dumps({**of, "device": "d"}).encode()
+    logins = how.topics.slot("l", 1)
+    columns = {
+        "_slot": [0, logins, 0, logins],
+        "offset": [0, 0, 1, 1],
+        "key": [b"a"] * 4,
+        "value": [payment, login, login, payment],
+    }
+    (packed,) = how.batches(iter([pa.RecordBatch.from_pydict(columns)]))
+    found = {
+        event.topic: event
+        for row in packed.to_pylist()
+        if row["bucket"] != COUNTS_BUCKET
+        for event in (fold.event(record[3:]) for record in marshal.loads(row["payload"]))
+    }
+    assert (found["logins"].device, found["payments"].device, len(found)) == ("d", None, 2)
+    (counts,) = [json.loads(row["payload"]) for row in packed.to_pylist() if row["bucket"] == COUNTS_BUCKET]
+    assert (counts["records"], counts["dead"]) == (4, 2), "a record of the other topic is none here"
+    rows = fold.rows("a", found.values())
+    assert [(type(row).__name__, row[3]) for row in rows] == [("Match", "e"), ("MatchedPayment", "e")]

@@ -252,6 +252,22 @@ def test_an_example_shows_the_row_and_where_in_kafka_it_came_from() -> None:
             ("t 1: 0, 1, 2, 3, 4, …", "and 2 more events"),
             (),
         ),
+        (
+            json.dumps(
+                {
+                    "events": {
+                        "topic": "a",
+                        "count": 3,
+                        "first": [
+                            {"topic": topic, "partition": 1, "offset": n}
+                            for n, topic in enumerate(("b", "a", "b"))
+                        ],
+                    }
+                }
+            ),
+            ("a 1: 1", "b 1: 0, 2"),
+            (),
+        ),
     ],
 )
 def test_an_origin_may_say_less(given_origin: str | None, offsets: Any, brought: Any) -> None:

@@ -15,6 +15,7 @@ from stateward.driver import run
 from stateward.runtime.api.any_job import AnyJob, configured
 from stateward.runtime.api.config import ConfigError, parse_config
 from stateward.runtime.driver.entry import require_topics
+from tests.support.streams.matches import JOB as MATCHES
 from tests.unit.runtime.telemetry.test_documents import CONFIG
 
 SEVERAL = {name: value for name, value in CONFIG.items() if name != "topic"} | {"topics": ["a", "b"]}
@@ -22,7 +23,7 @@ SEVERAL = {name: value for name, value in CONFIG.items() if name != "topic"} | {
 
 def test_a_stream_on_sparks_own_operators_refuses_several() -> None:
     with pytest.raises(
-        ConfigError, match=r"stream user_sessions: expected one topic, found a, b: .*`source\.topic`"
+        ConfigError, match=r"stream user_sessions: expected one topic, found a, b\. .*`source\.topic`"
     ):
         require_topics(NATIVE, parse_config(SEVERAL, "here"))
     require_topics(NATIVE, parse_config({**SEVERAL, "topics": ["a"]}, "here"))
@@ -31,6 +32,17 @@ def test_a_stream_on_sparks_own_operators_refuses_several() -> None:
 @pytest.mark.parametrize("job", [KEYED, LANDING])
 def test_any_other_stream_reads_them_all(job: AnyJob) -> None:
     require_topics(job, parse_config(SEVERAL, "here"))
+
+
+def test_a_topic_for_each_input_and_no_lateness_of_a_topic_without_a_watermark() -> None:
+    config = parse_config(SEVERAL, "here")
+    require_topics(MATCHES, config)
+    with pytest.raises(ConfigError, match=r"expected payments, logins, found a\. .*`source\.topics`"):
+        require_topics(MATCHES, parse_config({**SEVERAL, "topics": ["a"]}, "here"))
+    late = parse_config({**SEVERAL, "lateness_by_topic_ms": {"a": 5}}, "here")
+    require_topics(MATCHES, late)
+    with pytest.raises(ConfigError, match=r"expected no `event_time\.by_topic`, found a: all topics"):
+        require_topics(KEYED, late)
 
 
 def test_the_driver_says_so_before_it_takes_the_lease(tmp_path: Path) -> None:
