@@ -1,4 +1,4 @@
-"""`python -m benchmarks.log_shape`: what the log of a bucket costs, counted, and how fast a copy is built.
+"""`python -m benchmarks.log_shape`: what the log of a bucket costs, counted, and its local copy.
 
 One bucket in memory of Spark's tester, with the store of a driver. Counts are the same on every machine.
 """
@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from pyspark.sql.streaming.tws_tester import _InMemoryStatefulProcessorHandle
@@ -24,6 +24,8 @@ from stateward.runtime.keyed.state_store import StateRules
 KEYS = 2_000
 _SHARES = (1.0, 0.1, 0.01, 0.001)
 _STATE = b'{"state":{"first_ms":1704067200000,"last_ms":1704067260000,"count":%d},"recent":[]}'
+_SIZES = ((100, 100_000), (186, 100_000), (1_000, 20_000), (10_000, 2_000), (100_000, 200))
+_BUILT = 3
 _FAR_MS = 1 << 50
 _RULES = StateRules(1, lambda of, key, text: text, lambda key, text: _FAR_MS)
 
@@ -80,19 +82,45 @@ def shape(share: float, folder: Path, keys: int = KEYS) -> dict[str, Any]:
         batches += 1
         _batch(store, random.permutation(keys)[:changed].tolist(), batches)
         logged.append(log.size)
-    elsewhere = LogStore(LogBackend(str(folder / "elsewhere"), "file:///shape"), log, _RULES)
-    begun = time.perf_counter()
-    elsewhere.bucket(0, 0)
-    seconds = time.perf_counter() - begun
-    elsewhere.commit()
+    counts = log.counts.copy()
+    seconds = min(_built_in(log, folder / f"elsewhere-{number}") for number in range(_BUILT))
     return {
         "changed_per_batch": changed,
-        "written_per_change": round(log.counts["entries"] / (batches * changed), 2),
+        "written_per_change": round(counts["entries"] / (batches * changed), 2),
         "logged_per_live": round(max(logged) / keys, 2),
-        "chunks": log.counts["chunks"],
-        "calls_per_batch": round(log.counts["calls"] / batches, 1),
+        "chunks": counts["chunks"],
+        "calls_per_batch": round(counts["calls"] / batches, 1),
         "rebuilt_us_per_key": round(seconds / keys * 1e6, 1),
     }
+
+
+def _built_in(log: StateLog, folder: Path) -> float:
+    """Seconds to build the copy of the bucket in a new folder."""
+    store = LogStore(LogBackend(str(folder), "file:///shape"), log, _RULES)
+    begun = time.perf_counter()
+    store.bucket(0, 0)
+    seconds = time.perf_counter() - begun
+    store.commit()
+    return seconds
+
+
+def copy_factor(size: int, folder: Path, keys: int) -> dict[str, Any]:
+    """What the local copy takes of the disk, relative to its keys and states of a given size."""
+    handle = _InMemoryStatefulProcessorHandle("EventTime")
+    handle.setGroupingKey("bucket")
+    store = LogBackend(str(folder), "file:///factor").open(cast("Any", handle), _RULES)
+    state = b'"%b"' % (b"x" * (size - 2))
+    live = 0
+    # Keys come in any order, and their states change afterwards.
+    for numbers in np.array_split(np.random.default_rng(7).permutation(keys), 10) * 2:
+        bucket = store.bucket(0, 0)
+        for number in numbers.tolist():
+            bucket.put(f"u{number:08}", bucket.get(f"u{number:08}"), state, _FAR_MS + number)
+        bucket.finish()
+        store.commit()
+        live = bucket.size().bytes
+    taken = sum(file.stat().st_blocks * 512 for file in folder.rglob("data.mdb"))
+    return {"keys": keys, "key_and_state": round(live / keys), "factor": round(taken / live, 2)}
 
 
 def _batch(store: LogStore, keys: Any, number: int) -> None:
@@ -110,7 +138,8 @@ def main() -> int:
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         shapes = [shape(share, Path(folder) / f"{share}") for share in _SHARES]
-    result = {"keys": KEYS, "shapes": shapes}
+        copies = [copy_factor(size, Path(folder) / f"copy-{size}", keys) for size, keys in _SIZES]
+    result = {"keys": KEYS, "shapes": shapes, "copies": copies}
     with (cache / "log_shape.jsonl").open("a") as results:
         results.write(json.dumps(result) + "\n")
     print(json.dumps(result))

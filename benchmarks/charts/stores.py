@@ -185,6 +185,15 @@ def log_page(result: Result) -> str:
             for shape in result["shapes"]
         ),
         "",
+        "The space of the local copy on the disk, after every key was written twice:",
+        "",
+        "| bytes of a key with its state | keys | the copy, times all keys and states |",
+        "|---|---|---|",
+        *(
+            f"| {one['key_and_state']:,} | {one['keys']:,} | {one['factor']:.1f} |"
+            for one in result["copies"]
+        ),
+        "",
         "    .venv/bin/python -m benchmarks.log_shape",
         "",
     ]
