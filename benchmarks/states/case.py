@@ -21,7 +21,7 @@ from benchmarks.harness.roles import JVM, WORKERS, role_of
 from benchmarks.states.rig import Rig, gc_pauses_ms, heap_used, open_session
 
 _RECOVERIES = 3
-_AFTER_RECOVERY = 3
+_AFTER_RECOVERY = 2
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Case:
     size: int = 100
     conf: dict[str, str] = field(default_factory=dict)
     updated: int = 10_000
-    batches: int = 18
+    batches: int = 9
     filled: int = 100_000
     heap: str = "1g"
     points: tuple[int, ...] = ()

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 PARTITIONS = 2
 BUCKETS = 64
+_KINDS = {".zip": "whole", ".snapshot": "whole", ".changelog": "changes", ".delta": "changes"}
 _GC_PAUSE = re.compile(r"Pause .* ([\d.]+)ms$", re.MULTILINE)
 
 
@@ -99,12 +100,10 @@ class Rig:
 
     def behind(self) -> int:
         """Changes of batches in files of their own that a start has to read after the newest snapshot."""
-        names = [file.name.split(".") for file in (self.checkpoint / "state" / "0" / "0").iterdir()]
-        versions = [(int(name[0].split("_")[0]), name[-1]) for name in names if name[0]]
-        newest = {
-            kind: max((version for version, suffix in versions if suffix in suffixes), default=0)
-            for kind, suffixes in (("whole", ("zip", "snapshot")), ("changes", ("changelog", "delta")))
-        }
+        newest = {"whole": 0, "changes": 0}
+        for file in (self.checkpoint / "state" / "0" / "0").glob("[0-9]*.*"):
+            if kind := _KINDS.get(file.suffix):
+                newest[kind] = max(newest[kind], int(file.stem.split("_")[0]))
         return max(0, newest["changes"] - newest["whole"])
 
     def _task_times(self) -> list[float]:
