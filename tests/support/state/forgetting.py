@@ -33,9 +33,11 @@ Record = tuple[bytes, bytes]
 def forget_request(launch: Launch, key: str, *, dry_run: bool = False) -> Request:
     """The request that the control plane would write: the key is in a file beside it."""
     request = request_of(launch, "forget", dry_run=dry_run, key="key.secret.json")
-    write_json(f"{request.folder_uri}/key.secret.json", {"value": key})
+    folder_uri = launch.uri("operations", request.operation)
+    write_json(f"{folder_uri}/key.secret.json", {"value": key})
     return structs.replace(
         request,
+        folder_uri=folder_uri,
         secrets=("key",),
         operations_uri=launch.uri("operations"),
         logs_uri=launch.uri("logs"),

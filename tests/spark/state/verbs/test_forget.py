@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,7 +26,7 @@ from tests.support.spark.launches import (
 )
 from tests.support.spark.running_query import Running, running
 from tests.support.state.forgetting import Record, folder_of, forget, land, leave_traces
-from tests.support.state.inspected import at, prepared, record, settled
+from tests.support.state.inspected import at, record, settled
 from tests.support.state.operations import operate
 from tests.support.streams.oracle import in_order
 from tests.support.traces.search import traces_in
@@ -40,6 +41,13 @@ pytestmark = pytest.mark.spark
 PERSON = "person-ann-42"
 OTHERS = ("bob", f"{PERSON}0")
 EVERYBODY = (PERSON, *OTHERS)
+
+
+def launched(folder: Path, broker: RunningBroker, stream: Stream) -> Launch:
+    """A launch with a topic of its own, of one partition."""
+    launch = Launch(folder, broker, f"forget-{uuid.uuid4().hex[:8]}", partitions=1, stream=stream)
+    broker.create_topic(launch.topic, launch.partitions)
+    return launch
 
 
 def visits(minute: int, people: tuple[str, ...] = EVERYBODY) -> list[Record]:
@@ -74,7 +82,7 @@ def rows_of(launch: Launch, table: str) -> list[dict[str, object]]:
 def test_nothing_of_a_person_is_left_and_the_stream_goes_on(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    launch = prepared(tmp_path, broker, USER_SESSIONS, partitions=1)
+    launch = launched(tmp_path, broker, USER_SESSIONS)
     batches = [(visits(1) + BROKEN, 2), (visits(45), 60), (visits(7), 60), (visits(70), 70)]
     run(launch, spark, "run-1", batches)
     operate(launch, "savepoint", reason="before")
@@ -115,7 +123,7 @@ def test_nothing_of_a_person_is_left_and_the_stream_goes_on(
 def test_a_dry_run_changes_nothing_and_whoever_reads_again_leaves_the_records_out(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    launch = prepared(tmp_path, broker, USER_SESSIONS, partitions=1)
+    launch = launched(tmp_path, broker, USER_SESSIONS)
     run(
         launch, spark, "run-1", [(visits(1) + BROKEN, 2), (visits(45), 60), (visits(7), 60), (visits(70), 70)]
     )
@@ -146,7 +154,7 @@ def _without(row: dict[str, object]) -> str:
 def test_an_operation_that_dies_is_finished_by_the_next_with_the_same_key(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    launch = prepared(tmp_path, broker, USER_SESSIONS, partitions=1)
+    launch = launched(tmp_path, broker, USER_SESSIONS)
     run(launch, spark, "run-1", [(visits(1), 2), (visits(45), 60)])
     operate(launch, "savepoint", reason="before")
     for place in ("remove_rows", "remove_generations", "erase"):
@@ -188,9 +196,7 @@ def test_a_key_of_sparks_operators_is_forgotten_and_the_others_rows_are_as_witho
     for name, people in (("with", EVERYBODY), ("never", OTHERS)):
         folder = tmp_path / name
         folder.mkdir()
-        launch = prepared(folder, broker, stream, partitions=1)
-        launch.topic += name
-        broker.create_topic(launch.topic, 1)
+        launch = launched(folder, broker, stream)
         with running(launch, spark) as query:
             launch.send(facts(stream, 1, people), partition=0)
             settled(query, at(2))
@@ -232,7 +238,7 @@ def facts(stream: Stream, minute: int, people: tuple[str, ...]) -> list[Record]:
 def test_a_state_of_sparks_operators_is_rewritten_without_a_key(
     stream: Stream, tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:
-    launch = prepared(tmp_path, broker, stream)
+    launch = launched(tmp_path, broker, stream)
     with running(launch, spark) as query:
         launch.send(
             record("user_id", user, f"e{n}", 7, event_type="view", value=1)
