@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from stateward.quality.tables.table_log import Commit, brought, read_commits
+from stateward.contract.privacy.forgotten import EXPIRED, MARK, OF_KEY
+from stateward.quality.tables.table_log import REMOVAL, Commit, brought, read_commits
 from stateward.quality.tables.version_range import Pin, Span, ValidationError, choose, covered, pin_others
 
 
@@ -130,3 +131,19 @@ def test_rows_that_optimize_rewrites_are_not_new_and_deleted_ones_are_gone(uri: 
 def test_a_span_is_whole_when_nothing_is_before_it() -> None:
     assert Span("u", "id", 0, 4).is_whole
     assert not Span("u", "id", 1, 4).is_whole
+
+
+@pytest.mark.parametrize(("kind", "is_known"), [(OF_KEY, None), (EXPIRED, [3])])
+def test_rows_that_were_removed_on_purpose_are_no_change_by_hand(
+    uri: str, kind: str, is_known: list[int] | None
+) -> None:
+    """The files of a forgotten key are gone, so the rows of its range are those of the whole table."""
+    marked = CommitProperties(custom_metadata={MARK: kind})
+    append(uri, 3)
+    DeltaTable(uri).delete("n = 1", commit_properties=marked)
+    DeltaTable(uri).delete("n = 2")
+    _, removal, by_hand = commits = read_commits(uri, "t", 3, 5)
+    assert (removal.operation, removal.added, removal.removed) == (REMOVAL, (), ())
+    assert removal.forgets == (kind == OF_KEY)
+    assert (by_hand.operation, len(by_hand.removed)) == ("DELETE", 1)
+    assert numbers(uri, commits) == is_known
