@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import unquote
 
@@ -28,7 +29,9 @@ _LOG = "_delta_log"
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.[\w-]+)*\.(?:parquet|json)")
 _OTHERS = re.compile(r"\d{20}\.(?:crc|\d{20}\.compacted\.json)")
+_PATH = re.compile(r'"path":"((?:[^"\\\\]|\\\\.)+)"')
 _COUNT = "numRecords"
+_YOUNG = timedelta(hours=1)
 # Writers cut longer texts in statistics.
 _LONGEST_IN_STATS = 32
 _ROWS_AT_ONCE = 8192
@@ -69,6 +72,11 @@ class _Folder:
         content: bytes = self.fs.cat_file(f"{self.root}/{path}")
         return content
 
+    def is_young(self, path: str) -> bool:
+        """Whether a file was written within the last hour."""
+        modified: datetime = self.fs.modified(f"{self.root}/{path}")
+        return datetime.now(UTC) - modified.astimezone(UTC) < _YOUNG
+
     def replace(self, path: str, content: bytes) -> None:
         """Replace a file; a reader sees the old one or the new one."""
         temporary = f"{self.root}/{_LOG}/.{path.rpartition('/')[2]}.tmp"
@@ -106,13 +114,23 @@ def _remove_files(folder: _Folder, table: DeltaTable, rule: Rule) -> set[str]:
     """Remove the files with the key that are not in the current version; returns their paths."""
     actions = pa.table(table.get_add_actions())
     current = {unquote(path) for path in actions.column("path").to_pylist()}
+    committed = _committed(folder)
     gone: set[str] = set()
     for path in folder.paths():
-        is_data = path.endswith(".parquet") and not path.startswith(f"{_LOG}/")
-        if is_data and unquote(path) not in current and _is_hit(folder, path, rule):
+        name = unquote(path)
+        if not path.endswith(".parquet") or path.startswith(f"{_LOG}/") or name in current:
+            continue
+        # A young file that is in no commit yet may be one that is being written.
+        if (name in committed or not folder.is_young(path)) and _is_hit(folder, path, rule):
             folder.remove(path)
-            gone.add(unquote(path))
+            gone.add(name)
     return gone
+
+
+def _committed(folder: _Folder) -> set[str]:
+    """Paths of all files that an entry of the log names."""
+    texts = (folder.read(path).decode() for path in folder.paths(_LOG) if _COMMIT.search(path))
+    return {unquote(path) for text in texts for path in _PATH.findall(text)}
 
 
 def _is_hit(folder: _Folder, path: str, rule: Rule) -> bool:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from stateward.contract import storage
 from stateward.contract.process_output import Report
+from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.state.errors import StateError
 from stateward.state.files.checkpoint_build import unfinished
 from stateward.state.files.checkpoint_copy import copy_file, paths_in
@@ -50,10 +51,20 @@ class Rewritten:
     removed: int
 
 
+def count(spark: SparkSession, checkpoint_uri: str, key: str) -> Rewritten:
+    """Count the rows of the newest state, and those of a key; the stream may run.
+
+    Raises:
+        ForgetFailedError: The state cannot be read.
+    """
+    with spark_errors_as(ForgetFailedError, f"{checkpoint_uri}: its state could not be read"):
+        return _total(_counted(spark, checkpoint_uri, Checkpoint(checkpoint_uri).last_committed(), key))
+
+
 def rewrite(
     spark: SparkSession,
     source_uri: str,
-    target_uri: str | None,
+    target_uri: str,
     key: str,
     report: Report = lambda step, what: None,
 ) -> Rewritten:
@@ -62,7 +73,7 @@ def rewrite(
     Args:
         spark: A session; no query may run on the source.
         source_uri: A drained checkpoint, which is only read.
-        target_uri: Folder of the new one; None to count only.
+        target_uri: Folder of the new one.
         key: The key, as a text.
         report: Called with ``write`` and ``prove``.
 
@@ -72,29 +83,27 @@ def rewrite(
     drained = examine(source_uri)
     with spark_errors_as(ForgetFailedError, f"{source_uri}: its state could not be rewritten"):
         found = _counted(spark, source_uri, drained.batch_id, key)
-        if target_uri is None or not found:
-            total = Rewritten(
-                sum(one.rows for one in found.values()), sum(one.removed for one in found.values())
-            )
-            if target_uri is not None:
-                with unfinished(target_uri, {"source": source_uri}):
-                    _begin(source_uri, target_uri, drained.batch_id)
-                    _commit(source_uri, target_uri, drained.batch_id, None)
-            return total
-        if drained.provider != ROCKSDB:
+        if found and drained.provider != ROCKSDB:
             raise ForgetFailedError(
-                f"{source_uri}: expected state kept by {ROCKSDB}, found "
-                f"{drained.provider or 'nothing'}: Spark "
-                "rewrites no other. Begin a new checkpoint, and fill its tables with `stateward backfill`"
+                f"{source_uri}: expected state kept by {ROCKSDB}, found {drained.provider or 'nothing'}: "
+                "Spark rewrites no other. Begin a new checkpoint, and fill its tables with "
+                "`stateward backfill`"
             )
-        report("write", f"{sum(one.rows for one in found.values()):,} rows")
+        total = _total(found)
+        report("write", f"{total.rows:,} rows")
         with unfinished(target_uri, {"source": source_uri}):
             _begin(source_uri, target_uri, drained.batch_id)
-            with checkpoint_format(spark, source_uri):
-                ids = _run(spark, source_uri, target_uri, drained.batch_id, key)
+            ids = None
+            if found:
+                with checkpoint_format(spark, source_uri):
+                    ids = _run(spark, source_uri, target_uri, drained.batch_id, key)
             _commit(source_uri, target_uri, drained.batch_id, ids)
             report("prove", "every store")
             _prove(found, _counted(spark, target_uri, _FIRST, key), target_uri)
+    return total
+
+
+def _total(found: dict[Store, Rewritten]) -> Rewritten:
     return Rewritten(sum(one.rows for one in found.values()), sum(one.removed for one in found.values()))
 
 

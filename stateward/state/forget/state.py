@@ -25,7 +25,7 @@ from stateward.state.compatibility.descriptor import (
 from stateward.state.compatibility.verdict import judge
 from stateward.state.errors import StateError
 from stateward.state.files.checkpoint_integrity import examine
-from stateward.state.forget.native_state import rewrite
+from stateward.state.forget.native_state import count, rewrite
 from stateward.state.forget.subject import Subject
 from stateward.state.migration import replace_batch
 from stateward.state.migration.first_checkpoint import FirstCheckpoint
@@ -116,7 +116,7 @@ class StateWithoutKey:
             StateError: The state cannot be read.
         """
         if not isinstance(self._context.job, StreamJob):
-            return rewrite(self._context.spark(), self._source, None, self._subject.key).removed
+            return count(self._context.spark(), self._source, self._subject.key).removed
         everything, without = self._migration(), self._migration(self._subject.key)
         return everything.keys() - without.keys()
 

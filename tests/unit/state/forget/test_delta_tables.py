@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
+import time
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
@@ -89,6 +92,18 @@ def test_other_versions_stay_readable(uri: str, tmp_path: Path) -> None:
     assert DeltaTable(other, version=0).to_pyarrow_table().num_rows == 4
     assert DeltaTable(other, version=2).to_pyarrow_table().num_rows == 2
     assert traces_in(Path(other), PERSON.key) == []
+
+
+def test_a_file_that_may_be_being_written_stays(uri: str) -> None:
+    """A validation that writes rows at the same time has files that no commit names yet."""
+    young, old = (Path(uri, name) for name in ("young.parquet", "old.parquet"))
+    for file in (young, old):
+        pq.write_table(users(5, 1), file)
+    hour_ago = time.time() - 3700
+    os.utime(old, (hour_ago, hour_ago))
+    remove(uri, BY_USER, marked)
+    purge(uri, PERSON, BY_USER)
+    assert (young.exists(), old.exists()) == (True, False)
 
 
 def test_a_table_that_is_open_elsewhere_goes_on(uri: str) -> None:
