@@ -70,9 +70,10 @@ class ApproveCareOperator(ApprovalOperator):
         decision = decision_of(context)
         user = event.get("responded_by_user") or {}
         by = str(user.get("name") or user.get("id") or "") if isinstance(user, Mapping) else str(user)
+        by = "" if event.get("timedout") else by  # Airflow names its own default
         approved = self.APPROVE in event.get("chosen_options", ())
         context["ti"].xcom_push(key=ANSWER, value={"approved": approved, "by": by})
-        if not approved and by and not event.get("timedout") and decision is not None:
+        if not approved and by and decision is not None:
             refused = _change(decision.proposals[0], by=by, outcome="refused")
             add_change(Layout.of(Settings()), self.stream, refused)
         return super().execute_complete(context, event)

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from stateward.airflow.care.context import TRIGGERED, decision_of, spec_of
+from stateward.airflow.care.context import ANSWER, TRIGGERED, decision_of, spec_of
 from stateward.airflow.notifiers.dispatcher import Dispatcher
 from stateward.airflow.operators.deploy_stream import dag_run_of
 from stateward.airflow.operators.incident_reporting import report_message
@@ -24,6 +24,7 @@ from stateward.control.care.policy import Decision, Proposal
 from stateward.control.care.record import end_change, read_record
 from stateward.control.care.schedule import rules_of
 from stateward.control.care.text import (
+    answer_text,
     cost_text,
     decision_text,
     held_text,
@@ -126,6 +127,8 @@ class ReportCareOperator(BaseOperator):
         lines = ti.xcom_pull(task_ids=task) if state == "success" else None
         # The proposal follows the decision, which names it.
         text = " ".join(lines[: 1 if task == "advise" else 2]) if isinstance(lines, list) else ""
+        if (answer := ti.xcom_pull(task_ids=task, key=ANSWER)) is not None:
+            text = answer_text(**answer)
         reason = ti.xcom_pull(task_ids=task, key=REASON) if state == "failed" else None
         return StepView(task, _LEVELS.get(state, "calm"), state, str(reason or text), links)
 

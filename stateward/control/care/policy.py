@@ -238,7 +238,7 @@ def _repartition(rules: Rules, record: CareRecord) -> Proposal | None:
     workers = min(now, look.cores), min(after, look.cores)
     faster = None if busy is None or workers[0] >= workers[1] else (busy, busy * workers[0] / workers[1])
     saving = Saving((look.largest_bytes, look.state_bytes // after), (now, after), faster)
-    cost = cost_of("repartition", look.files_bytes, record.changes)
+    cost = cost_of("repartition", look, record.changes)
     return Proposal(
         "repartition", now, after, (reason, *skewed), len(held), cost, saving, tuple(look.reasons)
     )
@@ -257,7 +257,7 @@ def _rebucket(rules: Rules, record: CareRecord) -> Proposal | None:
         look.advised_buckets,
         (Reason("skew", look.skew, MAX_SKEW),),
         len(held),
-        cost_of("rebucket", look.files_bytes, record.changes),
+        cost_of("rebucket", look, record.changes),
         saving,
         tuple(look.reasons),
     )
@@ -276,7 +276,7 @@ def _migrate(rules: Rules, record: CareRecord) -> Proposal | None:
         look.state_version,
         (Reason("versions", oldest, look.state_version),),
         len(held),
-        cost_of("migrate", look.files_bytes, record.changes),
+        cost_of("migrate", look, record.changes),
         saving,
     )
 

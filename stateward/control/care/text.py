@@ -85,6 +85,13 @@ def cost_text(cost: Cost) -> str:
     )
 
 
+def answer_text(*, approved: bool, by: str) -> str:
+    """Return what became of a question, in one sentence; without a person there was no answer in time."""
+    if not by:
+        return "No answer in time; nothing is changed."
+    return f"Approved by {by}." if approved else f"Rejected by {by}; nothing is changed."
+
+
 def held_text(proposal: Proposal) -> str:
     """Return how many looks have advised a change, in one phrase."""
     return "Advised by one look" if proposal.held == 1 else f"Advised by {proposal.held} looks in a row"

@@ -162,7 +162,7 @@ def test_a_person_is_asked_with_the_page_the_pause_and_the_reason(
         task.execute(context_of(THREE, "approve", opened=timedelta(hours=1), dry_run__result_page=page))  # type: ignore[arg-type]
     assert asked["subject"] == "small: 4 partitions in place of 2?"
     assert (asked["options"], asked["defaults"]) == (["Approve", "Reject"], ["Reject"])
-    for part in (page, "The stream is stopped for about 3 min 10 s", "more partitions: 4 in place of 2"):
+    for part in (page, "The stream is stopped for about 3 min 26 s", "more partitions: 4 in place of 2"):
         assert part in asked["body"]
     left = waits.value.timeout
     assert left is not None

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from proof.care.chart import write
 from proof.care.month import DAYS, RULES, Day, Load, eightfold, noisy, simulate
 from stateward.project.settings import CHECKOUT
+from stateward.project.spec_state import CareLimits
 
 # The advisor's limit, and its factor within which a number stays (`stateward.state.partitions.advice`).
 MOST_BYTES, STAYS = 512 * 1024 * 1024, 2
@@ -49,6 +50,13 @@ def test_what_only_proposes_moves_nothing() -> None:
     days = simulate(eightfold, DAYS, replace(RULES, policy="propose"))
     assert moves(days) == [2]
     assert any(day.decision.step == "propose" for day in days)
+
+
+def test_with_the_default_pause_a_person_is_asked_while_the_load_is_at_its_highest() -> None:
+    days = simulate(eightfold, DAYS, replace(RULES, max_pause=CareLimits().max_pause))
+    asked = [day for day in days if day.decision.step == "ask"]
+    assert asked and {day.load for day in asked} == {8.0}
+    assert {day.decision.because for day in asked} == {"long_pause"}
 
 
 @settings(deadline=None)

@@ -16,7 +16,14 @@ from stateward.control.care.cost import Cost
 from stateward.control.care.policy import Rules, decide
 from stateward.control.care.record import add_change, add_look, end_change, read_record, record_uri
 from stateward.control.care.schedule import rules_of, schedule_of
-from stateward.control.care.text import cost_text, decision_text, question, reason_texts, saving_texts
+from stateward.control.care.text import (
+    answer_text,
+    cost_text,
+    decision_text,
+    question,
+    reason_texts,
+    saving_texts,
+)
 from stateward.pages.access import dags_of_operation
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
@@ -79,7 +86,7 @@ def test_a_person_reads_the_change_its_reasons_cost_and_saving_and_until_when() 
         "- The load or the state needs more partitions: 4 in place of 2.",
         "- The largest partition is 2.2 times the median, more than 1.5.",
         "- Calculated: 4 for 400,000,000 bytes.",
-        "The stream is stopped for about 3 min 10 s (estimated from the size); 1.6 GB are written.",
+        "The stream is stopped for about 3 min 26 s (estimated from the size); 1.6 GB are written.",
         "- Largest partition: 220 MB before, about 100 MB after.",
         "- Tasks of a batch on the state: 2 before, 4 after.",
         "- A busy batch: 800 ms before, about 400 ms after",
@@ -90,6 +97,12 @@ def test_a_person_reads_the_change_its_reasons_cost_and_saving_and_until_when() 
     assert "dry run" not in question("s", decision.proposals[0], "", "07:00 UTC")
 
 
+def test_an_answer_has_the_name_of_the_person() -> None:
+    assert answer_text(approved=True, by="ann") == "Approved by ann."
+    assert answer_text(approved=False, by="ann") == "Rejected by ann; nothing is changed."
+    assert answer_text(approved=False, by="").startswith("No answer")
+
+
 def test_a_decision_is_one_sentence_with_its_reason() -> None:
     def text(record: CareRecord, found: Rules | None = None) -> str:
         found = found or rules()
@@ -97,7 +110,7 @@ def test_a_decision_is_one_sentence_with_its_reason() -> None:
 
     assert text(nightly(LOOK)) == "s: nothing to change: the state is as it should be."
     assert text(nightly(MORE)).endswith("proposed only, 1 of 3 looks in a row have advised it.")
-    assert "the expected pause of 3 min 10 s is longer than max_pause, 1 s" in text(
+    assert "the expected pause of 3 min 26 s is longer than max_pause, 1 s" in text(
         nightly(MORE, MORE, MORE), rules(max_pause=timedelta(seconds=1))
     )
     assert text(nightly(UNEVEN)).startswith("s: 256 buckets in place of 64: proposed only")
