@@ -87,7 +87,7 @@ matrix: setup ## Move every kind of state up and down, however Spark keeps it, a
 
 .PHONY: pages
 pages: setup ## Do every state operation by its form in a real browser; SCREENSHOTS=folder keeps pictures
-	$(PYTEST) -v --timeout 3600 tests/e2e/pages/test_state_operation_pages.py
+	$(PYTEST) -v --timeout 3600 tests/e2e/pages
 
 .PHONY: compose
 compose: setup ## Build and run docker-compose.yaml on the Docker engine that is there, and break it
@@ -104,6 +104,10 @@ truth: setup ## Prove every stream on generated traffic, killed over and over; T
 .PHONY: chaos
 chaos: setup ## Kill one thing after another under the whole platform for MINUTES (120), by SEED (1); then compare every row
 	$(BIN)/python -m proof.chaos --minutes $(or $(MINUTES),120) --seed $(or $(SEED),1) $(CHAOS)
+
+.PHONY: care
+care: setup ## Let the partitions of a state follow its load on the whole platform, with a day of two minutes (45 minutes)
+	$(BIN)/python -m proof.care --platform $(CARE)
 
 .PHONY: bench
 bench: setup ## Measure against Flink, Bytewax and Quix; BENCH="--events 200000 --runs 1" for a quick look
