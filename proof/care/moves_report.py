@@ -97,7 +97,7 @@ def _steps(alt: Any, points: Sequence[dict[str, float]], x: altair.X, title: str
 def _points(
     outcome: Outcome, series: Sequence[tuple[datetime, float]], ends: datetime
 ) -> list[dict[str, float]]:
-    # Each value holds until the next one; those from before the first level are at its begin.
+    # Each value holds until the next one; those from before the first level are at its start.
     points = [{"minute": max(0.0, _minute(outcome, at)), "value": value} for at, value in series]
     return [*points, {"minute": _minute(outcome, ends), "value": points[-1]["value"]}]
 

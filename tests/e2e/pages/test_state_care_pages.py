@@ -154,7 +154,8 @@ def test_what_a_person_rejects_changes_nothing(stream: LiveStream, page: Page) -
     with declared(stream, state_care=care("approve"), savepoints="null"):
         run = begun(stream, page)
         answered(stream, page, run, "Reject")
-        tasks, _ = reported(stream, page, run, "rejected")
+        tasks, text = reported(stream, page, run, "rejected")
+    assert "Rejected by admin" in text
     assert (tasks["approve"], tasks["act"], tasks["report"]) == ("success", "skipped", "success")
     change = last_change(stream)
     assert (change.outcome, change.by, change.after) == ("refused", "admin", 1)
@@ -164,24 +165,23 @@ def test_what_a_person_rejects_changes_nothing(stream: LiveStream, page: Page) -
 def test_what_fails_is_taken_back(stream: LiveStream, page: Page) -> None:
     """While the state is changed, a YAML is deployed with which the driver cannot start."""
     (driver,) = stream.drivers()
-    with declared(stream, state_care=care("approve"), savepoints="null"):
+    with declared(stream, state_care=care("approve"), savepoints="null"), stream.airflow() as api:
+        known = set(api.runs(CHANGING_DAG))
         run = begun(stream, page)
         answered(stream, page, run, "Approve")
-        with stream.airflow() as api:
-            wait_until(
-                lambda: bool(last_change(stream).run),
-                PATIENCE_S,
-                lambda: f"the change begins; found {api.task_states(f'state_{stream.name}', run)}",
-            )
-            triggered = last_change(stream).run.removeprefix(f"{CHANGING_DAG}/")
-            wait_until(
-                lambda: api.task_states(CHANGING_DAG, triggered).get("drain") == "success",
-                PATIENCE_S,
-                lambda: f"it drains; found {api.task_states(CHANGING_DAG, triggered)}",
-            )
-            with declared(stream, state="{cache: /dev/null/cache}"):
-                tasks, text = reported(stream, page, run, "failed")
-            steps = api.task_states(CHANGING_DAG, triggered)
+        triggered = wait_until(
+            lambda: next(iter(set(api.runs(CHANGING_DAG)) - known), ""),
+            PATIENCE_S,
+            lambda: f"the change begins; found {api.task_states(f'state_{stream.name}', run)}",
+        )
+        wait_until(
+            lambda: api.task_states(CHANGING_DAG, triggered).get("drain") == "success",
+            PATIENCE_S,
+            lambda: f"it drains; found {api.task_states(CHANGING_DAG, triggered)}",
+        )
+        with declared(stream, state="{cache: /dev/null/cache}"):
+            tasks, text = reported(stream, page, run, "failed")
+        steps = api.task_states(CHANGING_DAG, triggered)
     assert steps | states(success="operate go_back.restore go_back.watch", failed="watch outcome") == steps
     assert tasks | states(failed="act report") == tasks
     assert f"Stream {stream.name} went back to the savepoint made before, and runs." in text
