@@ -11,6 +11,7 @@ has the same ids, so a reader of uncommitted records can drop what it has seen.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -28,11 +29,15 @@ from stateward.runtime.sink.fence import CheckLease
 ID, EPOCH = "stateward-id", "stateward-epoch"
 """Headers of a record: its id, and the epoch of the lease under which it was sent."""
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 10.0
 _ABORT_S = 5.0
-_TRIES = 4
+# Between two tries of a request, as while a new cluster chooses the coordinator of the group.
+_PAUSES_S = (0.1, 0.3, 1.0, 3.0)
 _FULL_S = 0.1
 _PASSING = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._TRANSPORT,
     KafkaError._TIMED_OUT,
@@ -196,13 +201,14 @@ def _may_pass(error: KafkaException) -> bool:
 
 
 def _again(request: Callable[[], T]) -> T:
-    """Make a request, and again as long as Kafka says that this may help."""
-    for _ in range(_TRIES - 1):
+    """Make a request, and again after pauses as long as this may help."""
+    for pause_s in _PAUSES_S:
         try:
             return request()
         except KafkaException as error:
-            if not error.args[0].retriable():
+            if not _may_pass(error):
                 raise
+        threading.Event().wait(pause_s)
     return request()
 
 
