@@ -56,7 +56,12 @@ def declaration_problems(settings: Settings, specs: Sequence[StreamSpec]) -> lis
         ValidationError: The process has failed.
     """
     given = {
-        spec.stream: {"tables": spec.tables, "file": str(settings.streams / f"{spec.stream}.yaml")}
+        spec.stream: {
+            "tables": spec.tables,
+            "topics": spec.source.names,
+            "lookups": list(spec.lookups),
+            "file": str(settings.streams / f"{spec.stream}.yaml"),
+        }
         for spec in specs
     }
     checked = subprocess.run(

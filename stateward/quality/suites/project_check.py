@@ -23,7 +23,7 @@ def problems(suites: Path, streams: dict[str, dict[str, Any]]) -> Iterator[str]:
 
     Args:
         suites: The folder with one file per table.
-        streams: By name, `file`, which is the stream's YAML, and its `tables`.
+        streams: By name, `file`, which is the stream's YAML, and its `tables`, `topics` and `lookups`.
     """
     project = Project.imported()
     declared: dict[str, Table] = {table.name: table for table in SHARED_TABLES}
@@ -40,6 +40,7 @@ def problems(suites: Path, streams: dict[str, dict[str, Any]]) -> Iterator[str]:
             always = {one.table.name: one.table for one in job.outputs}
             declared |= always | optional
             yield from _tables(stream, given, always, optional)
+            yield from _sources(stream, given, job)
     for stream in sorted(set(project.streams()) - streams.keys()):
         yield (
             f"{project.jobs / stream}: expected a YAML of the stream {stream}, found none."
@@ -66,6 +67,23 @@ def _tables(
         yield (
             f"{given['file']}: tables: expected some of {', '.join(sorted({*always, *optional}))}, found"
             f" {', '.join(unknown)}. Correct the name, or declare the table."
+        )
+
+
+def _sources(stream: str, given: dict[str, Any], job: Any) -> Iterator[str]:
+    """What the stream reads: a topic for each input, and the lookups of its declaration."""
+    inputs = [one.name for one in getattr(job, "inputs", ())]
+    if inputs and len(given["topics"]) != len(inputs):
+        yield (
+            f"{given['file']}: source.topics: expected a topic for each of {', '.join(inputs)}, found"
+            f" {', '.join(given['topics'])}. Name them in this order."
+        )
+    lookups = {one.name for one in getattr(job, "lookups", ())}
+    if lookups != set(given["lookups"]):
+        yield (
+            f"{given['file']}: lookups: expected {', '.join(sorted(lookups)) or 'none'}, which the"
+            f" declaration of stream {stream} has, found {', '.join(sorted(given['lookups'])) or 'none'}."
+            " Declare the lookups of the settings in the `StreamJob` too."
         )
 
 

@@ -10,6 +10,9 @@ import pytest
 from stateward.cli.streams.validate import declaration_problems, yaml_problems
 from stateward.project.settings import CHECKOUT, Settings
 from stateward.project.spec import load_specs
+from stateward.quality.suites.project_check import _sources
+from tests.support.streams.matches import JOB as MATCHES
+from tests.support.streams.purchases import JOB as PURCHASES
 
 
 @pytest.fixture
@@ -64,6 +67,22 @@ def test_a_declaration_that_cannot_be_imported_is_a_problem_of_its_stream(projec
     assert problem == (
         "stream fraud_watch: its declaration cannot be imported: ZeroDivisionError: division by zero"
     )
+
+
+def test_lookups_are_those_of_the_declaration() -> None:
+    given = {"file": "purchases.yaml", "topics": ["a"], "lookups": []}
+    [problem] = _sources("purchases", given, PURCHASES)
+    assert problem.startswith("purchases.yaml: lookups: expected merchants, which the declaration of stream")
+    assert list(_sources("purchases", {**given, "lookups": ["merchants"]}, PURCHASES)) == []
+
+
+def test_a_topic_is_missing_for_an_input() -> None:
+    given = {"file": "matches.yaml", "topics": ["a"], "lookups": []}
+    assert list(_sources("matches", given, MATCHES)) == [
+        "matches.yaml: source.topics: expected a topic for each of payments, logins, found a. Name them in"
+        " this order."
+    ]
+    assert list(_sources("matches", {**given, "topics": ["a", "b"]}, MATCHES)) == []
 
 
 def test_an_entry_of_a_suite_is_named_with_its_line(project: Settings) -> None:
