@@ -41,7 +41,7 @@ def _measured(results: Sequence[Result], table: str) -> str:
 def stores(results: Sequence[Result]) -> list[str]:
     """A row per store and number of keys."""
     return [
-        "| store, keys | batch, ms | CPU per batch, ms | commit, ms | state loaded in, ms "
+        "| store, keys | batch, ms | CPU per batch, ms | commit, ms | state loaded, CPU ms per task "
         "| GC pauses: number, sum, longest, ms | heap after a collection, MiB | JVM, MiB | store, MiB "
         "| checkpoint, MiB |",
         "|---|---|---|---|---|---|---|---|---|---|",
@@ -56,7 +56,7 @@ def _store(result: Result) -> str:
     cells = [
         name,
         *(f"{result[figure]:,.0f}" for figure in ("batch_ms", "cpu_ms", "commit_ms")),
-        _starts(result, "load_ms"),
+        _starts(result, "load_cpu_ms"),
         f"{result['gc_count']:,}, {result['gc_total_ms']:,}, {result['gc_longest_ms']:,}",
         *(f"{result[figure]:,.0f}" for figure in ("heap_mib", "jvm_mib", "state_mib", "checkpoint_mib")),
     ]
@@ -67,7 +67,7 @@ def settings(results: Sequence[Result]) -> list[str]:
     """A row per setting, with its figures relative to the first row."""
     first = next((result for result in results if "problem" not in result), None)
     return [
-        "| setting | CPU per batch, ms | commit, ms | state loaded in, ms | times the first row's "
+        "| setting | CPU per batch, ms | commit, ms | state loaded, CPU ms per task | times the first row's "
         "| changelogs replayed | snapshots kept | block cache, hits | store, JVM, MiB | checkpoint, MiB |",
         "|---|---|---|---|---|---|---|---|---|---|",
         *(_setting(result, first) for result in results),
@@ -83,8 +83,8 @@ def _setting(result: Result, first: Result | None) -> str:
     cells = [
         name,
         *(f"{result[figure]:,.0f}" for figure in ("cpu_ms", "commit_ms")),
-        _starts(result, "load_ms"),
-        f"{_median(result, 'load_ms') / max(1, _median(first, 'load_ms')):.1f}",
+        _starts(result, "load_cpu_ms"),
+        f"{_median(result, 'load_cpu_ms') / max(1, _median(first, 'load_cpu_ms')):.1f}",
         _starts(result, "replayed"),
         f"{result['files'].get('.zip', 0)}",
         f"{hits / max(1, hits + misses):.0%}",
@@ -108,7 +108,7 @@ def sizes(results: Sequence[Result]) -> list[str]:
     """A row per engine and size of states."""
     return [
         "| states | text in all states, MiB | checkpoint, MiB | local copies, MiB | filled in, s "
-        "| batch, ms | CPU per batch, ms | commit, ms | state loaded in, ms "
+        "| batch, ms | CPU per batch, ms | commit, ms | state loaded, CPU ms per task "
         "| JVM, Python workers, MiB |",
         "|---|---|---|---|---|---|---|---|---|---|",
         *(_size(result) for result in results),
@@ -127,23 +127,26 @@ def _size(result: Result) -> str:
         f"{result['checkpoint_mib']:,.0f}",
         copies,
         *(f"{result[figure]:,.0f}" for figure in ("fill_s", "batch_ms", "cpu_ms", "commit_ms")),
-        _starts(result, "load_ms"),
+        _starts(result, "load_cpu_ms"),
         f"{result['jvm_mib']:,}, {result['workers_mib']:,}",
     ]
     return f"| {' | '.join(cells)} |"
 
 
 _WHAT = {
-    "changelogs": ("changelogs since the snapshot", "the state is loaded"),
-    "again": ("records of a batch that is planned and not committed", "start of the query to its commit"),
-    "waiting": ("batches that wait", "start of the query to the last commit"),
+    "changelogs": ("changelogs since the snapshot", "a task that loads the state"),
+    "again": (
+        "records of a batch that is planned and not committed",
+        "driver and workers, from the start of the query to its commit",
+    ),
+    "waiting": ("batches that wait", "driver and workers, from the start of the query to the last commit"),
 }
 
 
 def uncommitted(results: Sequence[Result]) -> list[str]:
     """A row per cause, with the line through its points."""
     return [
-        "| what grows | stream | measured | ms at each | ms for one more | ms at none | r² |",
+        "| what grows | stream | CPU of | CPU ms at each | for one more | at none | r² |",
         "|---|---|---|---|---|---|---|",
         *(_cause(result) for result in results),
     ]
@@ -154,7 +157,7 @@ def _cause(result: Result) -> str:
     what, measured = _WHAT[kind]
     if problem := result.get("problem"):
         return f"| {what} | {engine} | {problem} |" + " |" * 4
-    points = result["points"]
+    points = [(x, cpu_ms) for x, _, cpu_ms in result["points"]]
     slope, intercept, fit = line_through(points)
     at = ", ".join(f"{x:,}: {y:,.0f}" for x, y in points)
     more = f"{slope * 1000:,.2f} per 1,000" if kind == "again" else f"{slope:,.0f}"

@@ -6,7 +6,6 @@ A process of its own, so that memory and collections of the JVM are those of the
 from __future__ import annotations
 
 import json
-import statistics
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -121,13 +120,18 @@ class Course:
         """A start of the query, whose first batch loads the state.
 
         Returns:
-            ``load_ms`` by which a task of the first batch takes longer than those of the next ones, and
-            ``replayed``, the number of files with changes that it reads after the snapshot.
+            ``load_ms`` by which a task of the first batch takes longer than those of the next ones,
+            ``load_cpu_ms`` of it in CPU, and ``replayed``, the number of files with changes that it reads
+            after the snapshot.
         """
         replayed = self._rig.behind()
         self.update(1 + _AFTER_RECOVERY)
-        first, *others = self._rig.task_ms[-1 - _AFTER_RECOVERY :]
-        return {"load_ms": round(first - statistics.median(others), 1), "replayed": replayed}
+        first, *others = self._rig.tasks[-1 - _AFTER_RECOVERY :]
+        return {
+            "load_ms": round(first.ran_ms - min(other.ran_ms for other in others), 1),
+            "load_cpu_ms": round(first.cpu_ms - min(other.cpu_ms for other in others), 1),
+            "replayed": replayed,
+        }
 
     def changelogs(self) -> dict[str, Any]:
         """Recovery against the number of changelogs since the last snapshot."""
@@ -138,7 +142,7 @@ class Course:
             if wanted > before:
                 self.update(wanted - before)
             found = self.recovery()
-            points.append([found["replayed"], found["load_ms"]])
+            points.append([found["replayed"], found["load_ms"], found["load_cpu_ms"]])
         return {"points": points}
 
     def again(self) -> dict[str, Any]:
@@ -151,16 +155,22 @@ class Course:
             last = int(self.progress[-1]["batchId"])
             for name in (f"{last}", f".{last}.crc"):
                 (self._rig.checkpoint / "commits" / name).unlink(missing_ok=True)
+            before = cpu_s()
             seconds, progress = self._rig.run()
             assert [one["batchId"] for one in progress] == [last], f"batch {last} ran again"
-            points.append([updated, round(seconds * 1000)])
+            points.append([updated, round(seconds * 1000), round((cpu_s() - before) * 1000)])
         return {"points": points}
 
     def waiting(self) -> dict[str, Any]:
         """Seconds from the start of the query until so many batches that wait are committed."""
         self.fill()
         self.update(self._case.batches)
-        return {"points": [[number, round(self.update(number)[0] * 1000)] for number in self._case.points]}
+        points = []
+        for number in self._case.points:
+            before = cpu_s()
+            seconds, _ = self.update(number)
+            points.append([number, round(seconds * 1000), round((cpu_s() - before) * 1000)])
+        return {"points": points}
 
 
 def quartile(values: Iterable[float]) -> float:

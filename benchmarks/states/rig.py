@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,6 +37,13 @@ _KINDS = {".zip": "whole", ".snapshot": "whole", ".changelog": "changes", ".delt
 _GC_PAUSE = re.compile(r"Pause .* ([\d.]+)ms$", re.MULTILINE)
 
 
+class TaskTime(NamedTuple):
+    """Milliseconds of a task, and of CPU in it, which other work on the machine changes less."""
+
+    ran_ms: float
+    cpu_ms: float
+
+
 @dataclass
 class Rig:
     """One checkpoint with its query.
@@ -54,7 +61,7 @@ class Rig:
     spark: SparkSession
     files: int = 0
     stages: int = 0
-    task_ms: Sequence[float] = ()
+    tasks: Sequence[TaskTime] = ()
 
     @property
     def checkpoint(self) -> Path:
@@ -77,7 +84,7 @@ class Rig:
     def run(self) -> tuple[float, list[dict[str, Any]]]:
         """Start the query, which loads the state, and process all files that wait.
 
-        Afterwards ``task_ms`` has the mean time of the tasks with state, of each batch.
+        Afterwards ``tasks`` has the mean time of the tasks with state, of each batch.
 
         Returns:
             Seconds from the start of the query to the commit of its last batch, and Spark's progress of each
@@ -94,7 +101,7 @@ class Rig:
         )
         query.awaitTermination()
         seconds = time.monotonic() - begun
-        self.task_ms = self._task_times()
+        self.tasks = self._task_times()
         progress = [one for one in map(_as_dict, query.recentProgress) if one["numInputRows"]]
         return seconds, progress
 
@@ -106,7 +113,7 @@ class Rig:
                 newest[kind] = max(newest[kind], int(file.stem.split("_")[0]))
         return max(0, newest["changes"] - newest["whole"])
 
-    def _task_times(self) -> list[float]:
+    def _task_times(self) -> list[TaskTime]:
         """The stages since the last call that have a task for each state partition."""
         context: Any = self.spark.sparkContext._jsc.sc()
         context.listenerBus().waitUntilEmpty()
@@ -116,7 +123,8 @@ class Rig:
                 stage = store.lastStageAttempt(self.stages)
                 missing = 0
                 if stage.numTasks() == PARTITIONS:
-                    found.append(stage.executorRunTime() / PARTITIONS)
+                    ran, cpu = stage.executorRunTime(), stage.executorCpuTime() / 1e6
+                    found.append(TaskTime(ran / PARTITIONS, cpu / PARTITIONS))
             except Py4JJavaError:
                 # A stage that was skipped, or the end.
                 missing += 1

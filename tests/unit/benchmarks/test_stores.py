@@ -25,7 +25,7 @@ FIGURES = {
     "batch_ms": 300.0,
     "commit_ms": 40.0,
     "cpu_ms": 410,
-    "recoveries": [{"load_ms": 5.0 * n, "replayed": n} for n in (1, 3, 2)],
+    "recoveries": [{"load_ms": 9.0, "load_cpu_ms": 5.0 * n, "replayed": n} for n in (1, 3, 2)],
     "metrics": {"rocksdbReadBlockCacheHitCount": 3, "rocksdbReadBlockCacheMissCount": 1},
     "gc_count": 7,
     "gc_total_ms": 90,
@@ -46,7 +46,7 @@ def result(case: Case, **more: Any) -> dict[str, Any]:
         "cpus": 2,
         "load_before": 1.5,
         "case": asdict(case),
-        **({"points": [[x, 100 + 2 * x] for x in case.points]} if case.points else FIGURES),
+        **({"points": [[x, 7, 100 + 2 * x] for x in case.points]} if case.points else FIGURES),
         **more,
     }
 
