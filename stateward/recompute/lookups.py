@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stateward.contract.conditions import Condition
@@ -15,7 +14,7 @@ from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.cause import conditions_of, full_text
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
-from stateward.runtime.checkpoint.lookup_versions import VersionHistory
+from stateward.runtime.checkpoint.lookup_versions import VersionHistory, Versions
 from stateward.runtime.delta.lookup_tables import Lookups, LookupTable, configured_tables, opened
 from stateward.runtime.sink.ledger import recorded_lookups
 
@@ -23,21 +22,27 @@ if TYPE_CHECKING:
     from stateward.recompute.request import Recomputable, Request
 
 
-@dataclass(frozen=True)
 class LookedUp:
     """What a stream's function of a record gets beside the record and its time.
 
-    Attributes:
+    Args:
         tables: The tables of its lookups.
         history: Their versions.
     """
 
-    tables: tuple[LookupTable, ...]
-    history: VersionHistory
+    def __init__(self, tables: tuple[LookupTable, ...], history: VersionHistory) -> None:
+        self._tables = tables
+        self._history = history
+        self._versions: Versions | None = None
+        self._rows: Lookups = {}
 
     def at(self, topic: str, partition: int, offset: int) -> tuple[Lookups, ...]:
         """The rows for the record at an offset."""
-        return (opened(self.tables, self.history.at(topic, partition, offset)),)
+        versions = self._history.at(topic, partition, offset)
+        # Records come in the order of their offsets, so nearly each has the versions of the one before.
+        if versions is not self._versions:
+            self._versions, self._rows = versions, opened(self._tables, versions)
+        return (self._rows,)
 
 
 def looked_up(request: Request, job: Recomputable) -> LookedUp | None:

@@ -24,6 +24,7 @@ from stateward.runtime.delta.lookup_tables import TableVersion
 
 Versions = Mapping[str, TableVersion]
 """By the name of the lookup."""
+_NONE: Versions = {}
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class VersionHistory:
         that the stream has not read yet. Without any history there are none.
         """
         if not self._versions:
-            return {}
+            return _NONE
         begins = self._of_partition.get((topic, partition))
         if begins is None:
             # A partition that was added later had no records before.
