@@ -68,9 +68,7 @@ def _reason(reason: Reason) -> str:
     if reason.kind == "grown":
         return f"The load or the state needs more partitions: {reason.wanted:g} in place of {reason.found:g}."
     if reason.kind == "shrunk":
-        return (
-            f"{reason.wanted:g} in place of {reason.found:g} are enough for the busiest hour of seven days."
-        )
+        return f"The busiest hour of seven days needs fewer: {reason.wanted:g} in place of {reason.found:g}."
     if reason.kind == "skew":
         return f"The largest partition is {reason.found:.1f} times the median, more than {reason.wanted:g}."
     return f"States of version {reason.found:g} may be left; the code writes version {reason.wanted:g}."
