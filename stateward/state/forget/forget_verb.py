@@ -21,6 +21,7 @@ from typing import Any
 from stateward.contract.names import ENV_MASK_SECRET
 from stateward.contract.privacy.forgotten import ForgottenKey, Register, digest_of
 from stateward.contract.process_output import READY
+from stateward.project.project import Project
 from stateward.quality.privacy.masking import mask
 from stateward.runtime.checkpoint import generations
 from stateward.state.errors import StateError
@@ -139,7 +140,7 @@ class ForgetVerb(NextGeneration[Plan]):
     def carry_out(self, plan: Plan) -> Answer:
         """Do all steps; the answer is given in the end."""
         super().carry_out(plan)
-        return self._finish(self.decision(plan), self.context.journal)
+        return self._finish(self.decision(plan))
 
     def apply(self, plan: Plan) -> Answer:
         """Write the register, and build the next generation without the key."""
@@ -188,16 +189,16 @@ class ForgetVerb(NextGeneration[Plan]):
             )
         if pending is not None:
             self.make_current(decided, earlier.journal, pending.operation)
-        return self._finish(decided, earlier.journal)
+        return self._finish(decided)
 
-    def _finish(self, decided: Mapping[str, Any], journal: Journal) -> Answer:
+    def _finish(self, decided: Mapping[str, Any]) -> Answer:
         """Remove what the new generation has replaced, and erase the reference."""
         context = self.context
         context.report("traces", "removing earlier checkpoints, copies, and what names the key")
         current = generations.current(context.generation.root)
         self.places.remove_generations(current)
         self.places.erase(keep=(context.request.operation,))
-        made = self.places.savepoint(current, journal) if decided["savepoints"] else ""
+        made = self.places.savepoint(current) if decided["savepoints"] else ""
         checkpoint_copy.remove(f"{decided['folder_uri']}/{decided['key']}")
         context.request.erase_secrets()
         context.report("traces", READY)
@@ -236,6 +237,12 @@ class ForgetVerb(NextGeneration[Plan]):
         """Where the key can be, beside the state."""
         return Places(self.context, self.subject)
 
+    def _others(self) -> list[str]:
+        """Other streams of the project whose key is the same field."""
+        project, field = Project.imported(), self.context.job.key.name
+        jobs = {name: project.declaration(name) for name in project.streams() if name != self.context.stream}
+        return [name for name, job in jobs.items() if hasattr(job, "key") and job.key.name == field]
+
     @property
     def _what(self) -> str:
         return "keys" if hasattr(self.context.job, "state_type") else "rows"
@@ -263,6 +270,11 @@ class ForgetVerb(NextGeneration[Plan]):
             if records
             else "Kafka holds no record of the key."
         )
+        if others := self._others():
+            lines.append(
+                f"{', '.join(others)} may have it as well, by the same field: forget it for each of "
+                "them that has run."
+            )
         rows = sorted((name, count) for name, count in decided["rows"].items() if count)
         columns = ("topic", "partition", "first offset", "last offset", "records", "retention")
         return Answer(

@@ -184,18 +184,17 @@ class Places:
         for uri in self._places.texts:
             documents.erase_in(uri, self._subject)
 
-    def savepoint(self, current: Generation, journal: Journal) -> str:
+    def savepoint(self, current: Generation) -> str:
         """Make a savepoint in place of those that were removed; returns its id."""
         request = self._context.request
-        if request.stamp not in self._context.catalog.ids():
-            arguments = {"reason": "in place of those from before a key was forgotten"}
-            context = replace(
-                self._context,
-                generation=current,
-                request=structs.replace(request, arguments=arguments, verb="savepoint"),
-                journal=Journal(f"{request.folder_uri}/savepoint.json", self._context.clock),
-            )
-            verb_class("savepoint")(context).run()
+        arguments = {"reason": "in place of those from before a key was forgotten"}
+        context = replace(
+            self._context,
+            generation=current,
+            request=structs.replace(request, arguments=arguments, verb="savepoint"),
+            journal=Journal(f"{request.folder_uri}/savepoint.json", self._context.clock),
+        )
+        verb_class("savepoint")(context).run()
         return request.stamp
 
 
