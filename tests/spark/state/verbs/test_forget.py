@@ -9,10 +9,8 @@ import pytest
 
 from stateward.contract.privacy.forgotten import Register
 from stateward.runtime.checkpoint import generations
-from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.generations import PendingOperationError
 from stateward.state.errors import StateError
-from stateward.state.forget.native_state import rewrite
 from stateward.state.forget.places import Places
 from tests.support.full import ci_full, only_full
 from tests.support.kafka.broker import RunningBroker
@@ -231,25 +229,3 @@ def facts(stream: Stream, minute: int, people: tuple[str, ...]) -> list[Record]:
         for one in people
         for kind in kinds
     ]
-
-
-@pytest.mark.parametrize("stream", [EVENT_WINDOWS, SESSION_WINDOWS], ids=lambda stream: stream.name)
-@only_full
-def test_a_state_of_sparks_operators_is_rewritten_without_a_key(
-    stream: Stream, tmp_path: Path, broker: RunningBroker, spark: SparkSession
-) -> None:
-    launch = launched(tmp_path, broker, stream)
-    with running(launch, spark) as query:
-        launch.send(
-            record("user_id", user, f"e{n}", 7, event_type="view", value=1)
-            for n, user in enumerate(EVERYBODY)
-        )
-        settled(query, at(7))
-        query.drain()
-    assert traces_in(folder_of(launch.checkpoint), PERSON)
-    target = launch.uri("checkpoint", "g0002")
-    found = rewrite(spark, launch.checkpoint, target, PERSON)
-    assert 0 < found.removed < found.rows
-    assert Checkpoint(target).last_committed() == 0
-    left = traces_in(folder_of(target), PERSON)
-    assert left and left == traces_in(folder_of(target), f"{PERSON}0"), "only that of another person"
