@@ -191,6 +191,7 @@ def test_the_outcome_says_where_the_way_back_has_led(
             run_id="r",
             get_task_states=lambda dag_id, run_ids: {"r": states},
             xcom_pull=lambda task_ids, key: reasons.get(task_ids),
+            xcom_push=lambda key, value: None,
         ),
     }
     with pytest.raises(AirflowFailException) as told:
