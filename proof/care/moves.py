@@ -110,11 +110,13 @@ class _Run:
         per_key = self._bytes_per_key()
         self._say(f"{_FIRST_USERS} keys of {per_key:.0f} bytes")
         self.outcome.began = datetime.now(UTC)
-        for number, wanted in enumerate(self._options.levels[1:], start=1):
+        for wanted in self._options.levels[1:]:
+            # Not in the moment of a look: events that the watermark has not passed yet count twice as much.
+            self._wait_look()
             users = int((wanted - 0.5) * _PARTITION_BYTES / per_key)
             self._load.level(users)
             self._say(f"{self._minute():5.1f} min  {users} users, for {wanted} partitions")
-            self._wait_moved(number)
+            self._wait_followed(wanted)
 
     def finish(self) -> None:
         """Let every session end, and stop everything."""
@@ -159,16 +161,22 @@ class _Run:
         status = self._stream.status()
         return float(status["live_bytes"] / status["state_keys"])
 
-    def _wait_moved(self, number: int) -> None:
-        """Wait until the change of that number has ended, and the stream runs."""
-        patience_s = (self._options.looks + 2) * self._options.day.total_seconds() + 2 * _PATIENCE_S
+    def _wait_look(self) -> None:
+        """Wait until the state was looked at once more."""
+        before = len(self._record().looks)
+        patience_s = 2 * self._options.day.total_seconds() + _PATIENCE_S
+        self._wait(lambda: len(self._record().looks) > before, "the state is looked at", patience_s)
 
-        def moved() -> bool:
+    def _wait_followed(self, wanted: int) -> None:
+        """Wait until a change to so many partitions has ended."""
+        patience_s = 2 * (self._options.looks + 2) * self._options.day.total_seconds() + 2 * _PATIENCE_S
+
+        def followed() -> bool:
             self._note()
             made = self._record().changes
-            return len(made) >= number and made[-1].outcome != "begun"
+            return bool(made) and made[-1].outcome != "begun" and made[-1].after == wanted
 
-        self._wait(moved, f"move {number}", patience_s)
+        self._wait(followed, f"{wanted} partitions", patience_s)
         change = self._record().changes[-1]
         self._say(
             f"{self._minute():5.1f} min  {change.before} to {change.after} partitions: {change.outcome}"
