@@ -25,7 +25,12 @@ ACTION_COUNTS = table_of(CurrentCount, "action_counts", current_by=(USER.name,),
 
 
 def _fields(config: Config) -> tuple[Field, ...]:
-    return Field("event_id", "text"), USER, Field("event_type", "text"), EVENT_TIME
+    return (
+        Field("event_id", "text"),
+        USER,
+        Field("event_type", "text", examples=("view", "click", "buy")),
+        EVENT_TIME,
+    )
 
 
 def _logic(config: Config) -> CountLogic:

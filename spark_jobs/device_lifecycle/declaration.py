@@ -31,8 +31,8 @@ def _fields(config: Config) -> tuple[Field, ...]:
     return (
         Field("event_id", "text"),
         DEVICE,
-        Field("status", "text"),
-        Field("error_code", "text", required=False),
+        Field("status", "text", examples=("running", "running", "idle", "error", "retired")),
+        Field("error_code", "text", required=False, examples=(None, "E1", "E2")),
         EVENT_TIME,
     )
 

@@ -35,8 +35,15 @@ def _fields(config: Config) -> tuple[Field, ...]:
     return (
         Field("event_id", "text"),
         USER,
-        Field("event_type", "text"),
-        Field("value", "number", required=False, minimum=-MAX_VALUE, maximum=MAX_VALUE),
+        Field("event_type", "text", examples=("view", "click", "buy")),
+        Field(
+            "value",
+            "number",
+            required=False,
+            minimum=-MAX_VALUE,
+            maximum=MAX_VALUE,
+            examples=(None, 1, 2.5, 10),
+        ),
         EVENT_TIME,
     )
 

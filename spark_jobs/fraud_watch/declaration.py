@@ -30,11 +30,12 @@ FRAUD_SUMMARIES = table_of(FraudSummary, "fraud_summaries", came_at="closed_at")
 
 
 def _fields(config: Config) -> tuple[Field, ...]:
+    kinds = ("transaction",) * 6 + ("authenticated", "review_confirmed", "case_closed")
     return (
         Field("event_id", "text"),
         ACCOUNT,
-        Field("kind", "text"),
-        Field("amount", "number", required=False, minimum=0, maximum=MAX_AMOUNT),
+        Field("kind", "text", examples=kinds),
+        Field("amount", "number", required=False, minimum=0, maximum=MAX_AMOUNT, examples=(10, 250, 1500)),
         EVENT_TIME,
     )
 

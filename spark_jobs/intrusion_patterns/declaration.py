@@ -26,7 +26,8 @@ INTRUSION_ALERTS = table_of(IntrusionAlert, "intrusion_alerts", came_at="complet
 
 
 def _fields(config: Config) -> tuple[Field, ...]:
-    return Field("event_id", "text"), SOURCE, Field("kind", "text"), EVENT_TIME
+    kinds = ("recon_scan", "auth_failure", "privilege_escalation", "port_open")
+    return Field("event_id", "text"), SOURCE, Field("kind", "text", examples=kinds), EVENT_TIME
 
 
 def _logic(config: Config) -> IntrusionLogic:

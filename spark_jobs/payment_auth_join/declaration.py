@@ -28,8 +28,8 @@ def _fields(config: Config) -> tuple[Field, ...]:
     return (
         Field("event_id", "text"),
         ACCOUNT,
-        Field("kind", "text"),
-        Field("amount", "number", required=False, minimum=0, maximum=MAX_AMOUNT),
+        Field("kind", "text", examples=("transaction", "authenticated")),
+        Field("amount", "number", required=False, minimum=0, maximum=MAX_AMOUNT, examples=(10, 250, 1500)),
         EVENT_TIME,
     )
 

@@ -23,7 +23,12 @@ SESSION_WINDOWS = table_of(SessionWindow, "session_windows", came_at="closed_at"
 
 
 def _fields(config: Config) -> tuple[Field, ...]:
-    return Field("event_id", "text"), USER, Field("event_type", "text"), EVENT_TIME
+    return (
+        Field("event_id", "text"),
+        USER,
+        Field("event_type", "text", examples=("view", "click", "buy")),
+        EVENT_TIME,
+    )
 
 
 def _event(record: Any, event_ms: int) -> UserEvent:

@@ -31,7 +31,7 @@ def _fields(config: Config) -> tuple[Field, ...]:
     return (
         Field("event_id", "text"),
         USER,
-        Field("activity", "text"),
+        Field("activity", "text", examples=("login", "logout")),
         EVENT_TIME,
     )
 

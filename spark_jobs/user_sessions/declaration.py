@@ -34,9 +34,9 @@ def _fields(config: Config) -> tuple[Field, ...]:
     return (
         Field("event_id", "text"),
         USER,
-        Field("event_type", "text"),
+        Field("event_type", "text", examples=("view", "click", "buy")),
         EVENT_TIME,
-        Field("is_last", "flag", required=False),
+        Field("is_last", "flag", required=False, examples=(None,) * 19 + (True,)),
         Field(
             "timeout_s",
             "number",

@@ -265,6 +265,20 @@ class OperationRequest(Struct, Generic[C], frozen=True, kw_only=True):
     places: TracePlaces | None = None
 
 
+class TrialRequest(Struct, Generic[C], frozen=True, kw_only=True):
+    """One trial on made-up records, by the options of docs/try.md; None in two of them is no end."""
+
+    version: int = REQUEST_VERSION
+    config: C
+    rate: float = 10.0
+    speed: float = 1.0
+    keys: int = 5
+    values: Mapping[str, tuple[str, ...]] = {}
+    seconds: float | None = None
+    rows: int = 20
+    records: int | None = None
+
+
 def read_request(
     kind: type[Request], document: Mapping[str, Any] | None, origin: str, remedy: str
 ) -> Request:

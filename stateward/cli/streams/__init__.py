@@ -1,1 +1,1 @@
-"""The actions of a stream without a browser, by Airflow's REST API."""
+"""Verbs on streams: actions by Airflow's REST API, checks without an engine, and trials without Kafka."""

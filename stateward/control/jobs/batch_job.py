@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from stateward.contract.names import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM, ENV_OPERATION
@@ -23,7 +23,7 @@ _GRACE_S = 10
 _TAIL = 15
 
 # Where the script of each job lies in the library.
-_FOLDERS = {"state": "state", "backfill": "recompute"}
+_FOLDERS = {"state": "state", "backfill": "recompute", "try": "trial"}
 
 
 class JobError(RuntimeError):
@@ -41,7 +41,7 @@ def spark_command(
     """Return the command that submits a job to Spark.
 
     Args:
-        job: Its name: `state` or `backfill`.
+        job: Its name: `state`, `backfill` or `try`.
         request_uri: Its one argument.
         name: What the cluster shows it as.
         spec: The stream it is about.
@@ -95,7 +95,13 @@ def end_left_over(settings: Settings, operation: str) -> None:
         raise JobError(f"{operation}: processes {pids} of an earlier try survive SIGKILL")
 
 
-def run(arguments: list[str], variables: dict[str, str], log: Path, report: Report) -> bool:
+def run(
+    arguments: list[str],
+    variables: dict[str, str],
+    log: Path,
+    report: Report,
+    line: Callable[[str], object] | None = None,
+) -> bool:
     """Run the job to its end.
 
     Args:
@@ -103,6 +109,7 @@ def run(arguments: list[str], variables: dict[str, str], log: Path, report: Repo
         variables: Its environment.
         log: File for what it says.
         report: Takes each step.
+        line: Takes every other line of its output; None: the log does.
 
     Returns:
         Whether nothing was found to be different, or wrong.
@@ -113,14 +120,14 @@ def run(arguments: list[str], variables: dict[str, str], log: Path, report: Repo
     reason = ""
     with log.open("w") as output, _running(arguments, variables, output.fileno()) as job:
         assert job.stdout is not None
-        for line in job.stdout:
-            found = step_in(line)
+        for text in job.stdout:
+            found = step_in(text)
             if isinstance(found, Step):
                 report(*found)
             elif found is not None:
                 reason = found.reason
             else:
-                output.write(line)
+                (line or output.write)(text)
         code = job.wait()
     if code not in (JobExit.DONE, JobExit.DIFFERENT):
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-_TAIL:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 MAX_TEXT_LENGTH = 1024
 TICK_KEY = "\x00stateward-tick"
@@ -36,6 +37,7 @@ class Field:
         required: Whether it may be absent or null.
         minimum: For numbers: the smallest value allowed.
         maximum: For numbers: the largest value allowed.
+        examples: Values in made-up records (`stateward try`), one at random; None leaves the field out.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Field:
     required: bool = True
     minimum: float | None = None
     maximum: float | None = None
+    examples: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)

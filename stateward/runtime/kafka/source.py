@@ -14,8 +14,8 @@ from stateward.runtime.checkpoint.attempts import records_of_next
 from stateward.runtime.checkpoint.batch_plan import from_json, plan_from_json
 from stateward.runtime.checkpoint.offsets import Range, ranges, tasks
 from stateward.runtime.kafka import reader
-from stateward.runtime.kafka.broker import Broker
 from stateward.runtime.kafka.planner import Planner, Scan
+from stateward.runtime.kafka.rate import cluster_at
 from stateward.runtime.kafka.scan_barrier import ScanBarrier
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class KafkaReader(DataSourceStreamReader):
         self._decoder = decoder
         file = None if scan.time is None else scan.time.barrier_file
         self._barrier = None if file is None else ScanBarrier(file)
-        self._planner = Planner(scan, Broker(scan.bootstrap))
+        self._planner = Planner(scan, cluster_at(scan.bootstrap))
         self._register = Register(scan.forgotten_uri)
         self._is_unlimited = False
 

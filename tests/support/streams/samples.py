@@ -69,6 +69,10 @@ class Records:
         value = json.dumps({name: one for name, one in fields.items() if one is not ABSENT})
         return Parser(self.fields, BOUNDS).parse(value.encode(), TODAY_MS)
 
+    def rejects(self, value: bytes) -> bool:
+        """Whether a record's value is a dead letter."""
+        return isinstance(Parser(self.fields, BOUNDS).parse(value, TODAY_MS), Rejection)
+
     def event(self, number: int = 0, **changes: Any) -> Any:
         """The event that a record is."""
         verdict = self.parsed(number, **changes)
