@@ -141,6 +141,10 @@ lock: $(STAMPS)/installed ## Resolve requirements.in and jars.toml again into th
 	$(COMPILE) requirements.in -o requirements.txt
 	$(BIN)/stateward jars --lock
 
+.PHONY: wheel
+wheel: setup ## Build the wheel of the library into dist/
+	$(BIN)/python -m hatchling build -t wheel
+
 .PHONY: clean
 clean: ## Stop everything, then remove the environment, the JARs and all state in var/
 	@if [ -x $(BIN)/stateward ]; then \

@@ -1,5 +1,5 @@
-"""Deploy and supervise each stream: `stream_<stream>`."""
+"""All DAGs of this project (docs/install-into-airflow.md)."""
 
-from stateward.airflow.dags.streams import stream_dags
+from stateward.airflow import dags
 
-globals().update(stream_dags())
+globals().update(dags(".."))

@@ -1,5 +1,5 @@
 """No DAG: an Airflow import error while a YAML in include/streams is invalid."""
 
-from stateward.airflow.dags.streams import check_streams
+from stateward.airflow import check_streams
 
-check_streams()
+check_streams("..")

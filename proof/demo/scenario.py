@@ -132,11 +132,10 @@ class Scenario:
             return self._wait_for_quality(api)
 
     def _deploy(self, api: AirflowApi) -> str:
-        stream_dag, quality_dag = f"stream_{STREAM}", f"quality_{STREAM}"
+        stream_dag = f"stream_{STREAM}"
         self._report("deploy", f"waiting for the DAG {stream_dag}")
-        for dag in (stream_dag, quality_dag):
-            self._wait_for_dag(api, dag)
-            api.unpause(dag)
+        self._wait_for_dag(api, stream_dag)
+        api.unpause(stream_dag)
         run_id = api.trigger(stream_dag, {"action": "run"})
         self._report("deploy", f"triggered {stream_dag}, {run_id}")
         self._report("deploy", READY)
@@ -172,6 +171,9 @@ class Scenario:
     def _wait_for_quality(self, api: AirflowApi) -> QualityVerdict:
         quality = self.spec.quality
         assert quality is not None
+        # It comes when the stream was started.
+        self._wait_for_dag(api, f"quality_{STREAM}")
+        api.unpause(f"quality_{STREAM}")
         [table] = quality.tables
         version = table_version(self._layout.table_uri(table))
         if version is None:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from stateward.control.jobs.verb_field import field_parameter
 from stateward.control.jobs.verbs import CHANGING_DAG, LOOKING_DAG, VERBS
+from stateward.project.settings import Settings
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
     from sqlalchemy.orm import Session
 
 ERASED = "forgotten"
-_DAGS = (CHANGING_DAG, LOOKING_DAG)
 SECRETS = tuple(
     field_parameter(verb.name, field.name)
     for verb in VERBS.values()
@@ -38,7 +38,7 @@ def erase_keys(run: DagRun) -> int:
     """
     conf = dict(run.conf or {})
     values = [conf[name] for name in SECRETS if isinstance(conf.get(name), str) and conf[name]]
-    if run.dag_id != CHANGING_DAG or not values:
+    if run.dag_id != Settings().dag_id(CHANGING_DAG) or not values:
         return 0
     from sqlalchemy.orm import object_session
 
@@ -57,14 +57,14 @@ def _erase(session: Session, value: str) -> int:
     from airflow.models.xcom import XComModel
     from sqlalchemy import select
 
-    changed = 0
+    changed, dags = 0, [Settings().dag_id(name) for name in (CHANGING_DAG, LOOKING_DAG)]
     for model, column in (
         (DagRun, "conf"),
         (XComModel, "value"),
         (RenderedTaskInstanceFields, "rendered_fields"),
         (Log, "extra"),
     ):
-        for row in session.scalars(select(model).where(model.dag_id.in_(_DAGS))):
+        for row in session.scalars(select(model).where(model.dag_id.in_(dags))):
             found = getattr(row, column)
             if (erased := without(found, value)) != found:
                 setattr(row, column, erased)

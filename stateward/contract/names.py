@@ -7,12 +7,14 @@ from typing import Final
 ENV_PREFIX: Final = "STATEWARD_"
 """All settings of an installation begin with it."""
 
+ENV_DAG_PREFIX: Final = f"{ENV_PREFIX}DAG_PREFIX"
 ENV_HOME: Final = f"{ENV_PREFIX}HOME"
 ENV_JARS: Final = f"{ENV_PREFIX}JARS"
 ENV_KAFKA_CLIENT: Final = f"{ENV_PREFIX}KAFKA_CLIENT"
 """The operator's file with settings of Kafka clients."""
 ENV_MASK_SECRET: Final = f"{ENV_PREFIX}MASK_SECRET"
 ENV_METRICS_TOKEN: Final = f"{ENV_PREFIX}METRICS_TOKEN"
+ENV_PROJECT: Final = f"{ENV_PREFIX}PROJECT"
 
 ENV_AIRFLOW_TOKEN: Final = f"{ENV_PREFIX}AIRFLOW_TOKEN"
 ENV_AIRFLOW_USER: Final = f"{ENV_PREFIX}AIRFLOW_USER"

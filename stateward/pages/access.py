@@ -14,7 +14,7 @@ from stateward.control.jobs.verbs import VERBS
 from stateward.project.spec import SHARED, StreamSpec
 
 MayRead = Callable[[str], bool]
-"""Whether a DAG may be read."""
+"""Whether a DAG may be read, by its name without the prefix."""
 
 CARE = "care"
 """Stands for a verb in the name of the folder with the page of a run of `state_<stream>`."""

@@ -125,6 +125,11 @@ class Settings(BaseSettings):
         default_factory=_in_project("include", "maintenance.yaml"),
         description="YAML file that says how long each table keeps its history (docs/maintenance.md)",
     )
+    dag_prefix: str = Field(
+        default="",
+        pattern=r"^[a-zA-Z0-9_.-]{0,100}$",
+        description="what the ids of all DAGs begin with, where other DAGs have the same",
+    )
     resolve_after_s: float = Field(
         default=300.0,
         ge=0,
@@ -242,6 +247,10 @@ class Settings(BaseSettings):
     def _none_if_empty(cls, value: SecretStr | None) -> SecretStr | None:
         # Compose passes on an unset variable as an empty one, and an empty token would be everybody's.
         return value if value is not None and value.get_secret_value() else None
+
+    def dag_id(self, name: str) -> str:
+        """Return the id of a DAG: its name after the prefix."""
+        return f"{self.dag_prefix}{name}"
 
     @property
     def suites(self) -> Path:

@@ -42,10 +42,20 @@ STREAM = "user_sessions"
 @pytest.fixture(scope="session")
 def metadata_database() -> Path:
     """Airflow's metadata database with the shipped DAGs, as its DAG processor would leave it."""
+    from tests.support.control.started import mark_started
+
     # dag.test() stores DAGs that it finds missing, which two runs at once may not do.
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("STATEWARD_HOME", f"{_HOME.name}/stateward")
+        mark_started()
+        environ = dict(os.environ)
     for command in (["db", "migrate"], ["dags", "reserialize"]):
         done = subprocess.run(
-            [sys.executable, "-m", "airflow", *command], capture_output=True, text=True, check=False
+            [sys.executable, "-m", "airflow", *command],
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
     return Path(_HOME.name) / "airflow.db"

@@ -99,7 +99,7 @@ class RunOperationOperator(TriggerDagRunOperator):
 
     def __init__(self, *, stream: str, **kwargs: Any) -> None:
         super().__init__(
-            trigger_dag_id=CHANGING_DAG,
+            trigger_dag_id=Settings().dag_id(CHANGING_DAG),
             wait_for_completion=True,
             deferrable=True,
             fail_when_dag_is_paused=True,
@@ -159,6 +159,6 @@ class ActCareOperator(RunOperationOperator):
         if is_outdated(spec):
             raise AirflowSkipException("another release was deployed since; upgrade the stream first")
         proposal = decision.proposals[0]
-        run = f"{CHANGING_DAG}/{self.trigger_run_id}"
+        run = f"{self.trigger_dag_id}/{self.trigger_run_id}"
         add_change(Layout.of(Settings()), self.stream, _change(proposal, by=by, run=run))
         return verb_of(proposal.verb), proposal.fields

@@ -88,5 +88,6 @@ def is_outdated(spec: StreamSpec) -> bool:
 
 def operation_result(stream: str, triggered: str, verb: str) -> dict[str, Any] | None:
     """Return the result of a verb of a run of `state_operations`; None if it has none."""
-    made = operations_of_run(stream, Settings(), f"{CHANGING_DAG}/{triggered}")
+    settings = Settings()
+    made = operations_of_run(stream, settings, f"{settings.dag_id(CHANGING_DAG)}/{triggered}")
     return next((one.result() for one in made if one.verb.name == verb), None)

@@ -79,7 +79,9 @@ class ReportCareOperator(BaseOperator):
         headline = self._write(context, spec, decision, steps, now)
         if triggered := ti.xcom_pull(task_ids="act", key=TRIGGERED):
             outcome: Outcome = "done" if states.get("act") == "success" else "failed"
-            change = end_change(Layout.of(settings), self.stream, f"{CHANGING_DAG}/{triggered}", outcome, now)
+            change = end_change(
+                Layout.of(settings), self.stream, f"{settings.dag_id(CHANGING_DAG)}/{triggered}", outcome, now
+            )
             self._tell(context, change, decision, " ".join(problems), now)
         if problems:
             raise AirflowFailException(" | ".join(problems))
@@ -112,13 +114,13 @@ class ReportCareOperator(BaseOperator):
         ti = context["ti"]
         triggered = ti.xcom_pull(task_ids=task, key=TRIGGERED)
         if triggered:
-            made = operations_of_run(self.stream, Settings(), f"{CHANGING_DAG}/{triggered}")
-            run = f"../../../../dags/{CHANGING_DAG}/runs/{quote(triggered, safe='')}"
+            settings = Settings()
+            dag_id = settings.dag_id(CHANGING_DAG)
+            made = operations_of_run(self.stream, settings, f"{dag_id}/{triggered}")
+            run = f"../../../../dags/{dag_id}/runs/{quote(triggered, safe='')}"
             links = [Link("run", run, outer=True), *map(_page, made)]
             # What its last task says: also that the stream went back, which no operation knows.
-            reason = (
-                ti.xcom_pull("outcome", CHANGING_DAG, REASON, run_id=triggered) if state == "failed" else None
-            )
+            reason = ti.xcom_pull("outcome", dag_id, REASON, run_id=triggered) if state == "failed" else None
             cost = self._savepoint_cost() if task == "savepoint" else ""
             text = str(reason) if reason else f"{_last_words(made)} {cost}".strip()
             return StepView(task, _LEVELS.get(state, "calm"), state, text, links)

@@ -145,7 +145,7 @@ class InspectStateOperator(StateOperationOperator):
         if not asked.verb.only_looks:
             raise AirflowFailException(
                 f"stream {asked.stream}: expected a verb that only looks, found {asked.verb.name}. Trigger "
-                f"{asked.verb.dag_id} for it."
+                f"{Settings().dag_id(asked.verb.dag_id)} for it."
             )
         return asked.verb, asked.given
 

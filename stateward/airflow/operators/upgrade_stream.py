@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
+from stateward.control.jobs.verbs import CHANGING_DAG
+from stateward.project.settings import Settings
+
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-_OPERATIONS = "state_operations"
 
 
 class UpgradeStreamOperator(TriggerDagRunOperator):
@@ -24,7 +25,7 @@ class UpgradeStreamOperator(TriggerDagRunOperator):
 
     def __init__(self, *, stream: str, **kwargs: Any) -> None:
         super().__init__(
-            trigger_dag_id=_OPERATIONS,
+            trigger_dag_id=Settings().dag_id(CHANGING_DAG),
             wait_for_completion=True,
             deferrable=True,
             poke_interval=5,

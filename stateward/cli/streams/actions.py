@@ -54,7 +54,7 @@ def run(action: Action, stream: str, *, reason: str | None, watch_s: int | None,
     if watch_s is not None:
         conf["watch_s"] = watch_s
     with connect(settings, os.environ) as airflow:
-        page = request(airflow, settings.airflow_url, stream, conf)
+        page = request(airflow, settings.airflow_url, stream, conf, settings.dag_id(f"stream_{stream}"))
         console.print(page.address, highlight=False, soft_wrap=True)
         if not wait:
             return
@@ -98,14 +98,21 @@ class Run:
     address: str
 
 
-def request(airflow: Airflow, url: str, stream: str, conf: dict[str, Any]) -> Run:
+def request(airflow: Airflow, url: str, stream: str, conf: dict[str, Any], dag_id: str | None = None) -> Run:
     """Trigger the stream's DAG.
+
+    Args:
+        airflow: Airflow's API.
+        url: Its address, for messages.
+        stream: The stream.
+        conf: The form.
+        dag_id: The DAG; `stream_<stream>` without it.
 
     Raises:
         ActionError: There is no such DAG, or it is paused, so that its runs would wait.
         AirflowApiError: Airflow refuses.
     """
-    dag_id = f"stream_{stream}"
+    dag_id = dag_id or f"stream_{stream}"
     if not airflow.has_dag(dag_id):
         raise ActionError(
             f"stream {stream}: expected the DAG {dag_id} in Airflow at {url}, found none."

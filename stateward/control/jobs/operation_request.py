@@ -179,7 +179,7 @@ def trace_places(spec: StreamSpec, settings: Settings) -> TracePlaces:
             layout.quality_uri,
             f"file://{layout.driver_log_dir(stream)}",
             f"file://{layout.operation_log(stream, '').parent}",
-            *(f"file://{logs / f'dag_id={dag}'}" for dag in (CHANGING_DAG, LOOKING_DAG)),
+            *(f"file://{logs / f'dag_id={settings.dag_id(dag)}'}" for dag in (CHANGING_DAG, LOOKING_DAG)),
         ),
         rebuilt=(
             layout.reconciliation_uri(stream),

@@ -107,7 +107,9 @@ def render_table(found: Found, name: Name, now: datetime, days: int) -> str:
         name=name,
         state=state_of(last),
         last=last,
-        links=links_of(name, last, found.kept, {one.stream for one in found.known} - {SHARED}),
+        links=links_of(
+            name, last, found.kept, {one.stream for one in found.known} - {SHARED}, found.dag_prefix
+        ),
         strips=strips(found.results, begin, now),
         trends=trends(found.validations, found.results, begin, now),
         failures=[_told(one, found, days) for one in failures],

@@ -85,6 +85,7 @@ class Found:
         words: Texts of one table's expectations, by name.
         missing: Tables of results that do not exist yet.
         problems: Errors of reading.
+        dag_prefix: What the ids of DAGs begin with.
     """
 
     known: tuple[Name, ...] = ()
@@ -96,6 +97,7 @@ class Found:
     words: Mapping[str, Words] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    dag_prefix: str = ""
 
 
 def read_quality(
@@ -124,6 +126,7 @@ def read_quality(
         words=_words(settings, name.table) | reading.words(validations) if name else {},
         missing=tuple(reading.missing),
         problems=tuple(reading.problems),
+        dag_prefix=settings.dag_prefix,
     )
 
 

@@ -193,9 +193,11 @@ def report_of(docs_path: str, kept: frozenset[str]) -> Link | None:
     return Link("Data Docs", f"../data-docs/{quote(docs_path)}") if docs_path in kept else None
 
 
-def links_of(name: Name, last: Validation | None, kept: frozenset[str], streams: Iterable[str]) -> list[Link]:
+def links_of(
+    name: Name, last: Validation | None, kept: frozenset[str], streams: Iterable[str], dag_prefix: str = ""
+) -> list[Link]:
     """Return links about a table, relative to its page."""
-    dag = f"quality_{name.stream}"
+    dag = f"{dag_prefix}quality_{name.stream}"
     links = [Link("DAG", f"../../dags/{quote(dag, safe='')}", dag, outer=True)]
     if name.stream in streams:
         links.append(Link("Stream", f"../streams/index.html#{quote(name.stream)}", name.stream))

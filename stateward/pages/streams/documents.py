@@ -78,7 +78,7 @@ def _documents(
         stream=stream,
         description=spec.description if spec else "",
         limits=thresholds_of(spec) if spec else None,
-        links=_links(layout, readable, stream, spec) if past else (),
+        links=_links(settings, readable, stream, spec) if past else (),
         samples=_history(layout, stream) if past else (),
         problems=problems,
     )
@@ -109,9 +109,10 @@ def _history(layout: Layout, stream: str) -> tuple[Sample, ...]:
         return ()
 
 
-def _links(layout: Layout, readable: MayRead, stream: str, spec: StreamSpec | None) -> tuple[Link, ...]:
+def _links(settings: Settings, readable: MayRead, stream: str, spec: StreamSpec | None) -> tuple[Link, ...]:
     """Return links relative to the page, so that they work below any base path."""
-    dag = Link("DAG", f"../../dags/{quote(f'stream_{stream}', safe='')}", f"stream_{stream}", outer=True)
+    layout, name = Layout.of(settings), settings.dag_id(f"stream_{stream}")
+    dag = Link("DAG", f"../../dags/{quote(name, safe='')}", name, outer=True)
     try:
         more = [_newest_operation(layout, readable, stream), _newest_validation(layout, spec)]
     except OSError as error:

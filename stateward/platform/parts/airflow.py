@@ -78,6 +78,7 @@ def _sections(settings: Settings, secrets: Secrets) -> dict[str, dict[str, objec
             # Those of the project; the library's are found by their entry points.
             "plugins_folder": settings.project / "plugins",
             "load_examples": False,
+            "dags_are_paused_at_creation": False,
             "executor": "LocalExecutor",
             "parallelism": 8,
             "fernet_key": secrets.fernet_key,

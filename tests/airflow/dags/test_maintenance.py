@@ -18,7 +18,8 @@ from stateward.airflow.operators.maintain_table import (
     ReportTablesOperator,
 )
 from stateward.project.layout import Layout
-from tests.airflow.conftest import ROOT
+from tests.airflow.conftest import ROOT, STREAM
+from tests.support.control.started import mark_started
 
 pytestmark = pytest.mark.airflow
 
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.airflow
 def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     monkeypatch.setenv("STATEWARD_HOME", str(tmp_path))
     made = Layout.of()
+    mark_started(STREAM)
     for table, files in (("sessions", 17), ("alerts", 2)):
         for n in range(files):
             write_deltalake(made.table_uri(table), pa.table({"n": [n]}), mode="append")
@@ -35,7 +37,7 @@ def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
 
 def dag() -> Any:
     bag = DagBag(str(ROOT / "dags" / "none"))
-    bag.process_file(str(ROOT / "dags" / "maintenance.py"), only_if_updated=False)
+    bag.process_file(str(ROOT / "dags" / "streams.py"), only_if_updated=False)
     assert bag.import_errors == {}
     return bag.dags["maintenance"]
 
@@ -50,7 +52,7 @@ def test_it_runs_each_hour_one_run_and_one_table_at_a_time(layout: Layout) -> No
 
     assert [task.task_id for task in found.topological_sort()] == ["tables", "maintain", "report"]
     assert found.timetable.expression == "17 * * * *"
-    assert (found.max_active_runs, found.catchup, found.is_paused_upon_creation) == (1, False, False)
+    assert (found.max_active_runs, found.catchup, found.is_paused_upon_creation) == (1, False, None)
     assert found.get_task("maintain").max_active_tis_per_dagrun == 1
     assert found.params.get_param("dry_run").resolve() is False
     tables = found.params.get_param("tables")

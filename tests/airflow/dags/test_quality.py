@@ -19,6 +19,7 @@ from stateward.airflow.operators.validate_table import Asked, ValidateTableOpera
 from stateward.airflow.triggers.table_update import TableUpdateTrigger
 from stateward.project.layout import Layout
 from tests.airflow.conftest import ROOT, STREAM
+from tests.support.control.started import mark_started
 
 pytestmark = pytest.mark.airflow
 
@@ -30,12 +31,13 @@ DOCS_PATH = "validations/sessions/a run/sessions v7.html"
 def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     monkeypatch.setenv("STATEWARD_HOME", str(tmp_path))
     monkeypatch.setenv("STATEWARD_AIRFLOW_URL", "http://airflow.example:8080/base")
+    mark_started()
     return Layout.of()
 
 
 def load() -> DagBag:
     bag = DagBag(str(ROOT / "dags" / "none"))
-    bag.process_file(str(ROOT / "dags" / "quality.py"), only_if_updated=False)
+    bag.process_file(str(ROOT / "dags" / "streams.py"), only_if_updated=False)
     return bag
 
 
@@ -46,7 +48,7 @@ def test_the_dag_runs_after_changes_and_on_a_schedule_one_at_a_time(layout: Layo
     assert [task.task_id for task in dag.tasks] == ["validate"]
     assert dag.max_active_runs == 1
     assert dag.catchup is False
-    assert dag.is_paused_upon_creation is False
+    assert dag.is_paused_upon_creation is None
     timetable: Any = dag.timetable
     [asset] = timetable.asset_condition.objects
     assert asset.uri == layout.table_uri("sessions")

@@ -22,6 +22,7 @@ from stateward.control.jobs.backfill_request import why_not_replayable
 from stateward.project.layout import Layout
 from stateward.project.spec import load_specs
 from tests.airflow.conftest import ROOT, STREAM
+from tests.support.control.started import mark_started
 
 pytestmark = pytest.mark.airflow
 
@@ -33,18 +34,19 @@ def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     monkeypatch.setenv("STATEWARD_HOME", str(tmp_path))
     connection = {"conn_type": "spark", "host": "local[2]"}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    mark_started()
     return Layout.of()
 
 
 def load() -> DagBag:
     bag = DagBag(str(ROOT / "dags" / "none"))
-    bag.process_file(str(ROOT / "dags" / "reconciliation.py"), only_if_updated=False)
+    bag.process_file(str(ROOT / "dags" / "streams.py"), only_if_updated=False)
     assert bag.import_errors == {}
     return bag
 
 
 def test_each_stream_that_can_be_computed_again_has_a_daily_dag(layout: Layout) -> None:
-    dags = load().dags
+    dags = {name: dag for name, dag in load().dags.items() if name.startswith("reconcile_")}
     streams = [spec.stream for spec in load_specs()[0] if why_not_replayable(spec) is None]
     assert set(dags) == {f"reconcile_{stream}" for stream in streams}
     timetables: list[Any] = [dag.timetable for dag in dags.values()]
@@ -52,7 +54,7 @@ def test_each_stream_that_can_be_computed_again_has_a_daily_dag(layout: Layout) 
     assert len(times) == len(dags), "two Spark jobs begin at the same time"
     dag = dags[f"reconcile_{STREAM}"]
     assert [task.task_id for task in dag.topological_sort()] == ["deployed", "reconcile"]
-    assert (dag.max_active_runs, dag.catchup, dag.is_paused_upon_creation) == (1, False, False)
+    assert (dag.max_active_runs, dag.catchup, dag.is_paused_upon_creation) == (1, False, None)
     for name in ("from", "to"):
         parameter = dag.params.get_param(name)
         assert parameter.resolve(None) is None

@@ -75,7 +75,7 @@ def care(platform: Platform, **sections: Any) -> dict[str, str]:
     with file.open("a") as text:
         text.writelines(f"\n{name}: {json.dumps(section)}\n" for name, section in sections.items())
     platform.store_dags()
-    bag = DagBag(str(ROOT / "dags" / "state_care.py"))
+    bag = DagBag(str(ROOT / "dags" / "streams.py"))
     assert bag.import_errors == {}
     run = bag.dags[f"state_{STREAM}"].test()
     return {task.task_id: str(task.state) for task in run.get_task_instances()}

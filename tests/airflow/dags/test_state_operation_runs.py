@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from stateward.airflow.dags import operation_tasks
+from stateward.airflow.factories import operation_tasks
 from stateward.contract.storage import read_json
 from stateward.control.jobs import batch_job
 from stateward.control.reconcile.maintenance_hold import held_by, hold
@@ -50,7 +50,7 @@ def operate(verb: str, **fields: Any) -> dict[str, str]:
     """Run the DAG in this process; returns the states of its tasks."""
     from airflow.dag_processing.dagbag import DagBag
 
-    dag = DagBag(str(ROOT / "dags" / "state_operations.py")).dags["state_operations"]
+    dag = DagBag(str(ROOT / "dags" / "streams.py")).dags["state_operations"]
     conf = {"verb": verb, "stream": STREAM, "watch_s": 60, **fields}
     return {task.task_id: str(task.state) for task in dag.test(run_conf=conf).get_task_instances()}
 

@@ -19,6 +19,7 @@ from sqlalchemy import delete, select
 from stateward.airflow.operators.valid_asset import valid_asset
 from stateward.project.layout import Layout
 from tests.airflow.conftest import ROOT, STREAM
+from tests.support.control.started import mark_started
 
 pytestmark = pytest.mark.airflow
 
@@ -52,7 +53,7 @@ class Validations:
         file = folder / "consumer.py"
         file.write_text(CONSUMER)
         self.bag = DagBag(str(folder / "none"))
-        for path in (file, ROOT / "dags" / "quality.py"):
+        for path in (file, ROOT / "dags" / "streams.py"):
             self.bag.process_file(str(path), only_if_updated=False)
         assert self.bag.import_errors == {}
         sync_bag_to_db(self.bag, "dags-folder", None)
@@ -117,6 +118,7 @@ def validations(
     monkeypatch.setenv("STATEWARD_HOME", str(tmp_path / "home"))
     # The DAGs were stored a moment ago, with another address of the asset.
     monkeypatch.setenv("AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL", "0")
+    mark_started(STREAM)
     made = Validations(tmp_path)
     monkeypatch.setattr(SparkSubmitOperator, "execute", lambda self, context: made.submit(self))
     yield made

@@ -12,12 +12,12 @@ from airflow.sdk import DAG, CronTriggerTimetable
 from airflow.serialization.encoders import coerce_to_core_timetable
 from airflow.timetables.base import TimeRestriction
 
-from stateward.airflow.dags.maintenance import maintenance_dags
-from stateward.airflow.dags.quality import quality_dags
-from stateward.airflow.dags.reconciliation import reconciliation_dags
-from stateward.airflow.dags.state_care import state_care_dags
-from stateward.airflow.dags.state_exports import state_export_dags
-from stateward.airflow.dags.timetable import at_times
+from stateward.airflow.factories.maintenance import maintenance_dags
+from stateward.airflow.factories.quality import quality_dags
+from stateward.airflow.factories.reconciliation import reconciliation_dags
+from stateward.airflow.factories.state_care import state_care_dags
+from stateward.airflow.factories.state_exports import state_export_dags
+from stateward.airflow.factories.timetable import at_times
 from stateward.contract.storage import write_json
 from stateward.project.layout import Layout
 from tests.support.small_spec import small_spec

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
-from stateward.airflow.dags.savepoints import savepoints_dags
-from stateward.airflow.dags.state_care import state_care_dags
+from stateward.airflow.factories.state_care import state_care_dags
 from stateward.contract.storage import write_json
 from stateward.project.layout import Layout
 from tests.support.small_spec import small_spec
@@ -33,8 +32,6 @@ def test_a_stream_has_its_dag_once_it_was_started(streams: Path) -> None:
     assert state_care_dags() == {}
     started()
     assert list(state_care_dags()) == ["state_small"]
-    # The file of a project of release 0.2.
-    assert list(savepoints_dags()) == ["state_small"]
 
 
 def test_a_yaml_that_wants_neither_care_nor_savepoints_has_none(streams: Path) -> None:
@@ -50,7 +47,7 @@ def test_a_storage_that_is_away_takes_no_dag_away(streams: Path, monkeypatch: py
         raise OSError("no route to host")
 
     small_spec(streams)
-    monkeypatch.setattr("stateward.airflow.dags.state_care.exists", away)
+    monkeypatch.setattr("stateward.airflow.factories.started_streams.exists", away)
     assert list(state_care_dags()) == ["state_small"]
 
 

@@ -7,12 +7,13 @@ from datetime import timedelta
 from airflow.providers.standard.operators.python import ShortCircuitOperator
 from airflow.sdk import DAG, Param
 
-from stateward.airflow.dags.timetable import at_times
+from stateward.airflow.factories.started_streams import started_specs
+from stateward.airflow.factories.timetable import at_times
 from stateward.airflow.operators.deployment_guard import was_deployed
 from stateward.airflow.operators.reconcile_stream import ReconcileStreamOperator
 from stateward.control.jobs.backfill_request import why_not_replayable
 from stateward.project.settings import Settings
-from stateward.project.spec import StreamSpec, load_specs
+from stateward.project.spec import StreamSpec
 
 _DOC = """### Reconciliation of {stream}
 
@@ -42,13 +43,12 @@ def _time(name: str, empty: str) -> Param:
 def _reconciliation_dag(spec: StreamSpec) -> DAG:
     section = spec.reconciliation
     with DAG(
-        dag_id=f"reconcile_{spec.stream}",
+        dag_id=Settings().dag_id(f"reconcile_{spec.stream}"),
         description=f"Compare the tables of {spec.stream} with rows recomputed from raw events",
         doc_md=_DOC.format(stream=spec.stream, days=section.days),
         schedule=at_times(section.schedule) if section.schedule else None,
         catchup=False,
         max_active_runs=1,
-        is_paused_upon_creation=False,
         params={
             "from": _time("from", f"Start of the range. Empty: {section.days} day(s) before its end."),
             "to": _time("to", "End of the range, exclusive. Empty: the last midnight (UTC)."),
@@ -70,7 +70,7 @@ def _reconciliation_dag(spec: StreamSpec) -> DAG:
 
 
 def reconciliation_dags() -> dict[str, DAG]:
-    """Build the DAGs of all streams whose rows can be recomputed."""
-    specs, _ = load_specs(Settings().streams)
+    """Build the DAGs of started streams whose rows can be recomputed."""
+    specs = started_specs(Settings())
     dags = [_reconciliation_dag(spec) for spec in specs if why_not_replayable(spec) is None]
     return {dag.dag_id: dag for dag in dags}

@@ -6,11 +6,12 @@ from airflow.providers.standard.operators.python import ShortCircuitOperator
 from airflow.sdk import DAG
 
 from stateward.airflow.care.context import fixed_parameters
-from stateward.airflow.dags.state_care import AGAIN, state_dag
+from stateward.airflow.factories.started_streams import started_specs
+from stateward.airflow.factories.state_care import AGAIN, state_dag
 from stateward.airflow.operators.deployment_guard import was_deployed
 from stateward.airflow.operators.state_operation import StateOperationOperator
 from stateward.project.settings import Settings
-from stateward.project.spec import StreamSpec, load_specs
+from stateward.project.spec import StreamSpec
 from stateward.project.spec_state import StateExport
 
 _DOC = """### Exports of the state of {stream}
@@ -43,10 +44,10 @@ def _export_dag(spec: StreamSpec, section: StateExport) -> DAG:
 
 
 def state_export_dags() -> dict[str, DAG]:
-    """Build the DAGs of all streams whose YAML has the section."""
+    """Build the DAGs of started streams whose YAML has the section."""
     dags = [
         _export_dag(spec, spec.state_export)
-        for spec in load_specs(Settings().streams)[0]
+        for spec in started_specs(Settings())
         if spec.state_export is not None
     ]
     return {dag.dag_id: dag for dag in dags}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import timedelta
 from typing import Any
 
@@ -13,17 +12,14 @@ from stateward.airflow.care.act import ActCareOperator, ApproveCareOperator, Sav
 from stateward.airflow.care.context import fixed_parameters
 from stateward.airflow.care.look import AdviseCareOperator, DryRunCareOperator, VerifyCareOperator
 from stateward.airflow.care.report import ReportCareOperator
-from stateward.airflow.dags.timetable import at_times
+from stateward.airflow.factories.started_streams import started_specs
+from stateward.airflow.factories.timetable import at_times
 from stateward.airflow.operators.deployment_guard import was_deployed
 from stateward.airflow.operators.state_operation import StateOperationOperator
-from stateward.contract.storage import exists
 from stateward.control.care.schedule import schedule_of
 from stateward.project.durations import format_duration
-from stateward.project.layout import Layout
 from stateward.project.settings import Settings
-from stateward.project.spec import StreamSpec, load_specs
-
-_LOG = logging.getLogger(__name__)
+from stateward.project.spec import StreamSpec
 
 _DOC = """### State care of {stream}
 
@@ -52,20 +48,19 @@ def state_dag(spec: StreamSpec, dag_id: str, schedule: str, *, description: str,
 
     Args:
         spec: The stream's YAML.
-        dag_id: The DAG's id.
+        dag_id: The DAG's id, without the prefix.
         schedule: When it runs, a cron expression in UTC. It does not run at once when it is first known.
         description: One line about it.
         doc_md: Its documentation, Markdown.
     """
     return DAG(
-        dag_id=dag_id,
+        dag_id=Settings().dag_id(dag_id),
         description=description,
         doc_md=doc_md,
         # Also because a stream that starts after this time would be stopped at once.
         schedule=at_times(schedule),
         catchup=False,
         max_active_runs=1,
-        is_paused_upon_creation=False,
         tags=["stateward", "state", spec.stream],
         default_args={"owner": spec.owner},
     )
@@ -111,19 +106,9 @@ def _care_dag(spec: StreamSpec) -> DAG:
     return dag
 
 
-def _was_started(layout: Layout, stream: str) -> bool:
-    try:
-        return exists(layout.control_uri(stream))
-    except OSError as error:
-        # A storage that is away for a moment takes no DAG away; its first task looks again.
-        _LOG.warning("stream %s: cannot tell whether it was started: %s", stream, error)
-        return True
-
-
 def state_care_dags() -> dict[str, DAG]:
     """Build the DAGs of all streams that were started, unless a YAML wants neither care nor savepoints."""
-    settings = Settings()
-    layout, (specs, _) = Layout.of(settings), load_specs(settings.streams)
+    specs = started_specs(Settings())
     wanted = [spec for spec in specs if spec.savepoints is not None or spec.state_care.policy != "off"]
-    dags = [_care_dag(spec) for spec in wanted if _was_started(layout, spec.stream)]
+    dags = [_care_dag(spec) for spec in wanted]
     return {dag.dag_id: dag for dag in dags}

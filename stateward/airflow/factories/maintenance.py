@@ -6,12 +6,14 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from stateward.airflow.dags.timetable import at_times
+from stateward.airflow.factories.started_streams import started_specs
+from stateward.airflow.factories.timetable import at_times
 from stateward.airflow.operators.maintain_table import (
     ListTablesOperator,
     MaintainTableOperator,
     ReportTablesOperator,
 )
+from stateward.project.settings import Settings
 
 _DOC = """### Maintenance of tables
 
@@ -25,15 +27,17 @@ The log of *report* lists small files, sizes and the oldest version kept of each
 
 
 def maintenance_dags() -> dict[str, DAG]:
-    """Build the DAG `maintenance`."""
+    """Build the DAG `maintenance`, if any stream was started."""
+    settings = Settings()
+    if not started_specs(settings):
+        return {}
     with DAG(
-        dag_id="maintenance",
+        dag_id=settings.dag_id("maintenance"),
         description="Compact, vacuum and clean the log of all tables.",
         doc_md=_DOC,
         schedule=at_times("17 * * * *"),
         catchup=False,
         max_active_runs=1,
-        is_paused_upon_creation=False,
         params={
             "dry_run": Param(
                 default=False,

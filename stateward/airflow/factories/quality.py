@@ -7,13 +7,14 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, AssetWatcher, Param
 
-from stateward.airflow.dags.timetable import at_times
+from stateward.airflow.factories.started_streams import started_specs
+from stateward.airflow.factories.timetable import at_times
 from stateward.airflow.operators.validate_table import ValidateTableOperator
 from stateward.airflow.triggers.table_update import TableUpdateTrigger
 from stateward.contract.names import QUALITY_VALIDATIONS, SHARED_TABLES
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
-from stateward.project.spec import SHARED, StreamSpec, load_specs
+from stateward.project.spec import SHARED, StreamSpec
 from stateward.project.spec_quality import Quality
 
 
@@ -62,7 +63,7 @@ def _table_asset(stream: str, table: str, quality: Quality) -> Asset:
 def _quality_dag(stream: str, tables: list[str], schedule: Any, *, owner: str, conn_id: str) -> DAG:
     """Return the DAG that validates tables, one after the other."""
     with DAG(
-        dag_id=f"quality_{stream}",
+        dag_id=Settings().dag_id(f"quality_{stream}"),
         description=f"Validates {', '.join(tables)}.",
         schedule=schedule,
         # No start_date: with one, the last missed time of the schedule would run as soon as the DAG is known.
@@ -70,8 +71,6 @@ def _quality_dag(stream: str, tables: list[str], schedule: Any, *, owner: str, c
         max_active_runs=1,
         # Each task is a Spark job beside the streams.
         max_active_tasks=1,
-        # A paused DAG has no asset watcher.
-        is_paused_upon_creation=False,
         params=_params(tables),
         tags=["stateward", "quality", stream],
         default_args={"owner": owner},
@@ -101,8 +100,10 @@ def _stream_dag(spec: StreamSpec, quality: Quality) -> DAG:
 
 
 def quality_dags() -> dict[str, DAG]:
-    """Build the DAGs of all streams that have a quality section, and that of the shared tables."""
-    specs, _ = load_specs(Settings().streams)
+    """Build the DAGs of started streams that have a quality section, and that of the shared tables."""
+    specs = started_specs(Settings())
+    if not specs:
+        return {}
     dags = [_stream_dag(spec, spec.quality) for spec in specs if spec.quality]
     # The shared tables change with every batch of every stream: once a day is enough.
     daily = at_times("0 5 * * *")

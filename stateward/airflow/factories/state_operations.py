@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param
 
-from stateward.airflow.dags.operation_tasks import operation_tasks
+from stateward.airflow.factories.operation_tasks import operation_tasks
 from stateward.airflow.operators.state_operation import InspectStateOperator
 from stateward.control.jobs.verb_field import Field, field_parameter
 from stateward.control.jobs.verbs import CHANGING_DAG, LOOKING_DAG, VERBS, Verb
@@ -121,11 +121,12 @@ def state_operation_dags() -> dict[str, DAG]:
 
 def _dag(dag_id: str, description: str, documentation: str, form: dict[str, Param]) -> DAG:
     return DAG(
-        dag_id=dag_id,
+        dag_id=Settings().dag_id(dag_id),
         description=description,
         doc_md=documentation,
         schedule=None,
         catchup=False,
+        # It has no schedule; other DAGs trigger it, and would fail if it were paused.
         is_paused_upon_creation=False,
         params=form,
         tags=["stateward", "state"],

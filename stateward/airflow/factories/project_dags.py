@@ -1,0 +1,84 @@
+"""All DAGs of a project, for the one file of two lines that Airflow reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from pkgutil import resolve_name
+
+from airflow.sdk import DAG, get_parsing_context
+
+from stateward.contract.names import ENV_DAG_PREFIX, ENV_PROJECT
+from stateward.project.settings import Settings, is_project
+
+_HERE = __package__
+# By the beginning of the names of their DAGs.
+_FACTORIES = {
+    "stream_": "streams:stream_dags",
+    "quality_": "quality:quality_dags",
+    "reconcile_": "reconciliation:reconciliation_dags",
+    "state_": "state_care:state_care_dags",
+    "state_operations": "state_operations:state_operation_dags",
+    "state_inspection": "state_operations:state_operation_dags",
+    "export_": "state_exports:state_export_dags",
+    "maintenance": "maintenance:maintenance_dags",
+}
+
+
+class ProjectError(ValueError):
+    """The file of the DAGs and the settings do not name one project."""
+
+
+def project_dags(project: Path | None, prefix: str | None) -> dict[str, DAG]:
+    """Build the DAGs of a project, by their ids.
+
+    Airflow parses the file again for each task, and names the DAG of the task: only the factories that can
+    make it are called then.
+
+    Args:
+        project: The folder; that of the settings if it is not given.
+        prefix: See `Settings.dag_prefix`; that of the settings if it is not given.
+
+    Raises:
+        ProjectError: The folder is no project, or the settings name another folder or prefix.
+    """
+    use_project(project, prefix)
+    dags: dict[str, DAG] = {}
+    for factory in _factories(get_parsing_context().dag_id, Settings().dag_prefix):
+        dags |= factory()
+    return dags
+
+
+def use_project(project: Path | None, prefix: str | None = None) -> None:
+    """Let this process, and those that it starts, work on a project.
+
+    Raises:
+        ProjectError: The folder is no project, or the settings name another folder or prefix.
+    """
+    if project is not None:
+        if not is_project(project):
+            raise ProjectError(
+                f"expected a project, with the folder include/streams, in {project}, found none. Name the"
+                " folder in which `stateward init` has made it."
+            )
+        _set(ENV_PROJECT, str(project), str(Settings().project))
+    if prefix is not None:
+        _set(ENV_DAG_PREFIX, prefix, Settings().dag_prefix)
+
+
+def _set(name: str, value: str, known: str) -> None:
+    """Set a variable of the environment, if it is the default or says the same."""
+    is_given = "project" if name == ENV_PROJECT else "dag_prefix"
+    if is_given in Settings().model_fields_set and known != value:
+        raise ProjectError(
+            f"expected one {is_given}, found {value!r} in the file of the DAGs and {known!r} in the settings."
+            f" An Airflow has one project: let {name}, or the option {is_given} of [stateward], say the same."
+        )
+    os.environ[name] = value
+
+
+def _factories(dag_id: str | None, prefix: str) -> list[Callable[[], dict[str, DAG]]]:
+    name = dag_id.removeprefix(prefix) if dag_id else ""
+    wanted = [path for begin, path in _FACTORIES.items() if not dag_id or name.startswith(begin)]
+    return [resolve_name(f"{_HERE}.{path}") for path in dict.fromkeys(wanted)]
