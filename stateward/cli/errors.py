@@ -12,6 +12,18 @@ from types import FrameType
 EXPECTED = (RuntimeError, ValueError, OSError)
 
 
+# The extra of the package that brings a module which not every installation has.
+EXTRAS = {
+    "airflow": "airflow",
+    "duckdb": "sql",
+    "great_expectations": "quality",
+    "jgo": "spark",
+    "pyspark": "spark",
+    "supervisor": "embedded",
+    "tenacity": "spark",
+}
+
+
 class Interrupted(BaseException):
     """SIGTERM or SIGINT arrived; like KeyboardInterrupt it passes through `except Exception`."""
 
@@ -58,6 +70,16 @@ def run_command(name: str, command: Callable[[], object]) -> None:
     except Interrupted:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        print(
+            f"{name}: expected the module {error.name}, found none. Install the extra {extra}:"
+            f" pip install 'stateward[{extra}]' (docs/install-into-airflow.md).",
+            file=sys.stderr,
+        )
+        sys.exit(1)
     except EXPECTED as error:
         print(f"{name}: {error}", file=sys.stderr)
         sys.exit(1)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stateward.cli.errors import run_command
+from stateward.cli.project.new import app as new
+from stateward.cli.project.new import lay_out
 from stateward.cli.quality import app as quality
 from stateward.cli.state import app as state
 
@@ -28,6 +30,8 @@ app = typer.Typer(
 )
 
 
+app.add_typer(new, name="new", rich_help_panel=SETUP)
+app.command("init", rich_help_panel=SETUP)(lay_out)
 app.add_typer(state, name="state", rich_help_panel=STREAMS)
 app.add_typer(quality, name="quality", rich_help_panel=STREAMS)
 

@@ -56,26 +56,28 @@ def use_project(project: Path | None, prefix: str | None = None) -> None:
     Raises:
         ProjectError: The folder is no project, or the settings name another folder or prefix.
     """
+    settings = Settings()
     if project is not None:
         if not is_project(project):
             raise ProjectError(
                 f"expected a project, with the folder include/streams, in {project}, found none. Name the"
                 " folder in which `stateward init` has made it."
             )
-        _set(ENV_PROJECT, str(project), str(Settings().project))
+        # Links are followed: the same folder may have two names.
+        _set(ENV_PROJECT, "project", settings, str(project), str(settings.project.resolve()))
     if prefix is not None:
-        _set(ENV_DAG_PREFIX, prefix, Settings().dag_prefix)
+        _set(ENV_DAG_PREFIX, "dag_prefix", settings, prefix, settings.dag_prefix)
 
 
-def _set(name: str, value: str, known: str) -> None:
-    """Set a variable of the environment, if it is the default or says the same."""
-    is_given = "project" if name == ENV_PROJECT else "dag_prefix"
-    if is_given in Settings().model_fields_set and known != value:
+def _set(variable: str, name: str, settings: Settings, value: str, known: str) -> None:
+    """Set a variable of the environment, unless the settings say the same."""
+    if name not in settings.model_fields_set:
+        os.environ[variable] = value
+    elif known != value:
         raise ProjectError(
-            f"expected one {is_given}, found {value!r} in the file of the DAGs and {known!r} in the settings."
-            f" An Airflow has one project: let {name}, or the option {is_given} of [stateward], say the same."
+            f"expected one {name}, found {value!r} in the file of the DAGs and {known!r} in the settings."
+            f" An Airflow has one project: let {variable}, or the option {name} of [stateward], say the same."
         )
-    os.environ[name] = value
 
 
 def _factories(dag_id: str | None, prefix: str) -> list[Callable[[], dict[str, DAG]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import tempfile
 import tomllib
 from collections.abc import Callable
@@ -12,12 +13,10 @@ from pathlib import Path
 
 from tenacity import retry, stop_after_attempt
 
-from stateward.project.settings import CHECKOUT, Settings
+from stateward.project.settings import Settings
 
-# That of the repository; in the wheel it lies beside this module.
-LOCK_FILE = next(
-    folder / "jars.lock" for folder in (CHECKOUT, Path(__file__).parent) if (folder / "jars.lock").exists()
-)
+# A link to that of the repository; a file in the wheel.
+LOCK_FILE = Path(__file__).parent / "jars.lock"
 _THREADS = 4
 _ATTEMPTS = 3
 
@@ -150,7 +149,9 @@ def fetch(lock: Lock, folder: Path, repository: str | None = None, report: Repor
         JarFetchError: one could not be fetched or has another checksum; the others are kept.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = missing(lock, folder)
+    if wanted := missing(lock, folder):
+        # Once, and before any thread: without the extra every JAR would fail.
+        importlib.import_module("jgo")
     # Beside the target, so that moving a file there is a rename; fresh: a half-filled cache is a trap.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetching-") as cache:
         with ThreadPoolExecutor(_THREADS) as pool:

@@ -169,6 +169,8 @@ class Supervisor:
 
     def states(self) -> dict[str, PartState]:
         """Return the state of each part by its name; empty when the supervisor does not answer."""
+        if not self._socket.exists():
+            return {}
         try:
             infos: list[dict[str, Any]] = self._rpc().getAllProcessInfo()
         except (OSError, Fault):

@@ -108,6 +108,14 @@ def test_settings_that_name_another_project_are_refused(
         load(project)
 
 
+def test_a_folder_may_be_named_by_a_link(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = project.parent / "current"
+    link.symlink_to(project)
+    monkeypatch.setenv("STATEWARD_PROJECT", str(link))
+    assert "stream_small" in load(project)
+    assert os.environ["STATEWARD_PROJECT"] == str(link)
+
+
 @pytest.mark.parametrize(
     ("dag_id", "made"),
     [

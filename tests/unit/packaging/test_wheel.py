@@ -22,6 +22,13 @@ OVERRIDDEN = {"apache-airflow-providers-apache-spark"}
 EXTRAS = {"airflow", "dev", "embedded", "quality", "spark", "sql"}
 # What every installation uses, whichever extras it has.
 ALWAYS_THERE = ("alerts", "contract", "control", "maintenance", "metrics", "pages", "project", "rendering")
+COPIES = {
+    "stateward/platform/jars/jars.lock": "jars.lock",
+    "stateward/cli/project/templates/docker-compose.yaml": "docker-compose.yaml",
+    "stateward/cli/project/templates/env.example": ".env.example",
+    "stateward/cli/project/templates/maintenance.yaml": "include/maintenance.yaml",
+    "stateward/cli/project/templates/notifiers.yaml": "include/notifiers.yaml",
+}
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +66,7 @@ def test_it_holds_each_file_of_the_library_and_nothing_of_the_project(wheel: zip
     held = [name for name in wheel.namelist() if ".dist-info/" not in name]
 
     there = [name for name in tracked if (ROOT / name).is_file()]
-    assert sorted(held) == sorted([*there, "stateward/platform/jars/jars.lock"])
+    assert sorted(held) == sorted(there)
     assert {Path(name).suffix for name in held} >= {".css", ".j2", ".js", ".lock", ".py"}
 
 
@@ -72,8 +79,9 @@ def test_each_plugin_has_an_entry_point(wheel: zipfile.ZipFile) -> None:
     assert modules == {f"stateward.airflow.plugins.{file.stem}" for file in files}
 
 
-def test_its_lock_of_jars_is_the_one_of_the_repository(wheel: zipfile.ZipFile) -> None:
-    assert wheel.read("stateward/platform/jars/jars.lock") == (ROOT / "jars.lock").read_bytes()
+def test_its_copies_are_as_in_the_repository(wheel: zipfile.ZipFile) -> None:
+    for copy, original in COPIES.items():
+        assert wheel.read(copy) == (ROOT / original).read_bytes()
 
 
 def test_its_extras_are_those_that_the_documents_name(metadata: Message) -> None:
