@@ -24,7 +24,7 @@ CLIENT_LOG.addHandler(logging.NullHandler())
 CLIENT_LOG.propagate = False
 # How records are read and written is the streams' own: with `isolation.level` an operator could change what
 # they compute.
-_MAY_BE_SET = (
+MAY_BE_SET = (
     "security.",
     "sasl.",
     "ssl.",
@@ -36,6 +36,7 @@ _MAY_BE_SET = (
     "broker.address.",
     "reconnect.",
 )
+"""What the names of settings begin with that say how to enter a cluster."""
 
 
 class KafkaClientError(ConditionError, ValueError):
@@ -74,10 +75,10 @@ def _read(file: Path) -> dict[str, str]:
             continue
         name, equals, value = (part.strip() for part in line.partition("="))
         # The value may be a password, and stays out of the message.
-        if not equals or not name.startswith(_MAY_BE_SET):
+        if not equals or not name.startswith(MAY_BE_SET):
             raise KafkaClientError(
                 f"{file}, line {number}: expected name=value, the name beginning with one of "
-                f"{', '.join(_MAY_BE_SET)}, found {name if equals else 'no ='!r}. How to enter the cluster "
+                f"{', '.join(MAY_BE_SET)}, found {name if equals else 'no ='!r}. How to enter the cluster "
                 "belongs here (docs/kafka.md); how records are read is the stream's own."
             )
         found[name] = value

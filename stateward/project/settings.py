@@ -166,6 +166,11 @@ class Settings(BaseSettings):
         default=None,
         description="file with settings of the Kafka clients, such as those of TLS and SASL (docs/kafka.md)",
     )
+    kafka_conn_id: str = Field(
+        default="kafka_default",
+        description="Airflow connection, of the Kafka provider's type, that names the cluster where"
+        " `kafka_bootstrap` is not set (docs/kafka.md)",
+    )
     kafka_heap_mb: int = Field(default=512, ge=128, description="heap of the embedded broker, MiB")
 
     airflow_port: Port = Field(default=18080, description="Airflow UI and REST API")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from stateward.airflow.kafka_connection import with_kafka
 from stateward.airflow.notifiers.dispatcher import Dispatcher
 from stateward.airflow.operators.incident_reporting import report_last
 from stateward.airflow.spark_submit import build_command
@@ -42,7 +43,7 @@ def controller_of(stream: str, *, current_spec: bool = False) -> Controller:
     """
     settings = Settings()
     spec = load_spec(stream, settings.streams) if current_spec else spec_in_force(stream, settings)
-    return Controller(spec, settings, SparkLauncher(spec, settings, build_command))
+    return Controller(spec, settings, SparkLauncher(spec, settings, build_command, with_kafka))
 
 
 def dag_run_of(context: Context) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.log import mask_secret
 
+from stateward.airflow.kafka_connection import with_kafka
 from stateward.airflow.operators.deploy_stream import dag_run_of
 from stateward.contract.reading import InvalidDocumentError
 from stateward.control.jobs.operation_request import Operation, find, other_stream, prepare
@@ -80,11 +81,12 @@ class Asked:
         Raises:
             VerbError: A field is missing, unknown, or of another type.
             SpecError: A field names a stream whose YAML is missing or invalid.
+            LaunchError: The connection of Kafka cannot be used.
         """
         return prepare(
             verb,
             self.spec,
-            Settings(),
+            with_kafka(Settings()),
             given,
             now=self.at,
             dry_run=self.dry_run and verb.has_dry_run,

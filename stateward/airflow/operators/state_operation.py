@@ -11,6 +11,7 @@ from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from airflow.sdk.log import mask_secret as keep_out_of_logs
 
+from stateward.airflow.kafka_connection import with_kafka
 from stateward.airflow.operators.operation_params import CANNOT, Asked, asked_of, failed
 from stateward.airflow.spark_submit import master_of
 from stateward.contract.names import ENV_MASK_SECRET
@@ -86,6 +87,7 @@ class StateOperationOperator(BaseOperator):
         verb, given = self.choose(asked)
         settings = Settings()
         try:
+            settings = with_kafka(settings)
             operation = asked.operation(verb, given)
             command = operation.command(
                 asked.spec, settings, master_of(asked.spec) if verb.needs_spark else ""

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -43,6 +44,8 @@ class StreamProgressTrigger(BaseTrigger):
         poll_s: Time between two observations, seconds.
         alerts_from: When to process incidents again after an error; None: at once.
         yaml: `digest_of` the YAML that the task has used; None: the YAML at the start of the watch.
+        project: The project's folder; by default that of this process, which is the task's. The triggerer
+            reads no DAG file.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class StreamProgressTrigger(BaseTrigger):
         poll_s: float = 2.0,
         alerts_from: str | None = None,
         yaml: str | None = None,
+        project: str | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.stream = stream
@@ -62,6 +66,7 @@ class StreamProgressTrigger(BaseTrigger):
         self.poll_s = poll_s
         self.alerts_from = alerts_from
         self.yaml = yaml
+        self.project = project or str(Settings().project)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the constructor's arguments."""
@@ -74,12 +79,13 @@ class StreamProgressTrigger(BaseTrigger):
                 "poll_s": self.poll_s,
                 "alerts_from": self.alerts_from,
                 "yaml": self.yaml,
+                "project": self.project,
             },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Observe every `poll_s` seconds; fire one event when an action or a message is due."""
-        settings = Settings()
+        settings = Settings(project=Path(self.project))
         watch = Watch(
             self.stream,
             self.dag_run,
@@ -100,7 +106,8 @@ class StreamProgressTrigger(BaseTrigger):
 
     async def on_kill(self) -> None:
         """Give up the supervision when a person ends the task; the driver keeps running."""
-        await asyncio.to_thread(release, Layout.of(), self.stream, self.dag_run)
+        layout = Layout.of(Settings(project=Path(self.project)))
+        await asyncio.to_thread(release, layout, self.stream, self.dag_run)
 
 
 @dataclass

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -23,13 +24,19 @@ log = logging.getLogger(__name__)
 
 
 class _StreamTrigger(BaseTrigger):
-    """Observes a stream periodically. It never acts; its event only has the reason."""
+    """Observes a stream periodically. It never acts; its event only has the reason.
 
-    def __init__(self, stream: str, limits: dict[str, Any], poll_s: float = 1.0) -> None:
+    The project is by default that of the task that makes the trigger: the triggerer reads no DAG file.
+    """
+
+    def __init__(
+        self, stream: str, limits: dict[str, Any], poll_s: float = 1.0, project: str | None = None
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.stream = stream
         self.limits = limits
         self.poll_s = poll_s
+        self.project = project or str(Settings().project)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the constructor's arguments."""
@@ -37,7 +44,7 @@ class _StreamTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Observe every `poll_s` seconds; fire one event."""
-        layout = Layout.of()
+        layout = Layout.of(self._settings)
         while True:
             # Storage may be slow, and all triggers share one event loop.
             reason = await asyncio.to_thread(self._look, layout)
@@ -47,7 +54,16 @@ class _StreamTrigger(BaseTrigger):
             await asyncio.sleep(self.poll_s)
 
     def _arguments(self) -> dict[str, Any]:
-        return {"stream": self.stream, "limits": self.limits, "poll_s": self.poll_s}
+        return {
+            "stream": self.stream,
+            "limits": self.limits,
+            "poll_s": self.poll_s,
+            "project": self.project,
+        }
+
+    @property
+    def _settings(self) -> Settings:
+        return Settings(project=Path(self.project))
 
     def _look(self, layout: Layout) -> str | None:
         try:
@@ -101,8 +117,9 @@ class StreamBackTrigger(_StreamTrigger):
         whole: bool = False,
         latest: str | None = None,
         poll_s: float = 1.0,
+        project: str | None = None,
     ) -> None:
-        super().__init__(stream, limits, poll_s)
+        super().__init__(stream, limits, poll_s, project)
         self.since = since
         self.until = until
         self.whole = whole
@@ -119,7 +136,7 @@ class StreamBackTrigger(_StreamTrigger):
 
     def _due(self, layout: Layout, now: datetime) -> str | None:
         seen = observe(layout, self.stream)
-        limits, slots = Thresholds.from_json(self.limits), Settings().starts_at_once
+        limits, slots = Thresholds.from_json(self.limits), self._settings.starts_at_once
         action = decide_in_turn(layout, limits, seen, now, slots)
         latest = parse_time(self.latest) if self.latest else None
         watch = Watch(parse_time(self.since), parse_time(self.until), self.whole, latest)

@@ -177,11 +177,14 @@ class SparkLauncher:
 
     Attributes:
         build_command: Takes the stream, the settings, the run id and the folder of the code.
+        with_connections: Adds to the settings what connections say. Called for a launch only: a stop needs
+            none.
     """
 
     spec: StreamSpec
     settings: Settings
     build_command: Callable[[StreamSpec, Settings, str, Path], DriverCommand]
+    with_connections: Callable[[Settings], Settings] = lambda settings: settings
     _command: DriverCommand | None = None
 
     def prepare(self, run_id: str, now: datetime, release: str | None) -> Prepared:
@@ -196,10 +199,11 @@ class SparkLauncher:
             LaunchError: The connection, JARs, job or release are missing; nothing has been changed then.
         """
         stream = self.spec.stream
+        settings = self.with_connections(self.settings)
         kept, spec = self._release(release)
-        self._command = self.build_command(spec, self.settings, run_id, kept.code)
-        layout = Layout.of(self.settings)
-        write_json(layout.config_uri(stream), resolved_configuration(spec, self.settings, run_id))
+        self._command = self.build_command(spec, settings, run_id, kept.code)
+        layout = Layout.of(settings)
+        write_json(layout.config_uri(stream), resolved_configuration(spec, settings, run_id))
         return Prepared(log_file(layout, stream, run_id, now), kept.id)
 
     def _release(self, wanted: str | None) -> tuple[releases.Release, StreamSpec]:

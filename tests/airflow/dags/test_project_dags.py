@@ -9,6 +9,8 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
+from stateward.airflow.triggers.stream_progress import StreamProgressTrigger
+from stateward.airflow.triggers.stream_turn import StreamDrainedTrigger
 from stateward.project.layout import Layout
 from tests.support.control.started import mark_started
 from tests.support.small_spec import small_spec
@@ -133,3 +135,14 @@ def test_a_task_parses_only_the_dags_of_its_kind(
     monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", dag_id)
     monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_TASK_ID", "any")
     assert set(load(project, '"..", prefix="p_"')) == {f"p_{name}" for name in made}
+
+
+def test_a_trigger_watches_the_project_of_its_task(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load(project)
+    path, arguments = StreamProgressTrigger("small", "d/r", {}).serialize()
+    drained = StreamDrainedTrigger("small", {}).serialize()[1]
+    # The triggerer reads no DAG file.
+    monkeypatch.delenv("STATEWARD_PROJECT")
+    assert (arguments["project"], drained["project"]) == (str(project), str(project))
+    again = StreamProgressTrigger(**arguments)
+    assert again.serialize() == (path, arguments)
