@@ -72,7 +72,6 @@ class Outcome:
         began: When the first level began.
         moves: The moves.
         keys: The live keys over time.
-        partitions: The partitions over time.
         rows: Number of expected rows.
         records: Number of records sent.
         wrong: What was not as expected; empty if all was.
@@ -81,7 +80,6 @@ class Outcome:
     began: datetime
     moves: list[Move] = field(default_factory=list)
     keys: list[tuple[datetime, float]] = field(default_factory=list)
-    partitions: list[tuple[datetime, float]] = field(default_factory=list)
     rows: int = 0
     records: int = 0
     wrong: dict[str, Any] = field(default_factory=dict)
@@ -122,19 +120,20 @@ def _move(
         look.keys,
         look.state_bytes,
         cost_of("repartition", look, earlier).pause_s,
-        longest_gap(committed, change.at),
+        longest_gap(committed, change.at, change.at + timedelta(seconds=change.pause_s or 0.0)),
         change.pause_s or 0.0,
         written,
         {step["name"]: round(step["seconds"], 1) for step in steps},
     )
 
 
-def longest_gap(committed: Sequence[datetime], since: datetime) -> float:
+def longest_gap(committed: Sequence[datetime], since: datetime, until: datetime) -> float:
     """The time between the last batch before a stop and the first one after it, seconds.
 
     Args:
         committed: When batches were committed, in order.
-        since: When the stop was asked for; the next longest gap is that of the stop.
+        since: When the stop was asked for.
+        until: When the operation had ended.
     """
-    near = [at for at in committed if since - timedelta(minutes=1) <= at <= since + timedelta(minutes=10)]
-    return max((later - at).total_seconds() for at, later in pairwise(near))
+    gaps = [(later - at).total_seconds() for at, later in pairwise(committed) if later > since and at < until]
+    return max(gaps)

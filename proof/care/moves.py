@@ -184,16 +184,11 @@ class _Run:
         assert change.outcome == "done", self._described()
 
     def _note(self) -> None:
-        """Note the live keys and the partitions, if a driver runs."""
-        status, now = self._stream.status(), datetime.now(UTC)
-        if status.get("state") != "running" or status.get("state_keys") is None:
-            return
-        for series, value in (
-            (self.outcome.keys, status["state_keys"]),
-            (self.outcome.partitions, len(status.get("partition_bytes") or ())),
-        ):
-            if not series or series[-1][1] != value:
-                series.append((now, float(value)))
+        """Note the live keys, if a driver runs."""
+        status, keys = self._stream.status(), self.outcome.keys
+        found = status.get("state_keys")
+        if status.get("state") == "running" and found is not None and (not keys or keys[-1][1] != found):
+            keys.append((datetime.now(UTC), float(found)))
 
     def _record(self) -> CareRecord:
         return read_record(self._stream.layout, STREAM)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,16 +67,25 @@ def draw(outcome: Outcome, path: Path) -> None:
     """Draw the live keys, the partitions and the pauses over the minutes of a run, as SVG."""
     import altair as alt
 
-    ends = max(at for at, _ in outcome.keys)
+    ended = [(one.at + timedelta(seconds=one.operation_s), float(one.after)) for one in outcome.moves]
+    ends = max(at for at, _ in [*outcome.keys, *ended])
     span = alt.Scale(domain=[0, _minute(outcome, ends)])
     minutes = alt.X("minute:Q", title=None, scale=span)
     keys = _steps(alt, _points(outcome, outcome.keys, ends), minutes, "live keys", "#2c6aa0")
-    partitions = _steps(alt, _points(outcome, outcome.partitions, ends), minutes, "partitions", "#24303c")
+    partitions = _steps(
+        alt,
+        _points(outcome, [(outcome.began, float(outcome.moves[0].before)), *ended], ends),
+        minutes,
+        "partitions",
+        "#24303c",
+    )
     bars = alt.Chart(alt.InlineData(values=[_bar(outcome, move) for move in outcome.moves]))
     x = alt.X("minute:Q", title="minutes; a day has two", scale=span)
     pauses = (
         bars.mark_bar(width=16, color="#c2571a").encode(x=x, y=alt.Y("pause:Q", title="seconds"))
-        + bars.mark_tick(width=22, thickness=2, color="#24303c").encode(x=x, y="expected:Q")
+        + bars.mark_tick(orient="horizontal", width=22, thickness=2, color="#24303c").encode(
+            x=x, y="expected:Q"
+        )
         + bars.mark_text(dy=-8, fontSize=12).encode(x=x, y="top:Q", text="label:N")
     ).properties(title="Pause of each move; a stroke: what was expected", width=720, height=150)
     chart = alt.vconcat(keys, partitions, pauses).configure_view(stroke=None).properties(background="white")
