@@ -79,7 +79,7 @@ def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             yield [Message(TOPIC, one.partition, offset) for offset in range(one.begin, one.end)]
 
     monkeypatch.setattr(reader, "read", messages)
-    monkeypatch.setattr(source, "Broker", lambda bootstrap: None)
+    monkeypatch.setattr(source, "cluster_at", lambda bootstrap: None)
     decoder = Decoder()
     scan = Scan("b:1", {TOPIC: 2}, None, False, 100, f"file://{tmp_path}/c", f"file://{tmp_path}/forgotten")
     made = KafkaReader(scan, decoder)
