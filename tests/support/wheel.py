@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,11 +21,3 @@ def build_wheel(folder: Path) -> Path:
     assert done.returncode == 0, done.stdout + done.stderr
     [wheel] = folder.glob("*.whl")
     return wheel
-
-
-def installed_metadata(folder: Path) -> Path:
-    """What an installation of the wheel adds to a `PYTHONPATH` for its entry points, without its modules."""
-    with zipfile.ZipFile(build_wheel(folder)) as wheel:
-        names = [name for name in wheel.namelist() if ".dist-info/" in name and not name.endswith("/RECORD")]
-        wheel.extractall(folder / "metadata", names)
-    return folder / "metadata"

@@ -23,7 +23,6 @@ from tests.airflow.conftest import ROOT
 from tests.support.pages.browser import CHROMIUM
 from tests.support.pages.sample_quality import week
 from tests.support.waiting import PATIENCE_S, wait_until
-from tests.support.wheel import installed_metadata
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -107,7 +106,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": f"{home}/airflow/logs",
         "AIRFLOW__API__SECRET_KEY": "a secret of a test",
         "AIRFLOW__API_AUTH__JWT_SECRET": "a secret of a test " * 4,
-        "PYTHONPATH": os.pathsep.join((str(installed_metadata(home)), str(ROOT))),
+        "PYTHONPATH": str(ROOT),
         "STATEWARD_HOME": str(home / "stateward"),
     }
     (home / "airflow").mkdir()

@@ -1,4 +1,4 @@
-"""What Airflow finds of the library when it is installed, in a process of its own."""
+"""What Airflow finds of the library as it is installed here, in a process of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 from stateward.project.settings import Settings
 from tests.airflow.conftest import ROOT
-from tests.support.wheel import installed_metadata
 
 pytestmark = pytest.mark.airflow
 
@@ -49,7 +48,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         **os.environ,
         "AIRFLOW_HOME": str(folder / "airflow"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(folder / "none"),
-        "PYTHONPATH": os.pathsep.join((str(installed_metadata(folder)), str(ROOT))),
+        "PYTHONPATH": str(ROOT),
     }
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False
