@@ -194,7 +194,10 @@ def recorded(
     earlier: Mapping[str, int],
     last_batch: int | None = None,
 ) -> tuple[int, dict[str, int]]:
-    """The last recorded batch (-1 without one) and the totals; 0 for a name that no row has.
+    """The last recorded batch of this generation (-1 without one) and the totals of all of them.
+
+    A generation that begins with its first batch again, as after `forget`, has lower numbers than the
+    one that it continues. A total is 0 for a name that no row has.
 
     Args:
         uri: The table ``batch_counts``.
@@ -208,10 +211,11 @@ def recorded(
     names = (*COUNT_NAMES, "rows_out")
     # A table of an earlier release lacks columns until a driver of this release has started.
     known = [name for name in names if name in table.schema.names]
-    rows = table.to_table(columns=["batch_id", *known], filter=(pc.field("stream") == stream) & wanted)
+    columns = ["generation", "batch_id", *known]
+    rows = table.to_table(columns=columns, filter=(pc.field("stream") == stream) & wanted)
     totals = {name: (pc.sum(rows[name]).as_py() or 0) if name in known else 0 for name in names}
     totals["records"] += _records_of_before(rows)
-    last = pc.max(rows["batch_id"]).as_py()
+    last = pc.max(rows.filter(pc.equal(rows["generation"], generation))["batch_id"]).as_py()
     return (-1 if last is None else last), totals
 
 

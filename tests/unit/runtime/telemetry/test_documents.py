@@ -227,6 +227,20 @@ def test_a_batch_that_runs_again_is_counted_once(tmp_path: Path) -> None:
     assert Ledger(uri, "s", "g2").totals(9)["accepted"] == 0, "another generation starts at 0"
 
 
+def test_a_generation_that_begins_with_its_first_batch_again_is_counted_from_there(tmp_path: Path) -> None:
+    uri = f"file://{tmp_path}/batch_counts"
+    BATCH_COUNTS.create(uri)
+    before = Ledger(uri, "s", "g1")
+    for number in range(8):
+        before.append(batch_of(number, 1), 1, "r1")
+    after = Ledger(uri, "s", "g2", {"g1": 7})  # a key was forgotten
+    after.append(batch_of(1, 5), 2, "r2")
+    assert after.totals(1)["accepted"] == 13
+    again = Ledger(uri, "s", "g2", {"g1": 7})
+    again.append(batch_of(1, 5), 3, "r3")
+    assert again.totals(1)["accepted"] == 13, "it is recorded"
+
+
 def test_what_bounds_have_cost_is_counted_in_a_table_of_an_earlier_release_too(tmp_path: Path) -> None:
     uri = f"file://{tmp_path}/batch_counts"
     columns = tuple(column for column in BATCH_COUNTS.columns if column.name not in BOUNDS)
