@@ -50,7 +50,7 @@ check: lint ## Lint, types, and the fast tests (under a minute)
 	$(PYTEST) -q -n 2 $(QUICK) $(IN_TEST) tests/unit tests/streams tests/processors
 
 .PHONY: test
-test: setup ## Test everything once, fastest tier first, with real Kafka, Spark and Airflow (about a quarter of an hour)
+test: setup ## Test everything once, fastest tier first, with real Kafka, Spark and Airflow (about 12 minutes)
 	$(PYTEST) -n 2 $(QUICK) $(IN_TEST) $(COVER) --durations=10 tests/unit tests/streams tests/processors
 	$(PYTEST) $(SPARK) $(IN_TEST) --durations=30 tests/spark
 	$(PYTEST) $(AIRFLOW) $(IN_TEST) --durations=15 tests/airflow
