@@ -66,7 +66,7 @@ def test_no_file_and_no_row_of_airflow_has_a_trace_of_a_person(
                 lambda one=one: f"{one.name} reads {len(lines)} records: {one.describe()}",  # type: ignore[misc]
             )
 
-    # Statistics of a table keep the first 32 characters of a text: those of the longer name must not be a trace.
+    # Statistics of a table keep 32 characters of a text: those of the longer name must not be a trace.
     people = (PERSON, "trace-bob", f"junior-{PERSON}")
     broken = b'{"user_id": "' + PERSON.encode() + b'", "event'
     send(*(visit(one, day + 10 * MINUTE, 1) for one in people), broken, b"no json")
