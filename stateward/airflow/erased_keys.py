@@ -8,10 +8,10 @@ Only the scheduler and the API server may write the database, and both call list
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from stateward.contract.privacy.erasing import ERASED, as_word
 from stateward.control.jobs.verb_field import field_parameter
 from stateward.control.jobs.verbs import CHANGING_DAG, LOOKING_DAG, VERBS
 from stateward.project.settings import Settings
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
     from sqlalchemy.orm import Session
 
-ERASED = "forgotten"
 SECRETS = tuple(
     field_parameter(verb.name, field.name)
     for verb in VERBS.values()
@@ -83,8 +82,7 @@ def without(found: Any, value: str) -> Any:
     if found[:1] in ("{", "[") and isinstance(inner := _parsed(found), dict | list):
         erased = without(inner, value)
         return found if erased == inner else json.dumps(erased)
-    # A shorter value must not be found in a longer one.
-    return re.sub(rf"(?<![\w-]){re.escape(value)}(?![\w-])", ERASED, found)
+    return as_word(value).sub(ERASED, found)
 
 
 def _parsed(text: str) -> Any:

@@ -83,13 +83,7 @@ def digest_of(secret: str, field: str, key: str) -> str:
 
 def spans_of(offsets: Iterable[int]) -> tuple[Span, ...]:
     """Return offsets as spans, in order."""
-    found: list[Span] = []
-    for offset in sorted(set(offsets)):
-        if found and offset == found[-1][1] + 1:
-            found[-1] = (found[-1][0], offset)
-        else:
-            found.append((offset, offset))
-    return tuple(found)
+    return _joined((offset, offset) for offset in offsets)
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from stateward.contract.privacy.erasing import ERASED
 from stateward.contract.storage import sync_disks
 from stateward.state.files.checkpoint_copy import crc_path
 from stateward.state.forget.delta_rows import Rule
-from stateward.state.forget.subject import ERASED, Subject
+from stateward.state.forget.subject import Subject
 
 _LOG = "_delta_log"
 _COMMIT = re.compile(r"(\d{20})\.json")

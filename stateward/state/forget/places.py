@@ -16,6 +16,7 @@ from stateward.contract import names, storage
 from stateward.contract.lease import read_lease
 from stateward.contract.privacy.forgotten import MARK, OF_KEY, RecordsOf, spans_of
 from stateward.contract.process_identity import host_identity
+from stateward.contract.process_output import READY
 from stateward.contract.requests import TracePlaces
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
@@ -138,7 +139,7 @@ class Places:
             self._context.report("tables", f"removing the key from {name}")
             delta_rows.remove(uri, rule, partial(self._commit, name))
             delta_purge.purge(uri, self._subject, rule)
-        self._context.report("tables", "ready")
+        self._context.report("tables", READY)
 
     def _commit(self, name: str, table: DeltaTable) -> CommitProperties:
         own = name in self._config.tables

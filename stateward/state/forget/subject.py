@@ -8,8 +8,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-ERASED = "forgotten"
-"""Stands where the key stood in a text."""
+from stateward.contract.privacy.erasing import ERASED, as_word
 
 
 @dataclass(frozen=True)
@@ -64,6 +63,4 @@ class Subject:
     def _words(self) -> re.Pattern[str]:
         escaped = json.dumps(self.key)[1:-1]
         forms = {self.key, escaped, html.escape(self.key), html.escape(escaped), self.mask}
-        ways = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
-        # A shorter key must not be found in a longer one.
-        return re.compile(rf"(?<![\w-])(?:{ways})(?![\w-])")
+        return as_word(*forms)

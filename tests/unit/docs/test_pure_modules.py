@@ -81,6 +81,7 @@ PURE = (
     "spark_jobs/*/amounts.py",
     "spark_jobs/*/patterns.py",
     "stateward/contract/process_output.py",
+    "stateward/contract/privacy/erasing.py",
     "stateward/state/forget/subject.py",
     "stateward/contract/names.py",
     "stateward/contract/columns.py",
