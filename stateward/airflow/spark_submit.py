@@ -31,9 +31,10 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
     _require_connection(spec)
     entry = entry_point(spec.stream, code)
     conf = {**DRIVER_CONF, **_executors(settings), **spec.spark.conf}
+    master = master_of(spec)
     hook = SparkSubmitHook(
         conn_id=spec.spark.conn_id,
-        conf={**conf, **local_files_conf(settings.jars, master_of(spec), conf)},
+        conf={**conf, **local_files_conf(settings.jars, master, conf)},
         jars=spark_jars(settings),
         driver_memory=spec.spark.driver_memory,
         name=f"stateward-{spec.stream}",
@@ -42,7 +43,7 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
     # Private, and the only way to the provider's command without its waiting and killing.
     command = hook._build_spark_submit_command(str(entry))
     environment = driver_environment(os.environ, settings, spec.stream, run_id, code)
-    if master_of(spec).startswith("local"):
+    if master.startswith("local"):
         # Spark's UI has no login of its own; Airflow's server passes it on.
         environment = {"SPARK_LOCAL_IP": "127.0.0.1"} | environment
     return DriverCommand(command, environment)

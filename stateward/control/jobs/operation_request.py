@@ -171,7 +171,7 @@ def _referred(verb: Verb, arguments: Mapping[str, Value], operation: Operation) 
 def trace_places(spec: StreamSpec, settings: Settings) -> TracePlaces:
     """Where a key of a stream may be beside its checkpoints, savepoints and tables."""
     layout, stream = Layout.of(settings), spec.stream
-    topics = set(_topics(spec))
+    topics = set(spec.source.names)
     logs = layout.airflow_home / "logs"
     return TracePlaces(
         tables_uri=layout.tables_uri,
@@ -189,14 +189,9 @@ def trace_places(spec: StreamSpec, settings: Settings) -> TracePlaces:
         others=tuple(
             (layout.checkpoint_uri(other.stream), layout.lease_uri(other.stream))
             for other in load_specs(settings.streams)[0]
-            if other.stream != stream and topics.intersection(_topics(other))
+            if other.stream != stream and topics.intersection(other.source.names)
         ),
     )
-
-
-def _topics(spec: StreamSpec) -> tuple[str, ...]:
-    source = spec.source
-    return tuple(source.topics or ()) if source.topic is None else (source.topic,)
 
 
 def other_stream(verb: Verb, given: Mapping[str, Any], settings: Settings) -> StreamSpec | None:
