@@ -6,14 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import typer
 
 from stateward.contract.names import PLATFORM_TABLES, SHARED_TABLES
 from stateward.platform.running import running_settings
 from stateward.project.layout import Layout
-from stateward.project.settings import Settings
+from stateward.project.settings import Settings, python_path
 from stateward.project.spec import SHARED, load_specs
 
 _SESSION = "stateward.quality.quarantine.sql_session"
@@ -26,10 +25,9 @@ def run(queries: list[str]) -> None:
     for spec in load_specs(settings.streams)[0]:
         tables |= dict.fromkeys(spec.tables, spec.stream)
     request = {"tables_uri": Layout.of(settings).table_uri("").rstrip("/"), "tables": tables}
-    library = Path(__file__).resolve().parents[2]
     done = subprocess.run(
         [sys.executable, "-m", _SESSION, json.dumps(request), *queries],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(library), os.environ.get("PYTHONPATH", "")])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(python_path())},
         check=False,
     )
     raise typer.Exit(done.returncode)

@@ -46,6 +46,11 @@ def library_path() -> tuple[str, ...]:
     return (str(CHECKOUT),) if is_project(CHECKOUT) else ()
 
 
+def python_path() -> list[str]:
+    """Return the `PYTHONPATH` of a child of this process that imports this library."""
+    return [*library_path(), *filter(None, [os.environ.get("PYTHONPATH")])]
+
+
 def _default_project() -> Path:
     here = Path.cwd()
     likely = (here, *here.parents, CHECKOUT, dags_folder().parent)

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 from urllib.parse import quote
 
-import typer
 from rich.console import Console
 
 from stateward.cli.steps import Steps
 from stateward.cli.streams.airflow_api import AirflowApi
 from stateward.contract.names import ENV_AIRFLOW_PASSWORD, ENV_AIRFLOW_TOKEN, ENV_AIRFLOW_USER
-from stateward.contract.process_output import READY, CommandExit
+from stateward.contract.process_output import READY
 from stateward.platform.running import running_settings
 from stateward.platform.secrets import ADMIN, Secrets
 from stateward.project.layout import Layout
@@ -23,7 +22,8 @@ from stateward.project.settings import Settings
 
 Action = Literal["run", "stop", "restart", "suspend", "resume", "upgrade"]
 
-_ENDED = frozenset({"success", "failed", "upstream_failed", "skipped", "removed"})
+_DONE = frozenset({"success", "skipped"})
+_FAILED = frozenset({"failed", "upstream_failed", "removed"})
 _POLL_S = 1.0
 
 
@@ -48,21 +48,25 @@ class Airflow(Protocol):
 
 
 def run(action: Action, stream: str, *, reason: str | None, watch_s: int | None, wait: bool) -> None:
-    """Ask for an action, and show its tasks until it is done; exit code 1 if it fails."""
+    """Ask for an action, and show its tasks until it is done.
+
+    Raises:
+        ActionError: It could not be asked for, or has failed.
+        AirflowApiError: Airflow refuses, or does not answer.
+    """
     settings, console = running_settings(Settings()), Console()
     conf: dict[str, Any] = {"action": action, "reason": reason}
     if watch_s is not None:
         conf["watch_s"] = watch_s
     with connect(settings, os.environ) as airflow:
-        page = request(airflow, settings.airflow_url, stream, conf, settings.dag_id(f"stream_{stream}"))
+        page = request(airflow, settings, stream, conf)
         console.print(page.address, highlight=False, soft_wrap=True)
         if not wait:
             return
         with Steps(console) as steps:
             failed = watch(airflow, page, action, steps.report, lambda: time.sleep(_POLL_S))
     if failed:
-        typer.echo(f"stateward: stream {stream}: {failed}", err=True)
-        raise typer.Exit(CommandExit.FAILED)
+        raise ActionError(f"stream {stream}: {failed}")
 
 
 def connect(settings: Settings, environ: Mapping[str, str]) -> AirflowApi:
@@ -98,21 +102,20 @@ class Run:
     address: str
 
 
-def request(airflow: Airflow, url: str, stream: str, conf: dict[str, Any], dag_id: str | None = None) -> Run:
+def request(airflow: Airflow, settings: Settings, stream: str, conf: dict[str, Any]) -> Run:
     """Trigger the stream's DAG.
 
     Args:
         airflow: Airflow's API.
-        url: Its address, for messages.
+        settings: Airflow's address, and the prefix of DAGs.
         stream: The stream.
         conf: The form.
-        dag_id: The DAG; `stream_<stream>` without it.
 
     Raises:
         ActionError: There is no such DAG, or it is paused, so that its runs would wait.
         AirflowApiError: Airflow refuses.
     """
-    dag_id = dag_id or f"stream_{stream}"
+    dag_id, url = settings.dag_id(f"stream_{stream}"), settings.airflow_url
     if not airflow.has_dag(dag_id):
         raise ActionError(
             f"stream {stream}: expected the DAG {dag_id} in Airflow at {url}, found none."
@@ -142,9 +145,9 @@ def watch(
         states = airflow.task_states(run.dag_id, run.run_id)
         for task in tasks:
             state = states.get(task) or "waiting"
-            report(task, READY if state in ("success", "skipped") else state)
-            if state in ("failed", "upstream_failed", "removed"):
+            report(task, READY if state in _DONE else state)
+            if state in _FAILED:
                 return f"expected {action} to succeed, found the task {task} {state}. Log: {run.address}"
-        if all(states.get(task) in _ENDED for task in tasks):
+        if all(states.get(task) in _DONE for task in tasks):
             return ""
         pause()

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import typer
 from rich.console import Console
@@ -16,7 +15,7 @@ from stateward.alerts.notifier_config import load_notifiers
 from stateward.contract.process_output import CommandExit, JobExit
 from stateward.maintenance.policy import PolicyError, load_policies
 from stateward.platform.running import running_settings
-from stateward.project.settings import Settings
+from stateward.project.settings import Settings, python_path
 from stateward.project.spec import StreamSpec, load_specs
 
 _CHECK = "stateward.quality.suites.project_check"
@@ -29,8 +28,8 @@ class ValidationError(RuntimeError):
 def run() -> None:
     """Print a line for each problem; exit code 1 if there are any."""
     settings, console = running_settings(Settings()), Console()
-    specs, _ = load_specs(settings.streams)
-    found = [*yaml_problems(settings), *declaration_problems(settings, specs)]
+    specs, problems = load_specs(settings.streams)
+    found = [*map(str, problems), *other_problems(settings), *declaration_problems(settings, specs)]
     for problem in found:
         console.print(problem, highlight=False, markup=False, soft_wrap=True)
     if found:
@@ -38,10 +37,8 @@ def run() -> None:
     console.print(f"{len(specs)} streams are valid: YAML, declarations and suites.")
 
 
-def yaml_problems(settings: Settings) -> Iterator[str]:
-    """Yield what is wrong in the YAML of streams, notifiers and maintenance, with file and line."""
-    _, problems = load_specs(settings.streams)
-    yield from map(str, problems)
+def other_problems(settings: Settings) -> Iterator[str]:
+    """Yield what is wrong in the YAML of notifiers and maintenance, with file and line."""
     yield from map(str, load_notifiers(settings.notifiers).problems)
     try:
         load_policies(settings.maintenance)
@@ -65,11 +62,11 @@ def declaration_problems(settings: Settings, specs: Sequence[StreamSpec]) -> lis
         for spec in specs
     }
     checked = subprocess.run(
-        [sys.executable, "-m", _CHECK, str(settings.streams.parent / "quality")],
+        [sys.executable, "-m", _CHECK, str(settings.suites)],
         input=json.dumps(given),
         # Python puts the working directory before PYTHONPATH.
         cwd=settings.jobs.parent,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(_python_path())},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(python_path())},
         capture_output=True,
         text=True,
         check=False,
@@ -77,8 +74,3 @@ def declaration_problems(settings: Settings, specs: Sequence[StreamSpec]) -> lis
     if checked.returncode not in (JobExit.DONE, JobExit.DIFFERENT):
         raise ValidationError(f"the declarations of {settings.jobs} could not be checked:\n{checked.stderr}")
     return checked.stdout.splitlines()
-
-
-def _python_path() -> list[str]:
-    library = Path(__file__).resolve().parents[3]
-    return [str(library), *filter(None, [os.environ.get("PYTHONPATH")])]

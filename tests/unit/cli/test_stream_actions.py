@@ -12,7 +12,7 @@ from stateward.cli.streams.actions import Action, ActionError, Run, connect, req
 from stateward.contract.process_output import READY
 from stateward.project.settings import Settings
 
-URL = "http://airflow"
+SETTINGS = Settings(airflow_url="http://airflow")
 RUN = Run("stream_s", "manual__1", "http://airflow/dags/stream_s/runs/manual__1")
 
 States = dict[str, str | None]
@@ -47,7 +47,7 @@ def watched(action: Action, *states: States) -> tuple[str, list[tuple[str, str]]
 
 def test_a_run_of_the_streams_dag_is_triggered_with_the_action() -> None:
     airflow = Answers()
-    run = request(airflow, URL, "s", {"action": "stop"})
+    run = request(airflow, SETTINGS, "s", {"action": "stop"})
     assert airflow.triggered == [("stream_s", {"action": "stop"})]
     assert run.address == "http://airflow/dags/stream_s/runs/manual__2026-11-23T10%3A00%3A00%2B00%3A00"
 
@@ -55,14 +55,14 @@ def test_a_run_of_the_streams_dag_is_triggered_with_the_action() -> None:
 def test_a_stream_that_is_not_there_is_refused_before_anything_is_triggered() -> None:
     airflow = Answers()
     with pytest.raises(ActionError, match="stream t: expected the DAG stream_t"):
-        request(airflow, URL, "t", {"action": "stop"})
+        request(airflow, SETTINGS, "t", {"action": "stop"})
     assert airflow.triggered == []
 
 
 def test_a_paused_dag_is_refused_because_its_runs_wait() -> None:
     airflow = Answers(paused=True)
     with pytest.raises(ActionError, match=r"found it paused\. Unpause it at http://airflow/dags/stream_s"):
-        request(airflow, URL, "s", {"action": "stop"})
+        request(airflow, SETTINGS, "s", {"action": "stop"})
     assert airflow.triggered == []
 
 

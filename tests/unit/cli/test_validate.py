@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stateward.cli.streams.validate import declaration_problems, yaml_problems
+from stateward.cli.streams.validate import declaration_problems, other_problems
 from stateward.project.settings import CHECKOUT, Settings
 from stateward.project.spec import load_specs
 from stateward.quality.suites.project_check import _sources
@@ -20,14 +20,7 @@ def project(tmp_path: Path) -> Settings:
     """A copy of this repository's project that a test may break."""
     for folder in ("spark_jobs", "include"):
         shutil.copytree(CHECKOUT / folder, tmp_path / folder)
-    include = tmp_path / "include"
-    return Settings(
-        home=tmp_path / "home",
-        jobs=tmp_path / "spark_jobs",
-        streams=include / "streams",
-        notifiers=include / "notifiers.yaml",
-        maintenance=include / "maintenance.yaml",
-    )
+    return Settings(project=tmp_path)
 
 
 def replaced(file: Path, old: str, new: str) -> int:
@@ -39,7 +32,8 @@ def replaced(file: Path, old: str, new: str) -> int:
 
 
 def found(settings: Settings) -> list[str]:
-    return [*yaml_problems(settings), *declaration_problems(settings, load_specs(settings.streams)[0])]
+    specs, problems = load_specs(settings.streams)
+    return [*map(str, problems), *other_problems(settings), *declaration_problems(settings, specs)]
 
 
 def test_a_project_that_is_right_has_no_problem(project: Settings) -> None:
