@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from stateward.contract.process_output import JobExit
 from stateward.project.project import NoSuchStreamError, Project
 from stateward.quality.suites.suite import SuiteError, load_suite
+from stateward.runtime.api.any_job import table_problems
 from stateward.runtime.api.tables import SHARED_TABLES, Table
 
 
@@ -36,10 +37,9 @@ def problems(suites: Path, streams: dict[str, dict[str, Any]]) -> Iterator[str]:
             cannot = f"stream {stream}: its declaration cannot be imported: {type(error).__name__}: {error}"
             yield str(error) if isinstance(error, NoSuchStreamError) else cannot
         else:
-            optional = {one.table.name: one.table for one in job.optional_outputs}
-            always = {one.table.name: one.table for one in job.outputs}
-            declared |= always | optional
-            yield from _tables(stream, given, always, optional)
+            declared |= {one.table.name: one.table for one in (*job.outputs, *job.optional_outputs)}
+            for problem in table_problems(job, given["tables"]):
+                yield f"{given['file']}: stream {stream}: {problem}"
             yield from _sources(stream, given, job)
     for stream in sorted(set(project.streams()) - streams.keys()):
         yield (
@@ -52,22 +52,6 @@ def problems(suites: Path, streams: dict[str, dict[str, Any]]) -> Iterator[str]:
             yield from _columns(file, declared)
         except SuiteError as error:
             yield str(error)
-
-
-def _tables(
-    stream: str, given: dict[str, Any], always: Iterable[str], optional: Iterable[str]
-) -> Iterator[str]:
-    named = set(given["tables"])
-    if missing := sorted(set(always) - named):
-        yield (
-            f"{given['file']}: tables: expected {', '.join(sorted(always))}, which stream {stream} always"
-            f" writes; {', '.join(missing)} is missing. Add it."
-        )
-    if unknown := sorted(named - {*always, *optional}):
-        yield (
-            f"{given['file']}: tables: expected some of {', '.join(sorted({*always, *optional}))}, found"
-            f" {', '.join(unknown)}. Correct the name, or declare the table."
-        )
 
 
 def _sources(stream: str, given: dict[str, Any], job: Any) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
@@ -36,15 +36,27 @@ def configured(job: J, config: Config) -> J:
     Raises:
         ConfigError: The YAML names a table that the stream does not have.
     """
-    own = [one.table.name for one in (*job.outputs, *job.optional_outputs)]
-    if unknown := sorted(config.tables.keys() - {*own, *(table.name for table in SHARED_TABLES)}):
-        raise ConfigError(
-            f"stream {config.stream}: expected tables to be some of {', '.join(own)}, found "
-            f"{', '.join(unknown)}: correct `tables` in the stream's YAML, or declare the table"
-        )
-    if missing := sorted({one.table.name for one in job.outputs} - config.tables.keys()):
-        raise ConfigError(
-            f"stream {config.stream}: expected tables to name {', '.join(missing)}, which the stream always "
-            "writes, found nothing: add it to `tables` in the stream's YAML"
-        )
+    own = config.tables.keys() - {table.name for table in SHARED_TABLES}
+    for problem in table_problems(job, own):
+        raise ConfigError(f"stream {config.stream}: {problem}")
     return writing(job, config.tables)
+
+
+def table_problems(job: AnyJob, tables: Collection[str]) -> Iterator[str]:
+    """Yield how the tables that a YAML names do not fit the declaration.
+
+    Args:
+        job: The declaration.
+        tables: The stream's own tables.
+    """
+    own = [one.table.name for one in (*job.outputs, *job.optional_outputs)]
+    if unknown := sorted(set(tables) - set(own)):
+        yield (
+            f"expected tables to be some of {', '.join(own)}, found {', '.join(unknown)}: correct `tables` in"
+            " the stream's YAML, or declare the table"
+        )
+    if missing := sorted({one.table.name for one in job.outputs} - set(tables)):
+        yield (
+            f"expected tables to name {', '.join(missing)}, which the stream always writes, found nothing:"
+            " add it to `tables` in the stream's YAML"
+        )
