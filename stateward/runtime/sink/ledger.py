@@ -167,13 +167,13 @@ def recorded_times(uri: str, stream: str, generation: str, earlier: Mapping[str,
 
 
 def recorded_lookups(uri: str, stream: str, generation: str, earlier: Mapping[str, int]) -> list[str]:
-    """The texts of the column ``lookups``, in the order of the batches.
+    """The texts of the column ``lookups``, in the order of the generations and of their batches.
 
     Args:
         uri: The table ``batch_counts``.
         stream: Name of the stream.
         generation: Id of the streaming query.
-        earlier: The generations that it continues, with the last batch of each.
+        earlier: The generations that it continues, the oldest first, with the last batch of each.
     """
     if not DeltaTable.is_deltatable(uri):
         return []
@@ -181,10 +181,11 @@ def recorded_lookups(uri: str, stream: str, generation: str, earlier: Mapping[st
     if "lookups" not in table.schema.names:
         return []
     wanted = _of(generation, earlier) & (pc.field("stream") == stream) & pc.field("lookups").is_valid()
-    rows = table.to_table(columns=["committed_at", "batch_id", "lookups"], filter=wanted)
-    in_order = rows.sort_by([("batch_id", "ascending"), ("committed_at", "ascending")])
-    found: list[str] = in_order["lookups"].to_pylist()
-    return found
+    rows = table.to_table(columns=["generation", "batch_id", "lookups"], filter=wanted).to_pylist()
+    ages = {name: age for age, name in enumerate([*earlier, generation])}
+    return [
+        row["lookups"] for row in sorted(rows, key=lambda row: (ages[row["generation"]], row["batch_id"]))
+    ]
 
 
 def recorded(

@@ -93,6 +93,20 @@ def test_the_ledger_keeps_them_in_the_order_of_batches_and_of_this_generation(tm
     ]
 
 
+def test_a_generation_that_begins_with_its_first_batch_again_comes_after_the_one_before(
+    tmp_path: Path,
+) -> None:
+    uri = f"file://{tmp_path}/batch_counts"
+    BATCH_COUNTS.create(uri)
+    for generation, batch, begin in (("g1", 0, 0), ("g1", 5, 10), ("g2", 1, 20)):
+        at = LookupVersions({"t": {0: begin}}, {"merchants": TableVersion(begin, "id")})
+        ledger = Ledger(uri, "s", generation)
+        ledger.append(BatchCounts(batch, dict.fromkeys(COUNT_NAMES, 0), {}, 0, lookups=at), 1, "r")
+
+    history = VersionHistory(recorded_lookups(uri, "s", "g2", {"g1": 7}))
+    assert [history.at("t", 0, offset)["merchants"].version for offset in (0, 10, 20)] == [0, 10, 20]
+
+
 def planned(
     folder: Path, batches: list[tuple[list[int], int | None]] | list[tuple[list[int], int]]
 ) -> Checkpoint:
