@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from stateward.airflow.factories.started_streams import started_specs
 from stateward.airflow.factories.timetable import at_times
 from stateward.airflow.operators.maintain_table import (
     ListTablesOperator,
@@ -14,6 +14,7 @@ from stateward.airflow.operators.maintain_table import (
     ReportTablesOperator,
 )
 from stateward.project.settings import Settings
+from stateward.project.spec import StreamSpec
 
 _DOC = """### Maintenance of tables
 
@@ -26,13 +27,12 @@ The log of *report* lists small files, sizes and the oldest version kept of each
 """
 
 
-def maintenance_dags() -> dict[str, DAG]:
+def maintenance_dags(started: Sequence[StreamSpec]) -> dict[str, DAG]:
     """Build the DAG `maintenance`, if any stream was started."""
-    settings = Settings()
-    if not started_specs(settings):
+    if not started:
         return {}
     with DAG(
-        dag_id=settings.dag_id("maintenance"),
+        dag_id=Settings().dag_id("maintenance"),
         description="Compact, vacuum and clean the log of all tables.",
         doc_md=_DOC,
         schedule=at_times("17 * * * *"),

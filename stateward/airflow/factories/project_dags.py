@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from pkgutil import resolve_name
 
 from airflow.sdk import DAG, get_parsing_context
 
+from stateward.airflow.factories.started_streams import started_specs
 from stateward.contract.names import ENV_DAG_PREFIX, ENV_PROJECT
 from stateward.project.settings import Settings, is_project
 
@@ -16,11 +17,14 @@ _HERE = __package__
 # By the beginning of the names of their DAGs.
 _FACTORIES = {
     "stream_": "streams:stream_dags",
+    "state_operations": "state_operations:state_operation_dags",
+    "state_inspection": "state_operations:state_operation_dags",
+}
+# These take the streams that were started, which the storage is asked for once.
+_OF_STARTED = {
     "quality_": "quality:quality_dags",
     "reconcile_": "reconciliation:reconciliation_dags",
     "state_": "state_care:state_care_dags",
-    "state_operations": "state_operations:state_operation_dags",
-    "state_inspection": "state_operations:state_operation_dags",
     "export_": "state_exports:state_export_dags",
     "maintenance": "maintenance:maintenance_dags",
 }
@@ -44,9 +48,15 @@ def project_dags(project: Path | None, prefix: str | None) -> dict[str, DAG]:
         ProjectError: The folder is no project, or the settings name another folder or prefix.
     """
     use_project(project, prefix)
+    settings, dag_id = Settings(), get_parsing_context().dag_id
+    name = dag_id.removeprefix(settings.dag_prefix) if dag_id else ""
     dags: dict[str, DAG] = {}
-    for factory in _factories(get_parsing_context().dag_id, Settings().dag_prefix):
+    for factory in _factories(_FACTORIES, name):
         dags |= factory()
+    if of_started := _factories(_OF_STARTED, name):
+        started = started_specs(settings)
+        for factory in of_started:
+            dags |= factory(started)
     return dags
 
 
@@ -80,7 +90,7 @@ def _set(variable: str, name: str, settings: Settings, value: str, known: str) -
         )
 
 
-def _factories(dag_id: str | None, prefix: str) -> list[Callable[[], dict[str, DAG]]]:
-    name = dag_id.removeprefix(prefix) if dag_id else ""
-    wanted = [path for begin, path in _FACTORIES.items() if not dag_id or name.startswith(begin)]
+def _factories(known: Mapping[str, str], name: str) -> list[Callable[..., dict[str, DAG]]]:
+    """Return the factories that can make the DAG of a name; all of them for none."""
+    wanted = [path for begin, path in known.items() if not name or name.startswith(begin)]
     return [resolve_name(f"{_HERE}.{path}") for path in dict.fromkeys(wanted)]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, AssetWatcher, Param
 
-from stateward.airflow.factories.started_streams import started_specs
 from stateward.airflow.factories.timetable import at_times
 from stateward.airflow.operators.validate_table import ValidateTableOperator
 from stateward.airflow.triggers.table_update import TableUpdateTrigger
@@ -99,12 +99,11 @@ def _stream_dag(spec: StreamSpec, quality: Quality) -> DAG:
     return _quality_dag(spec.stream, quality.tables, schedule, owner=spec.owner, conn_id=spec.spark.conn_id)
 
 
-def quality_dags() -> dict[str, DAG]:
+def quality_dags(started: Sequence[StreamSpec]) -> dict[str, DAG]:
     """Build the DAGs of started streams that have a quality section, and that of the shared tables."""
-    specs = started_specs(Settings())
-    if not specs:
+    if not started:
         return {}
-    dags = [_stream_dag(spec, spec.quality) for spec in specs if spec.quality]
+    dags = [_stream_dag(spec, spec.quality) for spec in started if spec.quality]
     # The shared tables change with every batch of every stream: once a day is enough.
     daily = at_times("0 5 * * *")
     dags.append(_quality_dag(SHARED, list(SHARED_TABLES), daily, owner="stateward", conn_id="spark_default"))

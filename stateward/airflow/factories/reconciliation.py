@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from airflow.providers.standard.operators.python import ShortCircuitOperator
 from airflow.sdk import DAG, Param
 
-from stateward.airflow.factories.started_streams import started_specs
 from stateward.airflow.factories.timetable import at_times
 from stateward.airflow.operators.deployment_guard import was_deployed
 from stateward.airflow.operators.reconcile_stream import ReconcileStreamOperator
@@ -69,8 +69,7 @@ def _reconciliation_dag(spec: StreamSpec) -> DAG:
     return dag
 
 
-def reconciliation_dags() -> dict[str, DAG]:
+def reconciliation_dags(started: Sequence[StreamSpec]) -> dict[str, DAG]:
     """Build the DAGs of started streams whose rows can be recomputed."""
-    specs = started_specs(Settings())
-    dags = [_reconciliation_dag(spec) for spec in specs if why_not_replayable(spec) is None]
+    dags = [_reconciliation_dag(spec) for spec in started if why_not_replayable(spec) is None]
     return {dag.dag_id: dag for dag in dags}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,6 @@ from stateward.airflow.care.act import ActCareOperator, ApproveCareOperator, Sav
 from stateward.airflow.care.context import fixed_parameters
 from stateward.airflow.care.look import AdviseCareOperator, DryRunCareOperator, VerifyCareOperator
 from stateward.airflow.care.report import ReportCareOperator
-from stateward.airflow.factories.started_streams import started_specs
 from stateward.airflow.factories.timetable import at_times
 from stateward.airflow.operators.deployment_guard import was_deployed
 from stateward.airflow.operators.state_operation import StateOperationOperator
@@ -106,9 +106,8 @@ def _care_dag(spec: StreamSpec) -> DAG:
     return dag
 
 
-def state_care_dags() -> dict[str, DAG]:
-    """Build the DAGs of all streams that were started, unless a YAML wants neither care nor savepoints."""
-    specs = started_specs(Settings())
-    wanted = [spec for spec in specs if spec.savepoints is not None or spec.state_care.policy != "off"]
+def state_care_dags(started: Sequence[StreamSpec]) -> dict[str, DAG]:
+    """Build the DAGs of started streams, unless a YAML wants neither care nor savepoints."""
+    wanted = [spec for spec in started if spec.savepoints is not None or spec.state_care.policy != "off"]
     dags = [_care_dag(spec) for spec in wanted]
     return {dag.dag_id: dag for dag in dags}

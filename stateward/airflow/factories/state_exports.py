@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from airflow.providers.standard.operators.python import ShortCircuitOperator
 from airflow.sdk import DAG
 
 from stateward.airflow.care.context import fixed_parameters
-from stateward.airflow.factories.started_streams import started_specs
 from stateward.airflow.factories.state_care import AGAIN, state_dag
 from stateward.airflow.operators.deployment_guard import was_deployed
 from stateward.airflow.operators.state_operation import StateOperationOperator
-from stateward.project.settings import Settings
 from stateward.project.spec import StreamSpec
 from stateward.project.spec_state import StateExport
 
@@ -43,11 +43,7 @@ def _export_dag(spec: StreamSpec, section: StateExport) -> DAG:
     return dag
 
 
-def state_export_dags() -> dict[str, DAG]:
+def state_export_dags(started: Sequence[StreamSpec]) -> dict[str, DAG]:
     """Build the DAGs of started streams whose YAML has the section."""
-    dags = [
-        _export_dag(spec, spec.state_export)
-        for spec in started_specs(Settings())
-        if spec.state_export is not None
-    ]
+    dags = [_export_dag(spec, spec.state_export) for spec in started if spec.state_export is not None]
     return {dag.dag_id: dag for dag in dags}

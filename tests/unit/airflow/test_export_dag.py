@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from stateward.airflow.factories.started_streams import started_specs
 from stateward.airflow.factories.state_exports import state_export_dags
 from stateward.airflow.operators.state_operation import StateOperationOperator
 from stateward.control.jobs.verbs import VERBS, arguments_of
+from stateward.project.settings import Settings
 from tests.support.control.started import mark_started
 from tests.support.small_spec import small_spec
 
@@ -25,14 +27,14 @@ def streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_stream_without_the_section_has_no_dag(streams: Path) -> None:
     small_spec(streams)
     mark_started("small")
-    assert state_export_dags() == {}
+    assert state_export_dags(started_specs(Settings())) == {}
 
 
 def test_the_state_is_exported_if_the_stream_was_ever_deployed(streams: Path) -> None:
     small_spec(streams, state_export={"schedule": "0 5 * * *", "keep": 7})
-    assert state_export_dags() == {}
+    assert state_export_dags(started_specs(Settings())) == {}
     mark_started("small")
-    [(dag_id, dag)] = state_export_dags().items()
+    [(dag_id, dag)] = state_export_dags(started_specs(Settings())).items()
     assert (dag_id, dag.max_active_runs, dag.catchup) == ("export_small", 1, False)
     assert [task.task_id for task in dag.topological_sort()] == ["deployed", "export"]
     export = dag.get_task("export")

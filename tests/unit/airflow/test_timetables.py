@@ -15,11 +15,13 @@ from airflow.timetables.base import TimeRestriction
 from stateward.airflow.factories.maintenance import maintenance_dags
 from stateward.airflow.factories.quality import quality_dags
 from stateward.airflow.factories.reconciliation import reconciliation_dags
+from stateward.airflow.factories.started_streams import started_specs
 from stateward.airflow.factories.state_care import state_care_dags
 from stateward.airflow.factories.state_exports import state_export_dags
 from stateward.airflow.factories.timetable import at_times
 from stateward.contract.storage import write_json
 from stateward.project.layout import Layout
+from stateward.project.settings import Settings
 from tests.support.small_spec import small_spec
 
 FACTORIES = (maintenance_dags, quality_dags, reconciliation_dags, state_care_dags, state_export_dags)
@@ -48,7 +50,8 @@ def test_every_dag_on_a_schedule_waits_for_its_next_time(
         state_export={"schedule": "0 6 * * *"},
     )
     write_json(Layout.of().control_uri("small"), {"stream": "small"})
-    dags: list[DAG] = list(chain.from_iterable(factory().values() for factory in FACTORIES))
+    specs = started_specs(Settings())
+    dags: list[DAG] = list(chain.from_iterable(factory(specs).values() for factory in FACTORIES))
     crons = {dag.dag_id: cron for dag in dags if (cron := cron_of(dag)) is not None}
     assert len(crons) >= len(FACTORIES), crons.keys()
     assert {name: cron.run_immediately for name, cron in crons.items()} == dict.fromkeys(crons, timedelta(0))

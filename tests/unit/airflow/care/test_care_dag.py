@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
+from stateward.airflow.factories.started_streams import started_specs
 from stateward.airflow.factories.state_care import state_care_dags
-from stateward.contract.storage import write_json
-from stateward.project.layout import Layout
+from stateward.project.settings import Settings
+from tests.support.control.started import mark_started
 from tests.support.small_spec import small_spec
 
 
@@ -23,23 +24,19 @@ def streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def started(stream: str = "small") -> None:
-    write_json(Layout.of().control_uri(stream), {"stream": stream})
-
-
 def test_a_stream_has_its_dag_once_it_was_started(streams: Path) -> None:
     small_spec(streams)
-    assert state_care_dags() == {}
-    started()
-    assert list(state_care_dags()) == ["state_small"]
+    assert state_care_dags(started_specs(Settings())) == {}
+    mark_started("small")
+    assert list(state_care_dags(started_specs(Settings()))) == ["state_small"]
 
 
 def test_a_yaml_that_wants_neither_care_nor_savepoints_has_none(streams: Path) -> None:
-    started()
+    mark_started("small")
     small_spec(streams, state_care={"policy": "off"}, savepoints=None)
-    assert state_care_dags() == {}
+    assert state_care_dags(started_specs(Settings())) == {}
     small_spec(streams, state_care={"policy": "off"})
-    assert list(state_care_dags()) == ["state_small"], "savepoints are on by default"
+    assert list(state_care_dags(started_specs(Settings()))) == ["state_small"], "savepoints are on by default"
 
 
 def test_a_storage_that_is_away_takes_no_dag_away(streams: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,13 +45,13 @@ def test_a_storage_that_is_away_takes_no_dag_away(streams: Path, monkeypatch: py
 
     small_spec(streams)
     monkeypatch.setattr("stateward.airflow.factories.started_streams.exists", away)
-    assert list(state_care_dags()) == ["state_small"]
+    assert list(state_care_dags(started_specs(Settings()))) == ["state_small"]
 
 
 def test_the_tasks_look_first_and_ask_before_they_act(streams: Path) -> None:
     small_spec(streams, savepoints={"keep": 5, "days": 2}, state_care={"schedule": "0 4 * * *"})
-    started()
-    dag = state_care_dags()["state_small"]
+    mark_started("small")
+    dag = state_care_dags(started_specs(Settings()))["state_small"]
     order = [task.task_id for task in dag.topological_sort()]
     assert order == [
         "deployed",
