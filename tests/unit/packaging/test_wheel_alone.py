@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.full import ci_full
-from tests.support.wheel import build_wheel
+from tests.support.wheel import ROOT, build_wheel
 
 pytestmark = [ci_full, pytest.mark.timeout(1200)]
 
@@ -88,7 +88,9 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     wheel = build_wheel(folder / "dist")
     bare = Machine(folder, "")
     run(UV, "venv", "-q", "--python", sys.executable, folder / "venv", cwd=folder)
-    bare.run(UV, "pip", "install", "-q", "apache-airflow>=3.3,<4")
+    # The versions of the lock: what an index offers can differ from one question to the next.
+    lock = ROOT / "requirements.txt"
+    bare.run(UV, "pip", "install", "-q", "--constraint", lock, "apache-airflow>=3.3,<4")
     frozen = bare.run(UV, "pip", "freeze")
     (folder / "airflow.txt").write_text(frozen)
     made = Machine(folder, frozen)
