@@ -9,8 +9,8 @@ from pkgutil import resolve_name
 
 from airflow.sdk import DAG, get_parsing_context
 
-from stateward.airflow.factories.started_streams import started_specs
 from stateward.contract.names import ENV_DAG_PREFIX, ENV_PROJECT
+from stateward.control.reconcile.started_streams import started_specs
 from stateward.project.settings import Settings, is_project
 
 _HERE = __package__

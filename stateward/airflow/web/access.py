@@ -33,6 +33,29 @@ def may_read(user: BaseUser) -> MayRead:
     return readable
 
 
+def require_operator(user: BaseUser, name: str) -> None:
+    """Refuse a change to a user who may not trigger a DAG.
+
+    Args:
+        user: Who asks.
+        name: The DAG's name without the prefix.
+
+    Raises:
+        HTTPException: 403, naming the DAG.
+    """
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+    from airflow.models.dag import DagModel
+    from fastapi import HTTPException
+
+    dag_id = Settings().dag_id(name)
+    details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+    if not get_auth_manager().is_authorized_dag(
+        method="POST", access_entity=DagAccessEntity.RUN, details=details, user=user
+    ):
+        raise HTTPException(403, f"This is for those who may trigger the DAG {dag_id}.")
+
+
 def require(readable: MayRead, dag_ids: Iterable[str]) -> None:
     """Refuse a page to a user who may not read all of its DAGs.
 

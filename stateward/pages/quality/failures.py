@@ -58,6 +58,13 @@ def failures_of(results: Iterable[Result], latest: Mapping[Name, Validation]) ->
     return tuple(sorted(found, key=lambda one: (-one.newest.at.timestamp(), _ORDER[one.level])))
 
 
+def failing_of(failures: Iterable[Failure], name: Name) -> frozenset[str]:
+    """Return the expectations of a table that fail now."""
+    return frozenset(
+        one.newest.expectation for one in failures if one.newest.name == name and not one.is_over
+    )
+
+
 def latest_of(validations: Iterable[Validation]) -> dict[Name, Validation]:
     """Return the validation of each table's latest version.
 

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 from stateward.pages.inline_page import SelfContainedPage
 from stateward.pages.link import Link
-from stateward.pages.quality.failures import Failure, failures_of, latest_of
+from stateward.pages.quality.acknowledgement import MOST_CHARACTERS
+from stateward.pages.quality.failures import Failure, failing_of, failures_of, latest_of
 from stateward.pages.quality.history import Name
 from stateward.pages.quality.rows import Examples
 from stateward.pages.quality.tables import Found, Words
@@ -78,10 +79,19 @@ def render_overview(found: Found, now: datetime, days: int) -> str:
     failures = failures_of(found.results, latest_of(found.validations))
     begin = _begin(found, now, days)
     rows = table_rows(found.known, found.validations, failures, found.reconciliations, begin=begin, now=now)
+    idle = found.never_started
+    running = [row for row in rows if row.last or row.reconciled or row.name.stream not in idle]
     return _OVERVIEW.render(
         **_shared(found, now, days),
-        rows=rows,
-        summary=summary(rows),
+        rows=running,
+        unstarted=[row for row in rows if row not in running],
+        owners=found.owners,
+        said={
+            name: said
+            for name, said in found.acknowledgements.items()
+            if said.covers(failing_of(failures, name))
+        },
+        summary=summary(running),
         failures=[_told(one, found, days) for one in failures[:_FAILURES_ON_OVERVIEW]],
         more_failures=max(0, len(failures) - _FAILURES_ON_OVERVIEW),
         page_of=functools.partial(page_of, days=days),
@@ -105,6 +115,10 @@ def render_table(found: Found, name: Name, now: datetime, days: int) -> str:
         **_shared(found, now, days),
         shown=format_duration((now - begin).total_seconds()),
         name=name,
+        owner=found.owners.get(name.stream),
+        said=found.acknowledgements.get(name),
+        failing=failing_of(failures, name),
+        most_characters=MOST_CHARACTERS,
         state=state_of(last),
         last=last,
         links=links_of(

@@ -18,7 +18,9 @@ from stateward.contract.names import (
     RECONCILIATIONS,
     SHARED_TABLES,
 )
+from stateward.control.reconcile.started_streams import was_started
 from stateward.pages.access import MayRead, any_dag, stream_dag
+from stateward.pages.quality.acknowledgement import Acknowledgement, read_acknowledgement
 from stateward.pages.quality.failures import Failure, failures_of, latest_of
 from stateward.pages.quality.history import (
     Name,
@@ -32,7 +34,7 @@ from stateward.pages.quality.history import (
 from stateward.pages.quality.rows import SHOWN, Examples, examples_of
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
-from stateward.project.spec import SHARED, load_specs
+from stateward.project.spec import SHARED, StreamSpec, load_specs
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -77,6 +79,9 @@ class Found:
 
     Attributes:
         known: The tables with a suite, validated or not.
+        owners: Owners of the streams, by stream.
+        never_started: Streams without a first start.
+        acknowledgements: What people said about tables with failures, and about the one table.
         validations: The oldest first.
         results: The oldest first; for all tables only the failed ones, for one table all.
         reconciliations: The oldest first.
@@ -89,6 +94,9 @@ class Found:
     """
 
     known: tuple[Name, ...] = ()
+    owners: Mapping[str, str] = field(default_factory=dict)
+    never_started: frozenset[str] = frozenset()
+    acknowledgements: Mapping[Name, Acknowledgement] = field(default_factory=dict)
     validations: tuple[Validation, ...] = ()
     results: tuple[Result, ...] = ()
     reconciliations: tuple[Reconciliation, ...] = ()
@@ -115,9 +123,16 @@ def read_quality(
     validations = validations_of(reading.rows(QUALITY_VALIDATIONS))
     results = results_of(reading.rows(QUALITY_RESULTS))
     reconciliations = reconciliations_of(reading.rows(RECONCILIATIONS))
-    failures = failures_of(results, latest_of(validations))[:MOST_FAILURES]
+    latest = latest_of(validations)
+    failures = failures_of(results, latest)[:MOST_FAILURES]
+    failing = {one for one, last in latest.items() if last.failed}
+    specs = [spec for spec in load_specs(settings.streams)[0] if spec.quality]
+    layout = Layout.of(settings)
     return Found(
-        known=tuple(one for one in _known(settings) if readable(stream_dag(one.stream))),
+        known=tuple(one for one in _known(specs) if readable(stream_dag(one.stream))),
+        owners={spec.stream: spec.owner for spec in specs},
+        never_started=frozenset(spec.stream for spec in specs if not was_started(layout, spec.stream)),
+        acknowledgements=reading.acknowledgements({name} if name else failing),
         validations=validations,
         results=results,
         reconciliations=reconciliations,
@@ -210,6 +225,19 @@ class _Reading:
         )
         return {row["name"]: Words(row["means"], row["remedy"]) for row in rows if row.get("means")}
 
+    def acknowledgements(self, names: Iterable[Name]) -> dict[Name, Acknowledgement]:
+        """Return what people said about some tables."""
+        found: dict[Name, Acknowledgement] = {}
+        for name in names:
+            try:
+                said = read_acknowledgement(self._layout, name)
+            except (ValueError, OSError) as error:
+                self.problems.append(f"acknowledgement of {name.stream}.{name.table}: {error}")
+            else:
+                if said:
+                    found[name] = said
+        return found
+
     def kept(self, validations: Sequence[Validation]) -> frozenset[str]:
         """Return the existing pages of the newest validations."""
         newest = validations[-50:] if self._name else list(latest_of(validations).values())
@@ -243,9 +271,8 @@ def _first(dataset: ds.Dataset, condition: Any, number: int) -> list[dict[str, A
     return list(dataset.head(number, columns=columns, filter=condition).to_pylist())
 
 
-def _known(settings: Settings) -> tuple[Name, ...]:
+def _known(specs: Iterable[StreamSpec]) -> tuple[Name, ...]:
     """Return the tables with a suite, by stream."""
-    specs, _ = load_specs(settings.streams)
     own = [Name(spec.stream, table) for spec in specs if spec.quality for table in spec.quality.tables]
     return (*own, *(Name(SHARED, table) for table in SHARED_TABLES))
 

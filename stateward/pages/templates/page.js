@@ -25,8 +25,8 @@ addEventListener("click", (event) => {
 const opened = () => new Set([...document.querySelectorAll("details[open]")].map((one) => one.id));
 
 const refresh = async () => {
-  // A refresh would clear selected text.
-  if (document.hidden || !getSelection().isCollapsed) return;
+  // A refresh would clear selected text, and what is being written.
+  if (document.hidden || !getSelection().isCollapsed || document.querySelector("textarea:not(:placeholder-shown)")) return;
   const note = document.getElementById("stale");
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
@@ -43,5 +43,27 @@ const refresh = async () => {
     note.textContent = `Not refreshed, what is shown is getting old: ${error.message}`;
   }
 };
+// A note about what the page shows. The header tells a request of this page from one that another site makes.
+addEventListener("click", async (event) => {
+  const button = event.target.closest("button[data-send]");
+  if (!button) return;
+  const field = document.getElementById("note"), told = document.getElementById("sent");
+  const { send, ...about } = button.dataset;
+  button.disabled = true;
+  try {
+    const answer = await fetch(send, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", "X-Stateward": "page" },
+      body: JSON.stringify({ ...about, note: field.value }),
+    });
+    if (!answer.ok) throw new Error((await answer.json()).detail);
+    field.value = "";
+    await refresh();
+  } catch (error) {
+    told.textContent = `Not saved: ${error.message}`;
+  } finally {
+    button.disabled = false;
+  }
+});
 setInterval(refresh, Number(document.documentElement.dataset.refreshS) * 1000);
 addEventListener("visibilitychange", refresh);

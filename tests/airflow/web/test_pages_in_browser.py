@@ -1,4 +1,4 @@
-"""A page in which a value has become HTML, in a real browser: it is shown, and nothing of it happens."""
+"""Pages in a real browser: a value that has become HTML is shown and does nothing; a note is saved."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,13 @@ import pytest
 
 from stateward.airflow.operators.quality_report import DOCS_PREFIX
 from stateward.airflow.plugins.data_docs import data_docs_app
+from stateward.airflow.web.quality_app import PREFIX as QUALITY_PREFIX
+from stateward.airflow.web.quality_app import quality_app
 from stateward.platform.parts.ports import free_ports
 from stateward.project.layout import Layout
+from stateward.project.settings import Settings
 from tests.support.pages.browser import CHROMIUM
+from tests.support.pages.sample_quality import week
 from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
@@ -76,9 +81,10 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata_database: P
     (folder / "index.html").write_text(PAGE)
     (folder / "expectations" / "sessions.html").write_text(OTHER)
     create_app(apps="core")  # Makes the auth manager, which checks the tokens.
-    token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="reader", role="viewer"))
+    token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="ann", role="user"))
     outer = FastAPI()
     outer.mount(DOCS_PREFIX, data_docs_app())
+    outer.mount(QUALITY_PREFIX, quality_app())
 
     @outer.get("/frame")
     def frame() -> object:
@@ -120,3 +126,18 @@ def test_a_value_that_has_become_html_does_nothing(served: Served, browser: Brow
     assert inner.title() == "report"
     inner.get_by_text("the next page").click()
     inner.get_by_text("The other page.").wait_for()
+
+
+def test_a_person_acknowledges_the_failures_of_a_table(served: Served, browser: Browser) -> None:
+    week(Settings(), datetime.now(UTC))
+    context = browser.new_context()
+    context.add_cookies([{"name": "_token", "value": served.token, "url": served.guarded, "sameSite": "Lax"}])
+    page = context.new_page()
+    page.goto(f"{served.guarded}{QUALITY_PREFIX}/table.html?stream=user_sessions&table=sessions")
+    page.get_by_text("Acknowledge the failures").click()
+    page.locator("#note").fill("known, <b>since the release</b>")
+    page.get_by_role("button", name="Save").click()
+    page.locator("#said").get_by_text("known, <b>since the release</b>").wait_for()
+
+    page.goto(f"{served.guarded}{QUALITY_PREFIX}/index.html")
+    page.get_by_text("seen by ann").wait_for()

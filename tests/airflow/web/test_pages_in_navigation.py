@@ -95,6 +95,30 @@ def test_what_a_page_cannot_show_is_refused(server: tuple[Any, str], wrong: str)
     assert client.get(wrong, cookies={"_token": token}).status_code == 422
 
 
+def test_who_may_trigger_the_stream_acknowledges_failures(server: tuple[Any, str]) -> None:
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    client, viewer = server
+    user = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="ann", role="user"))
+    about = {"stream": "user_sessions", "table": "sessions", "note": "known, see the ticket"}
+    ours = {"X-Stateward": "page"}
+
+    def send(token: str, headers: dict[str, str], **changes: str) -> int:
+        client.cookies = {"_token": token}
+        answer = client.post("/stateward/quality/acknowledge", json={**about, **changes}, headers=headers)
+        return int(answer.status_code)
+
+    assert send(viewer, ours) == 403, "who may only read"
+    assert send(user, {}) == 403, "another site's page"
+    assert send(user, ours, note="x" * 501) == 422
+    assert send(user, ours, table="../secret") == 422
+    assert "seen by" not in client.get(QUALITY).text
+    assert send(user, ours) == 200
+    assert "seen by ann" in client.get(QUALITY).text and "known, see the ticket" in client.get(TABLE).text
+    client.cookies = {}
+
+
 @pytest.mark.parametrize(
     ("plugin", "page", "route"),
     [(QualityPagePlugin, QUALITY, "quality"), (StreamsPagePlugin, STREAMS, "streams")],

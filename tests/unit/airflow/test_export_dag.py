@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from stateward.airflow.factories.started_streams import started_specs
 from stateward.airflow.factories.state_exports import state_export_dags
 from stateward.airflow.operators.state_operation import StateOperationOperator
 from stateward.control.jobs.verbs import VERBS, arguments_of
+from stateward.control.reconcile.started_streams import started_specs
 from stateward.project.settings import Settings
 from tests.support.control.started import mark_started
 from tests.support.small_spec import small_spec

@@ -15,11 +15,11 @@ from airflow.timetables.base import TimeRestriction
 from stateward.airflow.factories.maintenance import maintenance_dags
 from stateward.airflow.factories.quality import quality_dags
 from stateward.airflow.factories.reconciliation import reconciliation_dags
-from stateward.airflow.factories.started_streams import started_specs
 from stateward.airflow.factories.state_care import state_care_dags
 from stateward.airflow.factories.state_exports import state_export_dags
 from stateward.airflow.factories.timetable import at_times
 from stateward.contract.storage import write_json
+from stateward.control.reconcile.started_streams import started_specs
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from tests.support.small_spec import small_spec

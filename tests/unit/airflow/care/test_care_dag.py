@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
-from stateward.airflow.factories.started_streams import started_specs
 from stateward.airflow.factories.state_care import state_care_dags
+from stateward.control.reconcile.started_streams import started_specs
 from stateward.project.settings import Settings
 from tests.support.control.started import mark_started
 from tests.support.small_spec import small_spec
@@ -44,7 +44,7 @@ def test_a_storage_that_is_away_takes_no_dag_away(streams: Path, monkeypatch: py
         raise OSError("no route to host")
 
     small_spec(streams)
-    monkeypatch.setattr("stateward.airflow.factories.started_streams.exists", away)
+    monkeypatch.setattr("stateward.control.reconcile.started_streams.exists", away)
     assert list(state_care_dags(started_specs(Settings()))) == ["state_small"]
 
 

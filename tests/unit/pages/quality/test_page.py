@@ -6,7 +6,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from stateward.contract.storage import write_json
+from stateward.pages.quality.acknowledgement import Acknowledgement, write_acknowledgement
+from stateward.pages.quality.failures import failing_of, failures_of, latest_of
 from stateward.pages.quality.history import Name
 from stateward.pages.quality.page import policies, render_overview, render_table, since
 from stateward.pages.quality.tables import Found, read_quality
@@ -162,3 +166,48 @@ def test_only_the_time_that_is_asked_for_is_read(settings: Settings) -> None:
 
     assert 0 < len(day.validations) < len(days.validations)
     assert min(one.at for one in day.results) >= since(NOW, 1)
+
+
+def test_tables_of_streams_that_were_never_started_are_folded_away(settings: Settings) -> None:
+    layout = Layout.of(settings)
+    write_json(layout.control_uri("action_counts"), {})
+    _, html = overview(settings)
+    require_whole(html)
+    shown, folded = html.split('<details id="never-started">')
+
+    assert 'id="action_counts-action_counts"' in shown and "action_counts, stateward" in text(shown)
+    assert 'id="user_sessions-sessions"' in folded and "user_sessions" not in shown
+    # What has a validation is shown, whatever the storage says of its stream.
+    week(settings, NOW)
+    assert 'id="user_sessions-sessions"' in overview(settings)[1].split('<details id="never-started">')[0]
+
+
+def test_each_failure_has_an_address(settings: Settings) -> None:
+    week(settings, NOW)
+    address = 'href="table.html?stream=user_sessions&amp;table=sessions&amp;days=7#user_sessions-sessions-'
+    assert address in overview(settings)[1] and address in page(settings)[1]
+
+
+def test_an_acknowledgement_is_shown_until_something_else_fails(settings: Settings) -> None:
+    week(settings, NOW)
+    layout, found = Layout.of(settings), overview(settings)[0]
+    failing = failing_of(failures_of(found.results, latest_of(found.validations)), SESSIONS)
+    assert len(failing) == 2
+    said = Acknowledgement(by="ann", at=NOW, note=f"known {NASTY}", failures=tuple(sorted(failing)))
+    write_acknowledgement(layout, SESSIONS, said)
+    for html in (overview(settings)[1], page(settings)[1]):
+        require_whole(html)
+        assert "ann" in text(html) and NASTY not in html and "known &lt;script&gt;" in html
+    assert "seen by ann" in text(overview(settings)[1])
+
+    first, second = sorted(failing)
+    write_acknowledgement(layout, SESSIONS, replace(said, failures=(first,)))
+    assert "seen by ann" not in text(overview(settings)[1])
+    assert f"New since: {second}" in text(page(settings)[1])
+
+
+def test_an_unreadable_acknowledgement_hides_nothing(settings: Settings) -> None:
+    week(settings, NOW)
+    write_json(f"{settings.data}/quality/acknowledgements/user_sessions.sessions.json", {"by": 1})
+    said = text(page(settings)[1])
+    assert "acknowledgement of user_sessions.sessions" in said and "duration_is_not_negative" in said

@@ -15,10 +15,11 @@ _LOG = logging.getLogger(__name__)
 def started_specs(settings: Settings) -> list[StreamSpec]:
     """Return the valid YAMLs of streams that were started, at least once."""
     layout = Layout.of(settings)
-    return [spec for spec in load_specs(settings.streams)[0] if _was_started(layout, spec.stream)]
+    return [spec for spec in load_specs(settings.streams)[0] if was_started(layout, spec.stream)]
 
 
-def _was_started(layout: Layout, stream: str) -> bool:
+def was_started(layout: Layout, stream: str) -> bool:
+    """Return whether a stream was started, at least once."""
     try:
         return exists(layout.control_uri(stream))
     except OSError as error:
