@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,11 +12,10 @@ from stateward.cli.project.new import app as new
 from stateward.cli.project.new import lay_out
 from stateward.cli.quality import app as quality
 from stateward.cli.state import app as state
+from stateward.cli.streams.commands import STREAMS
+from stateward.cli.streams.commands import app as actions
 
-if TYPE_CHECKING:
-    from stateward.cli.streams.actions import Action
-
-PLATFORM, STREAMS, SETUP = "Platform", "Streams", "Setup"
+PLATFORM, SETUP = "Platform", "Setup"
 
 app = typer.Typer(
     name="stateward",
@@ -30,6 +29,8 @@ app = typer.Typer(
 )
 
 
+# Without a name: its commands are beside the others.
+app.add_typer(actions)
 app.add_typer(new, name="new", rich_help_panel=SETUP)
 app.command("init", rich_help_panel=SETUP)(lay_out)
 app.add_typer(state, name="state", rich_help_panel=STREAMS)
@@ -80,70 +81,6 @@ def logs(
     from stateward.cli.logs import run
 
     run(name, lines=lines, follow=follow)
-
-
-_Stream = Annotated[str, typer.Argument(help="The stream.")]
-_Reason = Annotated[str | None, typer.Option("--reason", help="Why, for people who look at it later.")]
-_Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")]
-
-
-@app.command(rich_help_panel=STREAMS)
-def start(stream: _Stream, reason: _Reason = None, wait: _Wait = True) -> None:
-    """Start a stream, by its DAG; a healthy driver is left alone."""
-    _act("run", stream, reason, wait)
-
-
-@app.command(rich_help_panel=STREAMS)
-def stop(stream: _Stream, reason: _Reason = None, wait: _Wait = True) -> None:
-    """Stop a stream: its driver commits its batch and ends. The next start continues there."""
-    _act("stop", stream, reason, wait)
-
-
-@app.command(rich_help_panel=STREAMS)
-def restart(stream: _Stream, reason: _Reason = None, wait: _Wait = True) -> None:
-    """Replace a stream's driver by one with the current code and YAML, without the verdict of an upgrade."""
-    _act("restart", stream, reason, wait)
-
-
-@app.command(rich_help_panel=STREAMS)
-def suspend(
-    stream: _Stream, reason: Annotated[str, typer.Option("--reason", help="Why.")], wait: _Wait = True
-) -> None:
-    """Stop a stream until it is resumed, whoever starts it meanwhile."""
-    _act("suspend", stream, reason, wait)
-
-
-@app.command(rich_help_panel=STREAMS)
-def resume(stream: _Stream, reason: _Reason = None, wait: _Wait = True) -> None:
-    """End the suspension of a stream, and start it."""
-    _act("resume", stream, reason, wait)
-
-
-@app.command(rich_help_panel=STREAMS)
-def upgrade(
-    stream: _Stream,
-    watch_s: Annotated[
-        int, typer.Option("--watch-s", min=10, help="How long it has to be healthy afterwards, seconds.")
-    ] = 300,
-    reason: _Reason = None,
-    wait: _Wait = True,
-) -> None:
-    """Move a stream to the current code and YAML: verdict, savepoint, start; and back if it fails."""
-    _act("upgrade", stream, reason, wait, watch_s)
-
-
-@app.command(rich_help_panel=STREAMS)
-def validate() -> None:
-    """Check every YAML, declaration and suite, without an engine; exit code 1 if one is wrong."""
-    from stateward.cli.streams.validate import run
-
-    run()
-
-
-def _act(action: Action, stream: str, reason: str | None, wait: bool, watch_s: int | None = None) -> None:
-    from stateward.cli.streams.actions import run
-
-    run(action, stream, reason=reason, watch_s=watch_s, wait=wait)
 
 
 @app.command(rich_help_panel=STREAMS)

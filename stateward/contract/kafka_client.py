@@ -45,17 +45,18 @@ class KafkaClientError(ConditionError, ValueError):
     condition = Condition.KAFKA_CLIENT_INVALID
 
 
-def client_settings(bootstrap: str) -> dict[str, Any]:
+def client_settings(bootstrap: str, client: Path | None = None) -> dict[str, Any]:
     """The settings with which every client begins.
 
     Args:
         bootstrap: Address of the cluster. How to enter it is in the file that `STATEWARD_KAFKA_CLIENT` names
             (docs/kafka.md), if it names one.
+        client: Another file, in place of that one.
 
     Raises:
         KafkaClientError: The file cannot be read, or has something that is not of entering a cluster.
     """
-    file = os.environ.get(ENV_KAFKA_CLIENT, "")
+    file = str(client or os.environ.get(ENV_KAFKA_CLIENT, ""))
     theirs = _read(Path(file).expanduser()) if file else {}
     return {**theirs, "bootstrap.servers": bootstrap, "logger": CLIENT_LOG}
 

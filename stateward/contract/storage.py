@@ -81,6 +81,19 @@ def exists(uri: str) -> bool:
     return bool(filesystem.exists(path))
 
 
+def delete(uri: str) -> None:
+    """Remove a file, or a folder with everything in it; harmless if there is nothing.
+
+    Raises:
+        OSError: It cannot be removed.
+    """
+    filesystem, path = _at(uri)
+    try:
+        filesystem.rm(path, recursive=True)
+    except FileNotFoundError:
+        return
+
+
 def list_names(uri: str) -> list[str]:
     """The last parts of the paths in the folder `uri`; empty if there is no such folder."""
     filesystem, path = _at(uri)

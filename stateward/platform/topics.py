@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stateward.contract.kafka_client import BROKERS_DEFAULT, client_settings
@@ -26,11 +27,11 @@ class TopicForbiddenError(RuntimeError):
     """The user of the Kafka clients lacks a right on the topic."""
 
 
-def admin_client(bootstrap_servers: str) -> AdminClient:
+def admin_client(bootstrap_servers: str, client: Path | None = None) -> AdminClient:
     """Return a quiet admin client; it connects lazily."""
     from confluent_kafka.admin import AdminClient
 
-    return AdminClient(client_settings(bootstrap_servers))
+    return AdminClient(client_settings(bootstrap_servers, client))
 
 
 def broker_answers(bootstrap_servers: str, timeout_s: float = 2.0) -> bool:
@@ -44,7 +45,12 @@ def broker_answers(bootstrap_servers: str, timeout_s: float = 2.0) -> bool:
 
 
 def partition_count(
-    bootstrap_servers: str, topic: str, timeout_s: float = 10.0, *, to_write: bool = False
+    bootstrap_servers: str,
+    topic: str,
+    timeout_s: float = 10.0,
+    *,
+    to_write: bool = False,
+    client_file: Path | None = None,
 ) -> int:
     """Return the number of partitions of `topic`, 0 when there is no such topic.
 
@@ -53,6 +59,7 @@ def partition_count(
         topic: name of the topic.
         timeout_s: limit for the request, seconds.
         to_write: whether the topic is to be written.
+        client_file: settings of the client, in place of those of `STATEWARD_KAFKA_CLIENT`.
 
     Raises:
         BrokerUnreachableError: no broker answered within `timeout_s` seconds.
@@ -62,7 +69,7 @@ def partition_count(
     from confluent_kafka.admin import AclOperation, AdminClient
 
     noted: list[KafkaError] = []
-    settings: dict[str, Any] = {**client_settings(bootstrap_servers), "error_cb": noted.append}
+    settings: dict[str, Any] = {**client_settings(bootstrap_servers, client_file), "error_cb": noted.append}
     client = None
     try:
         client = AdminClient(settings)
@@ -144,6 +151,29 @@ def ensure_topic(
     raise TopicMissingError(
         f"topic {topic!r} was created at {bootstrap_servers} and did not appear within {timeout_s:g} s"
     )
+
+
+def delete_topic(
+    bootstrap_servers: str, topic: str, client_file: Path | None = None, timeout_s: float = 15.0
+) -> None:
+    """Delete `topic`; harmless if there is none.
+
+    Raises:
+        TopicForbiddenError: the user of the Kafka clients may not delete it.
+        BrokerUnreachableError: it could not be deleted.
+    """
+    from confluent_kafka import KafkaError, KafkaException
+
+    client = admin_client(bootstrap_servers, client_file)
+    try:
+        client.delete_topics([topic], request_timeout=timeout_s)[topic].result(timeout=timeout_s)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise TopicForbiddenError(forbidden(bootstrap_servers, topic, "Delete")) from error
+        if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise BrokerUnreachableError(
+                f"topic {topic!r} could not be deleted at {bootstrap_servers}: {error.args[0].str()}"
+            ) from error
 
 
 def _create(bootstrap_servers: str, topic: str, partitions: int, timeout_s: float) -> None:

@@ -107,13 +107,13 @@ class Platform:
         assert done.returncode == 0, done.stderr
 
     def run_here(
-        self, action: str, dag_id: str = f"stream_{STREAM}", reason: str | None = None
+        self, action: str, dag_id: str = f"stream_{STREAM}", reason: str | None = None, **form: Any
     ) -> dict[str, str]:
         """Run the stream's DAG in this process, for runs that end by themselves."""
         from airflow.dag_processing.dagbag import DagBag
 
         dag = DagBag(str(ROOT / "dags" / "streams.py")).dags[dag_id]
-        run = dag.test(run_conf={"action": action, "reason": reason})
+        run = dag.test(run_conf={"action": action, "reason": reason, **form})
         return task_states({task.task_id: str(task.state) for task in run.get_task_instances()})
 
     def failed_output(self) -> str:
@@ -136,8 +136,9 @@ def results(run: subprocess.Popen[str], timeout_s: float = 90) -> tuple[dict[str
 
 
 def task_states(states: dict[str, str]) -> dict[str, str]:
-    """The states of a run's tasks; that there was no upgrade is said of those runs only that were for one."""
-    return {task: state for task, state in states.items() if (task, state) != ("upgrade", "skipped")}
+    """The states of a run's tasks, without those of an upgrade and a removal where none was asked for."""
+    others = (("upgrade", "skipped"), ("remove", "skipped"))
+    return {task: state for task, state in states.items() if (task, state) not in others}
 
 
 def sent_messages(home: Path) -> list[dict[str, Any]]:

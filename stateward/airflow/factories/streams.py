@@ -11,6 +11,7 @@ from pathlib import Path
 from airflow.sdk import DAG, Param
 
 from stateward.airflow.operators.deploy_stream import DeployStreamOperator
+from stateward.airflow.operators.remove_stream import RemoveStreamOperator
 from stateward.airflow.operators.supervise_stream import SuperviseStreamOperator
 from stateward.airflow.operators.upgrade_stream import UpgradeStreamOperator
 from stateward.project.settings import Settings
@@ -27,6 +28,7 @@ ACTIONS = {
     "suspend": "suspend: drain the driver and keep the stream stopped until it is resumed",
     "upgrade": "upgrade: make a savepoint, start the current code and YAML, watch, roll back on failure",
     "resume": "resume: start a stream that is suspended, or that its YAML declares stopped",
+    "remove": "remove: delete the state and the documents of a stopped stream, as if it was never started",
 }
 
 
@@ -79,7 +81,20 @@ def _form() -> dict[str, Param]:
         title="Watch for, in seconds",
         description="How long the stream has to be healthy after an upgrade.",
     )
-    return {"action": action, "reason": reason, "watch_s": watch_s}
+    tables = Param(
+        default=False,
+        type="boolean",
+        title="Tables too",
+        description="Whether a removal deletes the stream's own tables.",
+    )
+    confirm = Param(
+        None,
+        type=["null", "string"],
+        title="Confirm",
+        description="The name of the stream, for its removal. Without it the task only lists what it would"
+        " remove.",
+    )
+    return {"action": action, "reason": reason, "watch_s": watch_s, "tables": tables, "confirm": confirm}
 
 
 def _stream_dag(stream: str, documentation: str, owner: str, tags: list[str]) -> DAG:
@@ -96,6 +111,7 @@ def _stream_dag(stream: str, documentation: str, owner: str, tags: list[str]) ->
     ) as dag:
         # No task has an execution_timeout: a stream runs until it is stopped.
         upgrade = UpgradeStreamOperator(task_id="upgrade", stream=stream)
+        remove = RemoveStreamOperator(task_id="remove", stream=stream)
         deploy = DeployStreamOperator(
             task_id="deploy",
             stream=stream,
@@ -111,7 +127,7 @@ def _stream_dag(stream: str, documentation: str, owner: str, tags: list[str]) ->
             retries=1000,
             retry_delay=timedelta(seconds=5),
         )
-        upgrade >> deploy >> supervise
+        [upgrade, remove] >> deploy >> supervise
     return dag
 
 
@@ -126,8 +142,9 @@ Reads {topics}, writes the tables {tables}. Configured in
 `include/streams/{spec.stream}.yaml`, explained in `docs/streams/{spec.stream}.md`; when something is wrong,
 `docs/runbook.md`.
 
-**Trigger** this DAG with the action `run`, `restart`, `stop`, `suspend`, `resume` or `upgrade`. The task
-*deploy* carries it out (*upgrade* does so by a run of `state_operations`); *supervise* then watches,
+**Trigger** this DAG with the action `run`, `restart`, `stop`, `suspend`, `resume`, `upgrade` or `remove`. The
+task *deploy* carries it out (*upgrade* does so by a run of `state_operations`, and *remove* deletes what a
+stopped stream has left, if `confirm` is its name); *supervise* then watches,
 deferred, and restarts the driver after a crash. The driver does not depend on these tasks: only the actions
 `stop` and `suspend` end it.
 """

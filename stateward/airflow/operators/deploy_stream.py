@@ -88,12 +88,12 @@ class DeployStreamOperator(BaseOperator):
             The state that was reached, as text.
 
         Raises:
-            AirflowSkipException: The action is `upgrade`.
+            AirflowSkipException: The action is `upgrade` or `remove`, which another task carries out.
             AirflowFailException: The YAML is invalid, the driver cannot be submitted, or it keeps
                 failing; the message holds the end of its log.
         """
-        if context["params"]["action"] == "upgrade":
-            raise AirflowSkipException(f"stream {self.stream}: the run of state_operations has upgraded it")
+        if context["params"]["action"] in ("upgrade", "remove"):
+            raise AirflowSkipException(f"stream {self.stream}: there is nothing to deploy")
         wish = wish_of(context, datetime.now(UTC))
         try:
             # Checked before the driver is drained.

@@ -47,7 +47,7 @@ class SuperviseStreamOperator(BaseOperator):
     def execute(self, context: Context) -> str:
         """Become the supervisor, and continue as in `resume`."""
         dispatcher = Dispatcher(self.stream, dag_run_of(context), context, Settings())
-        if context["params"]["action"] in ("stop", "suspend"):
+        if context["params"]["action"] in ("stop", "suspend", "remove"):
             self._end_incidents(dispatcher)
             raise AirflowSkipException(f"stream {self.stream} is at rest; there is nothing to supervise")
         dispatcher.check()

@@ -20,11 +20,12 @@ from stateward.platform.secrets import ADMIN, Secrets
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 
-Action = Literal["run", "stop", "restart", "suspend", "resume", "upgrade"]
+Action = Literal["run", "stop", "restart", "suspend", "resume", "upgrade", "remove"]
 
 _DONE = frozenset({"success", "skipped"})
 _FAILED = frozenset({"failed", "upstream_failed", "removed"})
-_POLL_S = 1.0
+_TASKS = {"upgrade": ("upgrade", "deploy"), "remove": ("remove",)}
+POLL_S = 1.0
 
 
 class ActionError(RuntimeError):
@@ -64,7 +65,7 @@ def run(action: Action, stream: str, *, reason: str | None, watch_s: int | None,
         if not wait:
             return
         with Steps(console) as steps:
-            failed = watch(airflow, page, action, steps.report, lambda: time.sleep(_POLL_S))
+            failed = watch(airflow, page, action, steps.report, lambda: time.sleep(POLL_S))
     if failed:
         raise ActionError(f"stream {stream}: {failed}")
 
@@ -140,7 +141,7 @@ def watch(
     Returns:
         Empty when it is done; else which task has failed, and where its log is.
     """
-    tasks = ("upgrade", "deploy") if action == "upgrade" else ("deploy",)
+    tasks = _TASKS.get(action, ("deploy",))
     while True:
         states = airflow.task_states(run.dag_id, run.run_id)
         for task in tasks:

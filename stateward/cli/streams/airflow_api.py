@@ -93,6 +93,12 @@ class AirflowApi:
         found = self._checked(self._client.get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances"))
         return {str(task["task_id"]): task["state"] for task in found["task_instances"]}
 
+    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str) -> Any:
+        """Return what a task has pushed under a key; None if it has not."""
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
+        answer = self._client.get(path)
+        return None if answer.status_code == 404 else self._checked(answer)["value"]
+
     def task_links(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str | None]:
         """Return the extra links of a task by their names; None where there is nothing to link to."""
         path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/links"

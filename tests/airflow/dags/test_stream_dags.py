@@ -33,7 +33,7 @@ def test_each_yaml_is_a_dag_that_deploys_then_supervises(
     bag = load(monkeypatch, streams)
     assert bag.import_errors == {}
     dag = bag.dags[f"stream_{STREAM}"]
-    assert [task.task_id for task in dag.topological_sort()] == ["upgrade", "deploy", "supervise"]
+    assert [task.task_id for task in dag.topological_sort()] == ["upgrade", "remove", "deploy", "supervise"]
     # A run that supervises stays active, and `stop` has to run beside it.
     assert dag.max_active_runs >= 16
     assert dag.catchup is False
@@ -44,7 +44,7 @@ def test_each_yaml_is_a_dag_that_deploys_then_supervises(
 def test_the_action_is_a_choice(monkeypatch: pytest.MonkeyPatch, streams: Path) -> None:
     action = load(monkeypatch, streams).dags[f"stream_{STREAM}"].params.get_param("action")
     assert action.value == "run"
-    assert action.schema["enum"] == ["run", "restart", "stop", "suspend", "upgrade", "resume"]
+    assert action.schema["enum"] == ["run", "restart", "stop", "suspend", "upgrade", "resume", "remove"]
     assert action.schema["title"]
     for value in action.schema["enum"]:
         assert action.resolve(value) == value
@@ -63,9 +63,14 @@ def test_a_bad_yaml_is_an_import_error_and_leaves_the_other_streams_working(
     assert "broken.yaml" in bag.import_errors[file]
     assert "Add `topic`" not in bag.import_errors[file]
     assert "Add `source` at the top level of the file." in bag.import_errors[file]
-    assert [task.task_id for task in bag.dags[f"stream_{STREAM}"].tasks] == ["upgrade", "deploy", "supervise"]
+    assert [task.task_id for task in bag.dags[f"stream_{STREAM}"].tasks] == [
+        "upgrade",
+        "remove",
+        "deploy",
+        "supervise",
+    ]
     # The stream keeps its DAG, so that its history and a sleeping supervisor are not lost.
     broken = bag.dags["stream_broken"]
-    assert [task.task_id for task in broken.tasks] == ["upgrade", "deploy", "supervise"]
+    assert [task.task_id for task in broken.tasks] == ["upgrade", "remove", "deploy", "supervise"]
     assert "Add `source` at the top level of the file." in (broken.doc_md or "")
     assert "invalid-yaml" in broken.tags
