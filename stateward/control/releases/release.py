@@ -3,9 +3,12 @@
 A driver that dies is started again as it was, whatever has been deployed meanwhile: new code gets in by a
 `run`, a `restart` or an `upgrade`, never by a crash. And an upgrade that fails has something to go back to.
 
-    <home>/releases/code/<digest>/spark_jobs/...      shared by all streams
-    <home>/releases/code/<digest>/stateward/...       what `spark_jobs` imports; releases before 0.2 lack it
-    <home>/releases/<stream>/<code>-<yaml>/<stream>.yaml
+    <home>/releases/code/<code>-<library>/spark_jobs/...   the stream's package, and those that it imports
+    <home>/releases/code/<code>-<library>/stateward/...    what a driver needs of the library
+    <home>/releases/<stream>/<code>-<library>-<yaml>/<stream>.yaml
+
+A release of before had one digest of all streams' code and the library together, `<code>-<yaml>`; it can
+still be started.
 
 Releases are found by content, so keeping one twice is harmless, and two machines give it the same name.
 """
@@ -17,11 +20,14 @@ import hashlib
 import json
 import shutil
 import tempfile
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import stateward
 from stateward.contract.storage import replace_file
+from stateward.control.releases.imports import packages_of
 from stateward.project.layout import Layout
 from stateward.project.project import PACKAGE
 from stateward.project.settings import Settings
@@ -34,6 +40,7 @@ _LIBRARY = Path(stateward.__file__).parent
 # What a driver imports of the library: an edit of a page, say, makes no other release.
 _OF_A_DRIVER = frozenset({"__init__.py", "driver.py", "contract", "project", "rendering", "runtime", "state"})
 _DIGITS = 12
+_VERSION = version("stateward")
 # The control plane reads these at each observation; a driver does not use them.
 _NOT_THE_DRIVERS = frozenset(
     {
@@ -60,7 +67,8 @@ class Release:
     """One release of one stream.
 
     Attributes:
-        id: `<digest of the code>-<digest of the YAML>`.
+        id: `<digest of the stream's code>-<library>-<digest of the YAML>`; the library's part is its version
+            and a digest, as in `0.2.0.3f8e...`.
         code: The folder in which the packages `spark_jobs` and `stateward` lie.
         streams: The folder in which the stream's YAML lies.
     """
@@ -75,13 +83,19 @@ def release_of(spec: StreamSpec, settings: Settings) -> str:
 
     Only what a driver is started with counts: not the limits of its health, say, and no comment.
     """
-    return f"{_code_digest(settings.jobs, _LIBRARY)}-{_spec_digest(spec)}"
+    return f"{_code_of(spec.stream, settings.jobs, _LIBRARY)}-{_spec_digest(spec)}"
 
 
 def differences(before: str, now: str) -> list[str]:
-    """Say in which of its parts one release differs from another: `code`, `YAML`; empty when they are one."""
-    pairs = zip(("code", "YAML"), before.split("-"), now.split("-"), strict=True)
-    return [name for name, was, is_ in pairs if was != is_]
+    """Say in which parts one release differs from another: `code`, `library`, `YAML`."""
+    *old, old_yaml = before.split("-")
+    *new, new_yaml = now.split("-")
+    if len(old) == len(new):
+        found = [name for name, was, is_ in zip(("code", "library"), old, new, strict=False) if was != is_]
+    else:
+        # Of before, when the code and the library had one digest.
+        found = ["code"]
+    return found if old_yaml == new_yaml else [*found, "YAML"]
 
 
 def upgrade_available(release: str | None, spec: StreamSpec, settings: Settings) -> list[str]:
@@ -109,7 +123,7 @@ def keep(stream: str, settings: Settings) -> Release:
     file = settings.streams / f"{stream}.yaml"
     content = file.read_bytes()
     digest = _spec_digest(spec_of(content, file))
-    found = _release(layout, stream, f"{_keep_code(layout, settings.jobs)}-{digest}")
+    found = _release(layout, stream, f"{_keep_code(layout, stream, settings.jobs)}-{digest}")
     # Written again even if it exists: a file that a full disk cut is complete again.
     replace_file(found.streams / file.name, content)
     found.streams.touch()
@@ -135,24 +149,31 @@ def find(stream: str, release: str, settings: Settings) -> Release:
 
 
 def _release(layout: Layout, stream: str, release: str) -> Release:
-    code, _, _ = release.partition("-")
+    code, _, _ = release.rpartition("-")
     folder = layout.releases_dir
     return Release(release, folder / "code" / code, folder / stream / release)
 
 
-def _code_digest(jobs: Path, library: Path) -> str:
-    """Digest the two packages by the paths below them, wherever they lie and whatever the first is called."""
+def _code_of(stream: str, jobs: Path, library: Path) -> str:
+    """Return the first two parts of a release's id; a path counts by where it is below its package."""
+    code = _digest_below(jobs, packages_of(stream, jobs))
+    return f"{code}-{_VERSION}.{_digest_below(library, _OF_A_DRIVER)}"
+
+
+def _digest_below(folder: Path, names: Iterable[str]) -> str:
     found = []
-    for folder, name in ((jobs, PACKAGE), (library, _LIBRARY.name)):
-        for file in sorted(path for path in folder.rglob("*") if _counts(path)):
-            place, at = file.relative_to(folder), file.stat()
-            if folder == jobs or place.parts[0] in _OF_A_DRIVER:
-                found.append((file, f"{name}/{place}", at.st_size, at.st_mtime_ns))
+    for file in sorted(path for name in names for path in _files(folder / name)):
+        at = file.stat()
+        found.append((file, str(file.relative_to(folder)), at.st_size, at.st_mtime_ns))
     return _digest_of(tuple(found))
 
 
+def _files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else [one for one in path.rglob("*") if _counts(one)]
+
+
 # The operator's page asks for every stream, and reading all of the code takes longer than the rest of it.
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=64)
 def _digest_of(files: tuple[tuple[Path, str, int, int], ...]) -> str:
     digest = hashlib.sha256()
     for file, name, size, _ in files:
@@ -168,10 +189,13 @@ def _counts(path: Path) -> bool:
 _no_cache = shutil.ignore_patterns("__pycache__")
 
 
-def _not_of_a_driver(folder: str, names: list[str]) -> set[str]:
-    if Path(folder) == _LIBRARY:
-        return set(names) - _OF_A_DRIVER
-    return _no_cache(folder, names)
+def _only(top: Path, wanted: Collection[str]) -> Callable[[str, list[str]], set[str]]:
+    """Return what `copytree` leaves out, so that it copies some members of a folder, without caches."""
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        return set(names) - set(wanted) if Path(folder) == top else _no_cache(folder, names)
+
+    return left_out
 
 
 def _spec_digest(spec: StreamSpec) -> str:
@@ -179,22 +203,22 @@ def _spec_digest(spec: StreamSpec) -> str:
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 
-def _keep_code(layout: Layout, source: Path) -> str:
-    """Keep the current code, if it is not kept yet; returns the digest of what is kept."""
+def _keep_code(layout: Layout, stream: str, source: Path) -> str:
+    """Keep the current code, if it is not kept yet; returns the digests of what is kept."""
     folder = layout.releases_dir / "code"
-    digest = _code_digest(source, _LIBRARY)
+    digest = _code_of(stream, source, _LIBRARY)
     if (folder / digest / PACKAGE).is_dir():
         return digest
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         copy = Path(temporary) / "code"
-        shutil.copytree(source, copy / PACKAGE, ignore=_no_cache)
-        shutil.copytree(_LIBRARY, copy / _LIBRARY.name, ignore=_not_of_a_driver)
-        digest = _code_digest(copy / PACKAGE, copy / _LIBRARY.name)
+        shutil.copytree(source, copy / PACKAGE, ignore=_only(source, packages_of(stream, source)))
+        shutil.copytree(_LIBRARY, copy / _LIBRARY.name, ignore=_only(_LIBRARY, _OF_A_DRIVER))
+        digest = _code_of(stream, copy / PACKAGE, copy / _LIBRARY.name)
         try:
             copy.rename(folder / digest)
         except OSError:
-            # Another stream's launch has kept the same code meanwhile.
+            # Another launch has kept the same code meanwhile.
             if not (folder / digest / PACKAGE).is_dir():
                 raise
     return digest
@@ -206,7 +230,7 @@ def _sweep(layout: Layout, stream: str) -> None:
     for old in kept[: -(KEPT_RELEASES + 1)]:
         shutil.rmtree(old, ignore_errors=True)
     releases = [path.name for path in layout.releases_dir.glob("*/*-*")]
-    needed = {name.split("-")[0] for name in releases}
+    needed = {name.rpartition("-")[0] for name in releases}
     newest = sorted((layout.releases_dir / "code").iterdir(), key=lambda path: path.stat().st_mtime)
     # The newest may be one that another stream is about to keep.
     for old in newest[:-KEPT_RELEASES]:

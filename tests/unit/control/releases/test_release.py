@@ -87,6 +87,60 @@ def test_an_upgrade_is_available_once_something_was_launched_and_another_is_depl
     assert upgrade_available(launched, spec(settings, trigger_interval="7s"), settings) == ["YAML"]
 
 
+def test_the_code_of_another_stream_makes_no_other_release(settings: Settings) -> None:
+    first = release_of(spec(settings), settings)
+    for module, text in (
+        ("other/logic.py", "OTHER = 1"),
+        ("other/unit.py", "from spark_jobs.third import model"),
+        ("third/model.py", "import spark_jobs.fourth.model as model"),
+        ("fourth/model.py", "from .. import money"),
+        ("money.py", "CENTS = 100"),
+    ):
+        (settings.jobs / module).parent.mkdir(exist_ok=True)
+        (settings.jobs / module).write_text(text)
+    assert release_of(spec(settings), settings) == first
+
+    (settings.jobs / STREAM / "job.py").write_text(
+        "def run():\n    from spark_jobs.other.unit import model\n"
+    )
+    with_imports = release_of(spec(settings), settings)
+    kept = keep(STREAM, settings).code / "spark_jobs"
+    assert sorted(path.name for path in kept.iterdir()) == ["fourth", "money.py", "other", "third", STREAM]
+    (settings.jobs / "money.py").write_text("CENTS = 1000")
+    assert differences(with_imports, release_of(spec(settings), settings)) == ["code"]
+
+
+def test_the_version_of_the_library_is_part_of_a_release(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = release_of(spec(settings), settings)
+    monkeypatch.setattr(release_module, "_VERSION", "9.1.0")
+    newer = release_of(spec(settings), settings)
+    assert differences(first, newer) == ["library"] and "-9.1.0." in newer
+
+    shutil.copytree(release_module._LIBRARY, tmp_path / "stateward")
+    (tmp_path / "stateward" / "runtime" / "session.py").write_text("")
+    (tmp_path / "stateward" / "cli" / "main.py").write_text("")
+    monkeypatch.setattr(release_module, "_LIBRARY", tmp_path / "stateward")
+    assert differences(newer, release_of(spec(settings), settings)) == ["library"]
+
+
+def test_a_release_whose_id_has_two_parts_is_found_and_differs(settings: Settings) -> None:
+    kept = keep(STREAM, settings)
+    folder = settings.home / "releases"
+    yaml_part = kept.id.rpartition("-")[2]
+    before = f"0123456789ab-{yaml_part}"
+    kept.code.rename(folder / "code" / "0123456789ab")
+    kept.streams.rename(folder / STREAM / before)
+
+    found = find(STREAM, before, settings)
+    assert found.code.name == "0123456789ab"
+    assert upgrade_available(before, spec(settings), settings) == ["code"]
+    assert upgrade_available(before, spec(settings, trigger_interval="7s"), settings) == ["code", "YAML"]
+    keep(STREAM, settings)
+    assert find(STREAM, before, settings) == found, "the code of a release that is kept was swept away"
+
+
 def test_a_release_is_kept_as_it_was(settings: Settings) -> None:
     known = spec(settings)
     kept = keep(STREAM, settings)
