@@ -101,6 +101,7 @@ def _nights(load: Load, days: int, rules: Rules) -> Iterator[Day]:
                 outcome="done",
                 pause_s=done.cost.pause_s,
                 files_bytes=look.files_bytes,
+                state_bytes=look.state_bytes,
             )
             record = replace(record, changes=(*record.changes, change))
         yield Day(now, load(day), look.state_bytes, partitions, decision)

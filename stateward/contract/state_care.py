@@ -98,6 +98,7 @@ class Change(Struct, frozen=True, kw_only=True):
         outcome: `begun` until its end is known.
         pause_s: How long the stream was stopped, seconds; None while that is unknown.
         files_bytes: Size of the files that it copied.
+        state_bytes: Size of the keys and states that it changed; 0 in a record of an earlier release.
     """
 
     at: Time
@@ -109,6 +110,7 @@ class Change(Struct, frozen=True, kw_only=True):
     outcome: Outcome = "begun"
     pause_s: float | None = None
     files_bytes: int = 0
+    state_bytes: int = 0
 
 
 class CareRecord(Struct, frozen=True, kw_only=True):

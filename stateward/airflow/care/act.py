@@ -86,6 +86,7 @@ def _change(proposal: Proposal, **fields: Any) -> Change:
         before=proposal.before,
         after=proposal.after,
         files_bytes=proposal.cost.written_bytes // 2,
+        state_bytes=proposal.cost.state_bytes,
         **fields,
     )
 

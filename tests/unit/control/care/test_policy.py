@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from stateward.contract.reading import InvalidDocumentError, as_json
 from stateward.contract.state_care import CareRecord, Change, Look, care_record_from
-from stateward.control.care.cost import cost_of, savepoint_cost
 from stateward.control.care.policy import (
     Decision,
     Policy,
@@ -192,16 +191,6 @@ def test_what_is_possible_comes_before_what_has_to_wait() -> None:
     failed = changed(at=NOW - 5 * DAY, kind="rebucket", outcome="failed")
     decision = decide(rules(), replace(nightly(look, look, look), changes=(failed,)), NOW)
     assert (decision.step, [one.kind for one in decision.proposals]) == ("act", ["migrate", "rebucket"])
-
-
-def test_the_cost_follows_from_the_last_change_of_its_kind() -> None:
-    changes = (changed(pause_s=290.0, files_bytes=100), changed(kind="migrate", pause_s=9.0))
-    look = replace(LOOK, files_bytes=300)
-    assert cost_of("repartition", look, changes).pause_s == 690, "three times the 200 s above the fixed ones"
-    assert cost_of("repartition", look, changes).is_measured
-    assert cost_of("migrate", look, changes).pause_s == 9
-    assert not cost_of("repartition", look, ()).is_measured
-    assert savepoint_cost(1_000_000_000).pause_s == 100
 
 
 def test_a_record_is_read_as_it_was_written() -> None:
