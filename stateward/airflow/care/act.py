@@ -134,12 +134,15 @@ class RunOperationOperator(TriggerDagRunOperator):
 
 
 class SavepointCareOperator(RunOperationOperator):
-    """Makes a savepoint; skipped where the YAML wants none."""
+    """Makes a savepoint; skipped where the YAML wants none, or there is no committed batch to save."""
 
     def choose(self, context: Context, spec: StreamSpec) -> tuple[Verb, Mapping[str, Any]]:
         """A savepoint."""
         if spec.savepoints is None:
             raise AirflowSkipException(f"stream {self.stream}: savepoints is null in its YAML")
+        decision = decision_of(context)
+        if decision is not None and decision.because == "no_batch":
+            raise AirflowSkipException(f"stream {self.stream}: no batch has been committed yet")
         return VERBS["savepoint"], {"reason": f"state care, {dag_run_of(context)}"}
 
 

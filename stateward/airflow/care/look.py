@@ -22,7 +22,7 @@ from stateward.airflow.operators.operation_params import Asked, asked_of
 from stateward.airflow.operators.state_operation import StateOperationOperator
 from stateward.contract.reading import InvalidDocumentError, read_as
 from stateward.contract.state_care import Look
-from stateward.control.care.policy import decide
+from stateward.control.care.policy import Decision, decide
 from stateward.control.care.record import add_look
 from stateward.control.care.schedule import rules_of
 from stateward.control.care.text import decision_text, proposal_text, reason_texts
@@ -61,8 +61,11 @@ class AdviseCareOperator(StateOperationOperator):
             raise AirflowSkipException(f"stream {self.stream}: state_care.policy is off")
         super().execute(context)
         look = self._look(context)
-        record = add_look(layout, self.stream, look)
-        decision = decide(rules, record, datetime.now(UTC), is_outdated=is_outdated(spec))
+        if look is None:
+            decision = Decision("none", "no_batch")
+        else:
+            record = add_look(layout, self.stream, look)
+            decision = decide(rules, record, datetime.now(UTC), is_outdated=is_outdated(spec))
         context["ti"].xcom_push(key=DECISION, value=DECISION_JSON.dump_python(decision, mode="json"))
         reasons = [text for one in decision.proposals for text in (proposal_text(one), *reason_texts(one))]
         lines = [decision_text(self.stream, decision, rules), *reasons]
@@ -70,10 +73,14 @@ class AdviseCareOperator(StateOperationOperator):
             self.log.info("%s", line)
         return lines
 
-    def _look(self, context: Context) -> Look:
+    def _look(self, context: Context) -> Look | None:
+        """The look of this run; None if no batch has been committed yet."""
         result = asked_of(context, self.asks).result(VERBS["advise"]) or {}
+        look = result.get("data", {}).get("look", {})
+        if look is None:
+            return None
         try:
-            return read_as(Look, result.get("data", {}).get("look") or {}, f"stream {self.stream}: advise")
+            return read_as(Look, look, f"stream {self.stream}: advise")
         except InvalidDocumentError as error:
             raise AirflowFailException(str(error)) from error
 

@@ -22,6 +22,7 @@ Step = Literal["none", "propose", "ask", "act"]
 Because = Literal[
     "off",
     "no_look",
+    "no_batch",
     "fits",
     "policy",
     "upgrade_first",

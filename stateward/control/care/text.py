@@ -15,6 +15,7 @@ _CHANGES: dict[ChangeKind, str] = {
 _BECAUSE: dict[Because, str] = {
     "off": "the policy is off",
     "no_look": "the state has not been looked at",
+    "no_batch": "no batch has been committed yet, so there is nothing to look at",
     "fits": "the state is as it should be",
     "policy": "the policy is {policy}",
     "upgrade_first": "another release is deployed than the one that runs; upgrade the stream first",

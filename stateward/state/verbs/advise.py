@@ -39,7 +39,10 @@ class AdviseVerb(ReadOnly):
     name = "advise"
 
     def apply(self) -> Answer:
-        """Measure the state and the traffic, and propose."""
+        """Measure the state and the traffic, and propose; without a committed batch there is no state."""
+        if Checkpoint(self.context.generation.uri).last_committed() < 0:
+            text = f"{self.context.stream} has not committed a batch yet: there is nothing to look at."
+            return Answer((text,), (), {"look": None})
         workload = measured(self.context)
         found, stream = workload.measured, self.context.stream
         advice = advise(found)

@@ -190,6 +190,16 @@ def test_a_state_that_cannot_be_measured_has_its_savepoint_and_fails_the_run(
 
 
 @ci_full
+def test_a_stream_without_a_committed_batch_has_nothing_to_look_at_yet(
+    platform: Platform, jobs: Jobs
+) -> None:
+    jobs.data["advise"] = {"look": None}
+    assert care(platform) == states("deployed advise report", "dry_run savepoint verify prune approve act")
+    [page] = Path(jobs.layout.operation_uri(STREAM, "").removeprefix("file://")).glob("*-care/index.html")
+    assert "no batch has been committed yet, so there is nothing to look at" in page.read_text()
+
+
+@ci_full
 def test_a_state_that_is_as_it_should_be_is_left_alone(platform: Platform, jobs: Jobs) -> None:
     looked(jobs, advised=LOOK.advised, advised_today=LOOK.advised_today)
     found = care(platform, savepoints=None, state_care={"policy": "auto"})

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskAwaitingInput
 
 from stateward.airflow.care import act as act_module
 from stateward.airflow.care.act import ActCareOperator, ApproveCareOperator, SavepointCareOperator
 from stateward.airflow.care.context import DECISION_JSON
-from stateward.airflow.care.look import DryRunCareOperator
+from stateward.airflow.care.look import AdviseCareOperator, DryRunCareOperator
+from stateward.airflow.operators.operation_params import Asked
+from stateward.airflow.operators.state_operation import StateOperationOperator
 from stateward.contract.state_care import CareRecord
 from stateward.control.care.policy import Policy, decide
 from stateward.control.care.record import read_record
@@ -147,6 +149,35 @@ def test_a_savepoint_is_made_in_the_window_unless_the_yaml_wants_none(
     assert made(opened=timedelta(hours=4)) is None
     small_spec(folder, savepoints=None)
     assert made() is None
+
+
+@pytest.mark.usefixtures("folder")
+def test_without_a_committed_batch_nothing_is_looked_at_and_nothing_saved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(StateOperationOperator, "execute", lambda self, context: [])
+    monkeypatch.setattr(Asked, "result", lambda self, verb: {"data": {"look": None}})
+    context = context_of(nightly(LOOK), "auto")
+    lines = AdviseCareOperator(task_id="advise", stream="small").execute(context)  # type: ignore[arg-type]
+    assert lines == [
+        "small: nothing to change: no batch has been committed yet, so there is nothing to look at."
+    ]
+    assert read_record(Layout.of(), "small").looks == ()
+    ti = context["ti"]
+    ti.found = {f"advise/{name}": value for name, value in ti.pushed.items()}
+    for task in (
+        SavepointCareOperator(task_id="savepoint", stream="small"),
+        ActCareOperator(task_id="act", stream="small"),
+    ):
+        assert triggered(task, context, monkeypatch) is None
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_result_without_a_look_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StateOperationOperator, "execute", lambda self, context: [])
+    monkeypatch.setattr(Asked, "result", lambda self, verb: {"data": {}})
+    with pytest.raises(AirflowFailException, match="stream small: advise"):
+        AdviseCareOperator(task_id="advise", stream="small").execute(context_of(nightly(LOOK), "auto"))  # type: ignore[arg-type]
 
 
 def test_a_person_is_asked_with_the_page_the_pause_and_the_reason(
