@@ -14,6 +14,7 @@ from stateward.cli.quality import app as quality
 from stateward.cli.state import app as state
 from stateward.cli.streams.commands import STREAMS
 from stateward.cli.streams.commands import app as actions
+from stateward.cli.streams.try_stream import try_stream
 
 PLATFORM, SETUP = "Platform", "Setup"
 
@@ -131,37 +132,7 @@ def replay(  # noqa: PLR0917 - Typer's form of a command line
     )
 
 
-@app.command("try", rich_help_panel=STREAMS)
-def try_stream(  # noqa: PLR0917 - Typer's form of a command line
-    stream: Annotated[str, typer.Argument(help="The stream to try.")],
-    rate: Annotated[float, typer.Option(min=0.01, help="Records per second.")] = 10,
-    speed: Annotated[
-        float, typer.Option(min=0.01, help="How many seconds of event time pass in a second.")
-    ] = 1,
-    keys: Annotated[int, typer.Option(min=1, help="Number of keys.")] = 5,
-    value: Annotated[
-        list[str] | None,
-        typer.Option("--value", help="Values of a field, such as kind=login,logout; can be repeated."),
-    ] = None,
-    during: Annotated[
-        str | None, typer.Option("--for", help="How long, such as 30s (default: until Ctrl-C).")
-    ] = None,
-    rows: Annotated[int, typer.Option(min=1, help="Rows of a table that are shown per batch.")] = 20,
-    master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[2]",
-) -> None:
-    """Run a stream on made-up records and print its rows: no Kafka, and nothing is kept (docs/try.md)."""
-    from stateward.cli.streams.trial import run
-
-    run(
-        stream,
-        rate=rate,
-        speed=speed,
-        keys=keys,
-        values=value or (),
-        during=during,
-        rows=rows,
-        master=master,
-    )
+app.command("try", rich_help_panel=STREAMS)(try_stream)
 
 
 @app.command(rich_help_panel=STREAMS)

@@ -142,12 +142,7 @@ Request = TypeVar("Request", bound=Struct)
 
 
 class KeptOutcome(Struct, frozen=True):
-    """Where the outcome of a comparison is kept.
-
-    Attributes:
-        uri: The table `reconciliations`.
-        run_id: Names the reconciliation; it is written once, however often it is tried.
-    """
+    """The table `reconciliations`, and the id of a reconciliation, which is written once at all tries."""
 
     uri: str
     run_id: str
@@ -266,7 +261,7 @@ class OperationRequest(Struct, Generic[C], frozen=True, kw_only=True):
 
 
 class TrialRequest(Struct, Generic[C], frozen=True, kw_only=True):
-    """One trial on made-up records, by the options of docs/try.md; None in two of them is no end."""
+    """One trial, by the options of docs/try.md; with `files`, by topic, on their lines as of `now_ms`."""
 
     version: int = REQUEST_VERSION
     config: C
@@ -277,6 +272,8 @@ class TrialRequest(Struct, Generic[C], frozen=True, kw_only=True):
     seconds: float | None = None
     rows: int = 20
     records: int | None = None
+    files: Mapping[str, str] = {}
+    now_ms: int = 0
 
 
 def read_request(

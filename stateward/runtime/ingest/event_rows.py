@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 from operator import attrgetter
@@ -96,7 +96,9 @@ class EventRowTask(RecordTask):
         super().__init__(decoder.topics, decoder.fields, decoder.bounds, batch.now_ms)
         self._decoder = decoder
         self._watermark_ms = batch.watermark_ms
-        self._values = attrgetter(*(field.name for field in decoder.columns))
+        self._values: Callable[[Any], tuple[Any, ...]] = attrgetter(
+            *(field.name for field in decoder.columns)
+        )
         self._owner = attrgetter(decoder.key)
         self._events: list[tuple[Any, ...]] = []
         self._late: list[tuple[Any, ...]] = []

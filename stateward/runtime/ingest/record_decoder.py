@@ -9,7 +9,7 @@ import json
 import marshal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -17,7 +17,7 @@ from stateward.runtime.api.key_filter import KeyFilter, takes
 from stateward.runtime.api.record_fields import Bounds, Field
 from stateward.runtime.api.tables import DEAD_LETTERS
 from stateward.runtime.checkpoint.checkpoint import PlannedBatch
-from stateward.runtime.delta.lookup_tables import LookupTable, TableVersion, opened
+from stateward.runtime.delta.lookup_tables import LookupTable, TableVersion, configured_tables, opened
 from stateward.runtime.ingest.packed_format import (
     LANE_DATA_TICK,
     LANE_DEAD,
@@ -33,6 +33,10 @@ from stateward.runtime.ingest.record_batch import Place, RecordTask, running_bat
 from stateward.runtime.sink.output_rows import PIECE_BYTES, encode_pieces
 from stateward.runtime.watermark.partition_times import NEVER
 from stateward.runtime.watermark.topic_partitions import Topics
+
+if TYPE_CHECKING:
+    from stateward.runtime.api.config import Config
+    from stateward.runtime.api.stream_job import StreamJob
 
 _SCHEMA = pa.schema(
     [
@@ -74,6 +78,26 @@ class RecordDecoder:
     on_arrival: bool = False
     only: tuple[KeyFilter, ...] = ()
     lookups: tuple[LookupTable, ...] = ()
+
+    @classmethod
+    def of(cls, config: Config, job: StreamJob) -> RecordDecoder:
+        """The decoder of a stream.
+
+        Raises:
+            LookupInvalidError: The configuration has other lookups than the declaration.
+        """
+        return cls(
+            owner=job.owner,
+            fields=job.fields(config),
+            bounds=config.bounds,
+            event=job.event,
+            buckets=config.state_buckets,
+            topics=Topics(config.topics),
+            checkpoint_uri=config.checkpoint_uri,
+            on_arrival=config.in_processing_time,
+            only=job.only,
+            lookups=configured_tables(config.stream, job.lookups, config.lookups),
+        )
 
     def load(self) -> DecoderTask:
         """Create the decoder of one task.

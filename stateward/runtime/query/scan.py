@@ -6,18 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stateward.runtime.delta.lookup_tables import LookupTable, configured_tables
-from stateward.runtime.ingest.record_decoder import RecordDecoder
+from stateward.runtime.delta.lookup_tables import LookupTable
 from stateward.runtime.kafka.planner import Scan, TimeSource
 from stateward.runtime.kafka.source import source_for
 from stateward.runtime.kafka.tick import TickRule
-from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData, SparkSession
 
     from stateward.runtime.api.config import Config
-    from stateward.runtime.api.stream_job import StreamJob
     from stateward.runtime.kafka.source import Decoder
 
 
@@ -80,22 +77,6 @@ def rules_by_topic(config: Config) -> dict[str, TickRule]:
         for topic in config.topics
         for lateness_ms in (config.lateness_of(topic),)
     }
-
-
-def record_decoder(config: Config, job: StreamJob) -> RecordDecoder:
-    """The decoder of a keyed stream, which packs events into buckets."""
-    return RecordDecoder(
-        owner=job.owner,
-        fields=job.fields(config),
-        bounds=config.bounds,
-        event=job.event,
-        buckets=config.state_buckets,
-        topics=Topics(config.topics),
-        checkpoint_uri=config.checkpoint_uri,
-        on_arrival=config.in_processing_time,
-        only=job.only,
-        lookups=configured_tables(config.stream, job.lookups, config.lookups),
-    )
 
 
 def keyed(packed: DataFrame, lateness_ms: int) -> GroupedData:

@@ -23,6 +23,7 @@ from stateward.runtime.delta.table_repair import repair
 from stateward.runtime.ingest import landing
 from stateward.runtime.ingest.packed_format import OUTPUT_DDL
 from stateward.runtime.ingest.record_batch import NextWatermark
+from stateward.runtime.ingest.record_decoder import RecordDecoder
 from stateward.runtime.kafka.broker_clock import BrokerClock
 from stateward.runtime.kafka.late_values import LateValues
 from stateward.runtime.kafka.planner import TimeSource
@@ -160,7 +161,7 @@ class StreamQuery:
             if job.inputs:
                 time = replace(time, by_topic=scan.rules_by_topic(config), policy=config.watermark_policy)
             return native_rows(self._spark, config, job, partitions, time)
-        decoder = scan.record_decoder(config, job)
+        decoder = RecordDecoder.of(config, job)
         packed = scan.read(self._spark, config, decoder, partitions, time, lookups=decoder.lookups)
         grouped = scan.keyed(packed, config.watermark_delay_ms)
         return grouped.transformWithState(_processor(job, config), OUTPUT_DDL, "append", "eventTime")

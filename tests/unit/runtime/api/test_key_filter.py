@@ -17,8 +17,7 @@ from stateward.runtime.api.config import parse_config
 from stateward.runtime.api.key_filter import KeyFilter, takes
 from stateward.runtime.checkpoint.checkpoint import PlannedBatch
 from stateward.runtime.ingest.packed_format import LANE_EVENT, LANE_OTHER, LANE_TIMES
-from stateward.runtime.ingest.record_decoder import DecoderTask
-from stateward.runtime.query.scan import record_decoder
+from stateward.runtime.ingest.record_decoder import DecoderTask, RecordDecoder
 from tests.unit.runtime.telemetry.test_documents import CONFIG
 
 Filters = tuple[KeyFilter, ...]
@@ -67,7 +66,7 @@ def is_even(key: str) -> bool:
 def test_events_of_other_streams_are_counted_and_move_time_on(rest: bool) -> None:
     config = structs.replace(parse_config(CONFIG, "test"), logic={"gap_ms": 1, "max_gap_ms": 1})
     job = replace(JOB, only=(KeyFilter("even users", is_even, rest),))
-    load = DecoderTask(record_decoder(config, job), PlannedBatch(7, {}, 0, NOW))
+    load = DecoderTask(RecordDecoder.of(config, job), PlannedBatch(7, {}, 0, NOW))
     messages = [message(number, str(number), number) for number in range(10)]
     messages.append(message(10, "10", 0, good=False))
     load.take(messages)
