@@ -43,6 +43,15 @@ class CommandExit(IntEnum):
     FAILED = 2
 
 
+class PlanExit(IntEnum):
+    """What `stateward plan` has found. 1 is an error, 2 a wrong option."""
+
+    ALLOWED = 0
+    """Nothing changes, or an upgrade may be made."""
+    REFUSED = 3
+    """An upgrade would be refused: the state needs a migration, or is incompatible."""
+
+
 Report = Callable[[str, str], None]
 """Takes a part of the work and its progress; `READY` ends a part."""
 

@@ -83,6 +83,17 @@ def validate() -> None:
     run()
 
 
+@app.command(rich_help_panel=STREAMS)
+def plan(
+    stream: Annotated[str | None, typer.Argument(help="The stream; all without it.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+) -> None:
+    """Show what an upgrade would change, its steps and its pause; exit code 3 if it would be refused."""
+    from stateward.cli.streams.plan import run
+
+    run(stream, as_json=as_json)
+
+
 def _act(action: Action, stream: str, reason: str | None, wait: bool, watch_s: int | None = None) -> None:
     from stateward.cli.streams.actions import run
 

@@ -109,6 +109,34 @@ def upgrade_available(release: str | None, spec: StreamSpec, settings: Settings)
     return differences(release, release_of(spec, settings)) if release else []
 
 
+def changed_files(stream: str, release: str, settings: Settings) -> list[str]:
+    """Name the files of code and library that differ from those of a release, by their paths in it.
+
+    Raises:
+        ReleaseError: The release is not on this machine.
+    """
+    code = _release(Layout.of(settings), stream, release).code
+    if not (code / PACKAGE).is_dir():
+        raise ReleaseError(
+            f"stream {stream}: expected the code of its release {release} in {code}, found none"
+        )
+    kept = _by_name(stream, code / PACKAGE, code / _LIBRARY.name)
+    now = _by_name(stream, settings.jobs, _LIBRARY)
+    edited = (name for name in kept.keys() & now.keys() if kept[name].read_bytes() != now[name].read_bytes())
+    return sorted({*(kept.keys() ^ now.keys()), *edited})
+
+
+def _by_name(stream: str, jobs: Path, library: Path) -> dict[str, Path]:
+    """The files that a driver may import, by their paths in a release."""
+    members = (*((jobs, PACKAGE, one) for one in packages_of(stream, jobs)),)
+    members += (*((library, _LIBRARY.name, one) for one in _OF_A_DRIVER),)
+    return {
+        f"{package}/{file.relative_to(folder)}": file
+        for folder, package, one in members
+        for file in _files(folder / one)
+    }
+
+
 def keep(stream: str, settings: Settings) -> Release:
     """Keep the current release, if it is not kept yet, and remove the oldest of the stream's others.
 
