@@ -26,6 +26,8 @@ from stateward.project.spec import StreamSpec, load_spec, load_specs
 
 JOB = "state"
 _NEWEST = 100
+# After any ISO 8601 time.
+_NOT_YET = "~"
 PAGES_PREFIX = "/stateward/operations"
 """Where the plugin serves the result pages, below Airflow's base path."""
 
@@ -227,7 +229,16 @@ def operations_of_run(stream: str, settings: Settings, asked_by: str) -> list[Op
         operation = _operation(layout, stream, name, verb)
         if (read_json(operation.request_uri) or {}).get("asked_by") == asked_by:
             found.append(operation)
-    return found
+    return sorted(found, key=_began)
+
+
+def _began(operation: Operation) -> str:
+    """When it was begun, for an order; their names do not tell, which all have the second of the run's start.
+
+    One that has not ended comes last.
+    """
+    result = operation.result()
+    return _NOT_YET if result is None else str(result.get("began_at", ""))
 
 
 def _operation(layout: Layout, stream: str, name: str, verb: Verb) -> Operation:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from stateward.contract.process_output import Failure, Step, step_in
+from stateward.contract.storage import write_json
 from stateward.control.jobs.backfill_request import build_request
 from stateward.control.jobs.batch_job import python_command
-from stateward.control.jobs.operation_request import prepare
+from stateward.control.jobs.operation_request import operations_of_run, prepare
 from stateward.control.jobs.verbs import verb_of
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
@@ -73,6 +74,19 @@ def test_an_operation_of_another_release_is_read(tmp_path: Path) -> None:
     file.write_text(json.dumps({**document, "version": 2}))
     with pytest.raises(StateError, match="expected version 1, found 2: `stateward state` writes"):
         load_request(uri)
+
+
+def test_the_operations_of_a_run_are_in_the_order_in_which_they_were_begun(tmp_path: Path) -> None:
+    settings, spec = Settings(home=tmp_path), load_spec(STREAM)
+    begun = [
+        prepare(verb_of(verb), spec, settings, {}, now=NOW, asked_by="run")
+        for verb in ("savepoint", "repartition", "restore")
+    ]
+    prepare(verb_of("verify"), spec, settings, {}, now=NOW, asked_by="another")
+    for second, one in enumerate(begun[:2]):
+        write_json(f"{one.folder_uri}/result.json", {"began_at": f"2026-03-01T12:00:0{second}.000Z"})
+    found = operations_of_run(STREAM, settings, "run")
+    assert [one.verb.name for one in found] == ["savepoint", "repartition", "restore"]
 
 
 def test_a_job_says_its_steps_among_other_lines() -> None:
