@@ -1,4 +1,4 @@
-# One image for every service: the libraries of requirements.txt, the JARs of jars.lock, and the project.
+# One image for every service: the libraries of requirements-image.txt, the JARs of jars.lock, and the project.
 FROM python:3.11.13-slim-bookworm
 
 RUN apt-get update \
@@ -23,8 +23,9 @@ ENV VIRTUAL_ENV=/opt/stateward/.venv \
     AIRFLOW_HOME=/var/lib/stateward/airflow
 
 # Slow to build and seldom changed, so before the project's own files.
-COPY --chown=stateward requirements.txt ./
-RUN python -m venv .venv && pip install --no-cache-dir --no-deps --require-hashes -r requirements.txt
+COPY --chown=stateward requirements-image.txt ./
+RUN python -m venv .venv && pip install --no-cache-dir --no-deps --require-hashes -r requirements-image.txt \
+    && find .venv -type d -name example_dags -prune -exec rm -r {} +
 COPY --chown=stateward pyproject.toml README.md jars.toml jars.lock ./
 COPY --chown=stateward stateward ./stateward
 COPY --chown=stateward include ./include

@@ -49,8 +49,8 @@ def requirements(metadata: Message, extra: str = "") -> dict[str, Requirement]:
     return {one.name: one for one in found if (str(one.marker) if one.marker else None) == mark}
 
 
-def locked() -> dict[str, Version]:
-    lines = (ROOT / "requirements.txt").read_text().splitlines()
+def locked(file: str = "requirements.txt") -> dict[str, Version]:
+    lines = (ROOT / file).read_text().splitlines()
     pins = [line.split(" ")[0].split("==") for line in lines if line[:1].isalpha() and "==" in line]
     return {name.split("[")[0]: Version(version) for name, version in pins}
 
@@ -120,3 +120,17 @@ def imported(file: Path) -> set[str]:
         elif isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
     return found
+
+
+def test_the_image_has_the_versions_of_the_lock_and_no_tools() -> None:
+    every, image = locked(), locked("requirements-image.txt")
+    assert {name: every.get(name) for name in image} == image
+    tools = {"check-jsonschema", "hypothesis", "import-linter", "mkdocs", "mutmut", "mypy", "playwright"}
+    tools |= {"pre-commit", "pytest", "ruff", "uv", "vl-convert-python"}
+    assert tools <= every.keys() and not tools & image.keys()
+
+
+def test_the_image_has_what_the_wheel_needs_for_the_embedded_platform(metadata: Message) -> None:
+    extras = ("", "airflow", "embedded", "quality", "spark", "sql")
+    needed = {name for extra in extras for name in requirements(metadata, extra)}
+    assert needed - {"stateward"} <= locked("requirements-image.txt").keys()

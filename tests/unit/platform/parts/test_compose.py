@@ -227,7 +227,7 @@ def test_images_are_pinned_and_state_is_in_named_volumes() -> None:
 
 def test_the_image_is_built_from_the_locks() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text()
-    assert "--require-hashes -r requirements.txt" in dockerfile
+    assert "--require-hashes -r requirements-image.txt" in dockerfile
     assert "stateward jars" in dockerfile
     kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copied = {
