@@ -21,6 +21,12 @@ API = (
     "stateward.runtime.api.row_table",
     "stateward.contract.columns",
     "stateward.contract.stream_settings",
+    "stateward.testing.cut_property",
+    "stateward.testing.cases",
+    "stateward.testing.state_versions",
+    "stateward.testing.project_checks",
+    "stateward.testing.declarations",
+    "stateward.testing.fixtures",
 )
 
 

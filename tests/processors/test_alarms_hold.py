@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from stateward.runtime.api.key_logic import KeyState, advance, next_timer, replay_oracle
 from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.runtime.watermark.admission import Limits
-from tests.support.streams.cases import CASES, arrivals, out_of_order
+from stateward.testing.cases import arrivals, out_of_order
+from tests.support.streams.cases import CASES
 
 LATENESS = 100
 KEY = "k"

@@ -6,57 +6,16 @@ few events meet every timeout; a jitter may spread those. The full number of exa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from stateward.runtime.api.key_logic import replay_oracle
-from stateward.runtime.sink.output_rows import decode_rows, encode_rows
-from tests.support.spark.bucket_bench import LATENESS, BucketBench
-from tests.support.streams.cases import CASES, Arrival, Case, arrivals, out_of_order
-
-# Longer than any chain of timeouts in the cases.
-_LONG = 100_000
-
-
-def play(bench: BucketBench, events: list[Arrival], data: st.DataObject) -> None:
-    """Send the events, out of order within the lateness, in any batches, with restarted and failed tasks."""
-    between: dict[str, Callable[[], None]] = {
-        "end": bench.end_task,
-        "fail": bench.fail_task,
-        "go on": lambda: None,
-    }
-    waiting = out_of_order(events, data, LATENESS)
-    largest = watermark = 0
-    while waiting:
-        size = data.draw(st.integers(1, len(waiting)))
-        batch, waiting = waiting[:size], waiting[size:]
-        # A plan includes the events of earlier batches; without it Spark reports them one batch later.
-        is_planned, coming = data.draw(st.booleans()), max(0, largest - LATENESS)
-        bench.batch(*batch, next_ms=coming if is_planned else 0)
-        largest = max([largest, *(e.event_ms for _, e in batch)])
-        between[data.draw(st.sampled_from(list(between)))]()
-        after = coming if is_planned else largest - LATENESS
-        if after > watermark:
-            watermark = after
-            bench.watermark(watermark)
-    for later in range(1, 6):
-        bench.watermark(watermark + later * _LONG)
-
-
-def expected(case: Case, events: list[Arrival]) -> dict[str, list[str]]:
-    """The oracle's rows by table, sorted."""
-    rows: list[tuple[Any, ...]] = []
-    for key in {key for key, _ in events}:
-        rows += replay_oracle(case.logic, key, [event for owner, event in events if owner == key])
-    tables = {}
-    for output in case.job.outputs:
-        mine = [row for row in rows if type(row) is output.row]
-        tables[output.table.name] = sorted(map(str, decode_rows(encode_rows(output.table, mine)).to_pylist()))
-    return tables
+from stateward.testing import any_cut
+from stateward.testing.cut_property import check_any_cut
+from tests.support.streams.cases import CASES
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -65,17 +24,35 @@ def expected(case: Case, events: list[Arrival]) -> dict[str, list[str]]:
 def test_the_rows_are_those_of_the_oracle_and_the_state_empties(
     name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    case = CASES[name]
-    events = data.draw(arrivals(case))
-    jitter_ms = data.draw(st.just(0) | st.integers(1, 1500))
-    bench = BucketBench(tmp_path_factory.mktemp("copy"), case.job, case.logic, jitter_ms=jitter_ms)
-    play(bench, events, data)
+    check_any_cut(CASES[name], data, tmp_path_factory.mktemp("copy"))
 
-    found = {
-        output.table.name: sorted(map(str, bench.rows[output.table.name])) for output in case.job.outputs
-    }
-    assert found == expected(case, events)
-    assert bench.counts["accepted"] == len(events)
-    assert bench.timers == ([] if bench.reported is None else [bench.reported])
-    assert bench.is_empty
-    bench.end()
+
+test_a_project_gets_the_same_test_by_one_import = any_cut("user_activity", activity=st.just("login"))
+
+
+class _FirstArrival:
+    """A logic with a memory of its own: the kind of an event depends on how often it was called."""
+
+    def __init__(self, logic: Any) -> None:
+        self._logic = logic
+        self._seen = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._logic, name)
+
+    def apply(self, key: str, state: Any, event: Any) -> Any:
+        self._seen += 1
+        return self._logic.apply(key, state, event._replace(activity="login" if self._seen % 2 else "logout"))
+
+
+def test_a_logic_that_depends_on_the_cut_is_found_out(tmp_path_factory: pytest.TempPathFactory) -> None:
+    case = CASES["user_activity"]
+
+    @settings(deadline=None, database=None, max_examples=60, phases=[Phase.generate])
+    @given(data=st.data())
+    def test(data: st.DataObject) -> None:
+        logic: Any = _FirstArrival(case.logic)
+        check_any_cut(replace(case, logic=logic), data, tmp_path_factory.mktemp("copy"))
+
+    with pytest.raises(AssertionError):
+        test()

@@ -20,7 +20,7 @@ from spark_jobs.user_sessions.model import SessionEvent
 from stateward.contract.stream_status import BucketSize
 from stateward.runtime.ingest.packed_format import LANE_DATA_TICK, LANE_DEAD, LANE_OTHER, LANE_TICK
 from stateward.runtime.sink.output_rows import decode_rows
-from tests.support.spark.bucket_bench import BucketBench
+from stateward.testing.bucket_bench import BucketBench
 
 GAP = 1000
 

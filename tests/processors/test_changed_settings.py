@@ -9,7 +9,7 @@ import pytest
 from spark_jobs.device_lifecycle.declaration import DEVICE_ALERTS, JOB
 from spark_jobs.device_lifecycle.machine import DeviceMachine
 from spark_jobs.device_lifecycle.model import DeviceReading, DeviceSettings
-from tests.support.spark.bucket_bench import BucketBench
+from stateward.testing.bucket_bench import BucketBench
 
 LONG, SHORT = (
     DeviceMachine(DeviceSettings(offline_after_ms=after_ms, forget_after_ms=5000)) for after_ms in (1000, 300)

@@ -22,8 +22,8 @@ from stateward.runtime.ingest.record_decoder import DecoderTask, RecordDecoder
 from stateward.runtime.kafka.tick import TickRule, View, next_plan
 from stateward.runtime.watermark.due_times import DueTimes
 from stateward.runtime.watermark.topic_partitions import Topics
+from stateward.testing.cases import LATENESS
 from tests.processors.test_buckets import GAP, Bench
-from tests.support.spark.bucket_bench import LATENESS
 from tests.unit.runtime.telemetry.test_documents import CONFIG
 
 NOW = 1_800_000_000_000

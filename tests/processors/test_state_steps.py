@@ -25,8 +25,8 @@ from stateward.runtime.watermark.admission import Limits
 from stateward.state.migration.bucket_writer import BucketWriter
 from stateward.state.migration.key_migration import KeyMigration
 from stateward.state.reader.key_evaluator import KeyEvaluator
-from tests.support.spark.bucket_bench import BUCKET, LATENESS, BucketBench, close_copies
-from tests.support.streams.cases import Arrival, out_of_order
+from stateward.testing.bucket_bench import BUCKET, BucketBench, close_copies
+from stateward.testing.cases import LATENESS, Arrival, out_of_order
 from tests.support.streams.orders import (
     EVENT_TYPES,
     FIRST,

@@ -23,8 +23,8 @@ from pyspark.sql.streaming.tws_tester import _InMemoryStatefulProcessorHandle
 from stateward.contract.stream_status import BucketSize
 from stateward.runtime.keyed.log_store import LogBackend
 from stateward.runtime.keyed.state_store import BucketStates, StateBackend, StateRules, StateStore
-from tests.support.spark.bucket_bench import close_copies
-from tests.support.state.memory_store import MemoryBackend
+from stateward.testing.bucket_bench import close_copies
+from stateward.testing.memory_store import MemoryBackend
 
 BUCKETS = (0, 7)
 LONG_KEY = "k" * 600  # longer than LMDB takes

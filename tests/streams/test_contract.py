@@ -12,8 +12,8 @@ from stateward.project.settings import CHECKOUT, Settings
 from stateward.project.spec import load_spec
 from stateward.quality.suites.suite import load_suite
 from stateward.runtime.api.stream_job import StreamJob
+from stateward.testing.declarations import Records, check_fields, check_state, check_tables, config_of
 from tests.support.spark.launches import stream as stream_of
-from tests.support.streams.samples import Records, check_fields, check_state, check_tables, config_of
 
 PROJECT = Project.imported()
 STREAMS = PROJECT.streams()

@@ -12,7 +12,7 @@ from spark_jobs.event_windows.model import WindowSettings
 from stateward.project.settings import CHECKOUT
 from stateward.project.spec import SpecError, load_spec
 from stateward.runtime.api.record_fields import Reason
-from tests.support.streams.samples import ABSENT, Records
+from stateward.testing.declarations import ABSENT, Records
 
 
 def test_the_shipped_settings_are_the_defaults() -> None:

@@ -1,7 +1,7 @@
 """The seam between the fold of a keyed stream and the store of its states.
 
 `BucketProcessor` runs the logic and knows no more of a store than this module says. `log_store` keeps the
-states of a driver; `tests/support/state/memory_store.py` keeps those of a test.
+states of a driver; `stateward/testing/memory_store.py` keeps those of a test.
 """
 
 from __future__ import annotations

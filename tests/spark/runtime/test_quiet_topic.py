@@ -17,6 +17,7 @@ import pytest
 from stateward.project.project import Project
 from stateward.project.spec import load_specs
 from stateward.runtime.api.stream_job import StreamJob
+from stateward.testing.declarations import ABSENT, Records
 from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.kafka.set_clock import SetClock
@@ -36,7 +37,6 @@ from tests.support.spark.launches import (
     stream,
 )
 from tests.support.spark.running_query import running
-from tests.support.streams.samples import ABSENT, Records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

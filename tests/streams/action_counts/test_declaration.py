@@ -7,7 +7,7 @@ from spark_jobs.action_counts.logic import CountLogic
 from spark_jobs.action_counts.model import ActionEvent, CountSettings
 from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.sink.output_rows import decode_rows, encode_rows
-from tests.support.streams.samples import TODAY_MS, Records, config_of
+from stateward.testing.declarations import TODAY_MS, Records, config_of
 
 RECORDS = Records("action_counts")
 

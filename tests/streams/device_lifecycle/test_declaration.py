@@ -11,7 +11,7 @@ from spark_jobs.device_lifecycle.machine import DeviceMachine
 from spark_jobs.device_lifecycle.model import DeviceReading, DeviceSettings
 from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.sink.output_rows import decode_rows, encode_rows
-from tests.support.streams.samples import ABSENT, TODAY_MS, Records
+from stateward.testing.declarations import ABSENT, TODAY_MS, Records
 
 RECORDS = Records("device_lifecycle", status="running", error_code=None)
 

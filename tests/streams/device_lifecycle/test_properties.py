@@ -16,6 +16,7 @@ from spark_jobs.device_lifecycle.model import (
 )
 from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.watermark.admission import order
+from stateward.testing.declarations import timelines
 from tests.streams.device_lifecycle.test_machine import (
     EAGER,
     END,
@@ -28,7 +29,6 @@ from tests.streams.device_lifecycle.test_machine import (
     statuses_of,
     stream,
 )
-from tests.support.streams.samples import timelines
 
 arrivals_of_a_device = timelines(reading, "rrrrriieEox", until=150, most=40)
 

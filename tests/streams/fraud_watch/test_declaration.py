@@ -12,7 +12,7 @@ from spark_jobs.fraud_watch.model import FraudSettings, PaymentEvent
 from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.api.record_fields import Reason
 from stateward.runtime.sink.output_rows import decode_rows, encode_rows
-from tests.support.streams.samples import ABSENT, TODAY_MS, Records
+from stateward.testing.declarations import ABSENT, TODAY_MS, Records
 
 RECORDS = Records("fraud_watch", kind="transaction", amount=12.34)
 

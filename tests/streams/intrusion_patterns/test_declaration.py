@@ -14,7 +14,7 @@ from spark_jobs.intrusion_patterns.model import SecurityEvent
 from spark_jobs.intrusion_patterns.patterns import PATTERNS
 from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.sink.output_rows import decode_rows, encode_rows
-from tests.support.streams.samples import TODAY_MS, Records
+from stateward.testing.declarations import TODAY_MS, Records
 
 KINDS = ("recon_scan", "auth_failure", "privilege_escalation")
 RECORDS = Records("intrusion_patterns")

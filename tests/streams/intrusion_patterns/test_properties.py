@@ -19,6 +19,7 @@ from spark_jobs.intrusion_patterns.model import (
 )
 from stateward.runtime.api.key_logic import advance, replay_oracle
 from stateward.runtime.watermark.admission import Limits, order
+from stateward.testing.declarations import timelines
 from tests.streams.intrusion_patterns.test_logic import (
     END,
     LATENESS,
@@ -30,7 +31,6 @@ from tests.streams.intrusion_patterns.test_logic import (
     events_of,
     stream,
 )
-from tests.support.streams.samples import timelines
 
 arrivals_of_a_source = timelines(event, "SSFFEo", until=60, most=24)
 

@@ -18,8 +18,8 @@ from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import TIMEOUT, SessionEvent
 from stateward.runtime.api.key_logic import KeyState, advance, row_id
 from stateward.runtime.watermark.admission import Limits
+from stateward.testing.declarations import Records
 from tests.support.spark.launches import REAL_EVENTS
-from tests.support.streams.samples import Records
 
 GAP = 10
 LATENESS = 5

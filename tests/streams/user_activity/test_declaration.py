@@ -9,7 +9,7 @@ from spark_jobs.user_activity.logic import ActivityLogic
 from spark_jobs.user_activity.model import ActivityEvent, ActivitySettings
 from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.sink.output_rows import decode_rows, encode_rows
-from tests.support.streams.samples import TODAY_MS, Records
+from stateward.testing.declarations import TODAY_MS, Records
 
 RECORDS = Records("user_activity")
 

@@ -18,6 +18,7 @@ from spark_jobs.user_activity.model import (
 )
 from stateward.runtime.api.key_logic import advance, replay_oracle
 from stateward.runtime.watermark.admission import Limits
+from stateward.testing.declarations import timelines
 from tests.streams.user_activity.test_logic import (
     EAGER,
     END,
@@ -32,7 +33,6 @@ from tests.streams.user_activity.test_logic import (
     shown,
     stream,
 )
-from tests.support.streams.samples import timelines
 
 arrivals_of_a_user = timelines(event, "iiiooo?", until=150, most=40)
 

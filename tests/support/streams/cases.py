@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import NoneType, SimpleNamespace, UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from collections.abc import Mapping
 
 from hypothesis import strategies as st
 
@@ -28,13 +25,9 @@ from spark_jobs.user_sessions import declaration as user_sessions
 from spark_jobs.user_sessions.logic import SessionLogic
 from spark_jobs.user_sessions.model import SessionEvent
 from stateward.project.project import Project
-from stateward.project.spec import load_spec
 from stateward.runtime.api.any_job import writing
-from stateward.runtime.api.key_logic import KeyLogic
 from stateward.runtime.api.stream_job import StreamJob
-
-# A key and one of its events.
-Arrival = tuple[str, Any]
+from stateward.testing.cases import Case, case_of
 
 SETTINGS: Mapping[str, Mapping[str, int]] = {
     "action_counts": {"idle_ms": 600},
@@ -68,18 +61,7 @@ TEXTS: Mapping[str, st.SearchStrategy[str]] = {
 """By stream the types of its events."""
 
 _MICROS = 1_000_000
-_LONGEST_MS = 1500
 _STEPS = ("scan", "failure", "escalation")
-
-
-@dataclass(frozen=True)
-class Case:
-    """A stream, its logic with short durations, and what its events may say beside id and time."""
-
-    job: StreamJob
-    logic: KeyLogic[Any, Any]
-    event: Callable[..., Any]
-    values: tuple[st.SearchStrategy[Any], ...]
 
 
 CASES = {
@@ -137,49 +119,8 @@ CASES = {
 }
 
 
-def derived(stream: str) -> Case:
-    """The case of a stream that has none above, from its settings and the types of its events."""
-    job, logic = Project.imported().declaration(stream), load_spec(stream).logic.config()
-    values = [_values(kind) for kind in list(get_type_hints(job.event_type).values())[2:]]
-    return Case(job, job.logic(SimpleNamespace(logic=scaled_down(logic))), job.event_type, tuple(values))
-
-
-def scaled_down(logic: dict[str, Any]) -> dict[str, Any]:
-    """Settings with their durations in proportion, the longest of them a second and a half."""
-    longest_ms = max((value for name, value in logic.items() if name.endswith("_ms")), default=1)
-    return {
-        name: max(1, value * _LONGEST_MS // longest_ms) if name.endswith("_ms") else value
-        for name, value in logic.items()
-    }
-
-
-def _values(kind: Any) -> st.SearchStrategy[Any]:
-    if get_origin(kind) is UnionType:
-        return st.one_of([_values(one) for one in get_args(kind)])
-    known: dict[Any, st.SearchStrategy[Any]] = {
-        str: st.sampled_from("xyz"),
-        bool: st.booleans(),
-        int: st.integers(0, 30),
-        float: st.integers(0, 30).map(float),
-        NoneType: st.none(),
-    }
-    return known[kind]
-
-
 CASES |= {
-    name: derived(name)
+    name: case_of(name)
     for name in Project.imported().streams()
     if name not in CASES and isinstance(Project.imported().declaration(name), StreamJob)
 }
-
-
-def arrivals(case: Case) -> st.SearchStrategy[list[Arrival]]:
-    """Events of a few keys, in no order of time."""
-    event = st.builds(case.event, st.uuids().map(str), st.integers(0, 5000), *case.values)
-    return st.lists(st.tuples(st.sampled_from("abcdef"), event), min_size=1, max_size=30)
-
-
-def out_of_order(events: list[Arrival], data: st.DataObject, lateness: int) -> list[Arrival]:
-    """As they arrive within the allowed lateness: by event time plus a delay of at most the lateness."""
-    delays = [data.draw(st.integers(0, lateness)) for _ in events]
-    return [e for _, e in sorted(zip(delays, events, strict=True), key=lambda p: p[0] + p[1][1].event_ms)]

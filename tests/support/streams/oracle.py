@@ -12,8 +12,8 @@ from proof.truth.registry import truth_about
 from stateward.project.project import Project
 from stateward.runtime.api.config import parse_config
 from stateward.runtime.api.key_logic import replay_oracle
+from stateward.testing.declarations import config_of
 from tests.support.spark.launches import Launch
-from tests.support.streams.samples import config_of
 
 STREAMS = {
     "user_sessions": "user_events",

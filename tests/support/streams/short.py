@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from proof.traffic.records import DEAD, DUPLICATE, EVENT, Record
 from stateward.project.project import Project
 from stateward.runtime.api.record_fields import Reason
+from stateward.testing.cases import scaled_down
 from tests.support.spark.launches import (
     ACTION_COUNTS,
     DEVICE_LIFECYCLE,
@@ -33,7 +34,7 @@ from tests.support.spark.launches import (
     Stream,
     stream,
 )
-from tests.support.streams.cases import SETTINGS, TEXTS, scaled_down
+from tests.support.streams.cases import SETTINGS, TEXTS
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 LATENESS_MS = 400

@@ -17,7 +17,7 @@ import spark_jobs
 from stateward.project.spec import load_spec
 from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.sink.output_rows import decode_rows, encode_rows
-from tests.support.streams.samples import Records, check_fields, check_state, check_tables
+from stateward.testing.declarations import Records, check_fields, check_state, check_tables
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "new-stream.md"
 FILE = re.compile(r"^## \d+\. [^\n]*`(?P<path>[^`]+)`$\s+```(?:python|yaml)\n(?P<code>.*?)^```", re.M | re.S)

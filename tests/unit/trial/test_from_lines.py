@@ -23,10 +23,10 @@ from stateward.project.project import Project
 from stateward.runtime.api.any_job import configured
 from stateward.runtime.api.config import Config
 from stateward.runtime.api.key_logic import replay_oracle
+from stateward.testing import declarations
 from stateward.trial.file_job import lines_of
 from stateward.trial.from_lines import Found, Line, StreamCodeError, rows_of
 from stateward.trial.made_values import TrialError
-from tests.support.streams import samples
 from tests.support.streams.event_files import KNOWN_SESSIONS, WEB_EVENTS
 from tests.support.streams.matches import JOB as MATCHES
 from tests.support.streams.purchases import JOB as PURCHASES
@@ -36,7 +36,7 @@ NOW_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 START_MS = 1_704_067_200_000  # 2024-01-01T00:00:00Z
 MINUTE_MS = 60_000
 
-config_of = functools.cache(samples.config_of)
+config_of = functools.cache(declarations.config_of)
 
 
 def iso(minutes: float) -> str:

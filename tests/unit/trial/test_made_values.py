@@ -11,8 +11,8 @@ from stateward.project.spec import load_specs
 from stateward.runtime.api.landing_job import LandingJob
 from stateward.runtime.api.record_fields import EVENT_TIME, Field
 from stateward.runtime.kafka.rate import Rate
+from stateward.testing.declarations import Records, config_of
 from stateward.trial.made_values import TrialError, made_values
-from tests.support.streams.samples import Records, config_of
 
 FIELDS = (
     Field("event_id", "text"),

@@ -14,7 +14,7 @@ from stateward.runtime.cause import cause_of
 from stateward.runtime.keyed import copy_folders
 from stateward.runtime.keyed.copy_folders import MARKER, CopyFolderError, copy_folder
 from stateward.runtime.keyed.state_cache import StateCache
-from tests.support.spark.bucket_bench import close_copies
+from stateward.testing.bucket_bench import close_copies
 
 SESSIONS = "file:///data/checkpoints/user_sessions"
 COUNTS = "file:///data/checkpoints/action_counts"

@@ -1,4 +1,4 @@
-"""One bucket of keys in Spark's TwsTester: state, copy, timers and rows of any stream."""
+"""One bucket of keys in Spark's TwsTester: state, copy, timers and rows of any stream. No JVM runs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ from stateward.runtime.keyed.state_log import HEAD_NAME, LOG_NAME
 from stateward.runtime.sink.output_rows import KIND_COUNTS, decode_rows
 from stateward.runtime.watermark.admission import Limits
 from stateward.runtime.watermark.topic_partitions import Topics
-from tests.support.state.memory_store import MemoryBackend
+from stateward.testing.cases import LATENESS, Arrival
+from stateward.testing.memory_store import MemoryBackend
 
-LATENESS = 100
 BUCKET = (LANE_EVENT, 3)
-Arrival = tuple[str, Any]
 
 
 class _TwoColumnKey(BucketProcessor):
@@ -60,7 +59,8 @@ class BucketBench:
             topics=Topics(("t",)),
             late_values=lambda places: {place: self.in_kafka.get(place) for place in places},
             next_watermark=lambda: self._next_ms,
-            state_version=1,
+            state_version=job.state_version,
+            state_steps=job.state_steps,
             backend=MemoryBackend() if folder is None else log_backend(folder),
         )
         self._in_memory = folder is None
@@ -86,10 +86,12 @@ class BucketBench:
         self._take(self.tester.test(BUCKET, [row]))
 
     def watermark(self, watermark_ms: int) -> None:
+        """Run a batch without events at a watermark (ms)."""
         self._plan(0)
         self._take(self.tester.setWatermark(watermark_ms))
 
     def end_task(self) -> None:
+        """End the task; its changes are kept."""
         self.processor.close()
 
     def end(self) -> None:
@@ -122,15 +124,18 @@ class BucketBench:
 
     @property
     def logged(self) -> int:
+        """How many states the log has, old ones among them."""
         return sum(len(json.loads(value[0])) for value in self.tester.peekMapState(LOG_NAME, BUCKET).values())
 
     @property
     def timers(self) -> list[int]:
+        """Spark's timers of the bucket (ms)."""
         self.tester.handle.setGroupingKey(BUCKET)
         return list(self.tester.handle.listTimers())
 
     @property
     def is_empty(self) -> bool:
+        """Whether nothing is left in the state store."""
         has_head = not self._in_memory and self.tester.peekValueState(HEAD_NAME, BUCKET) is not None
         return not self.states and not self.timers and not has_head
 
@@ -155,10 +160,12 @@ class BucketBench:
 
 
 def log_backend(folder: Path) -> LogBackend:
+    """The store of a driver, with its local copy in a folder."""
     return LogBackend(str(folder), "file:///checkpoint")
 
 
 def close_copies() -> None:
+    """Close the local copies of all benches."""
     for environment in state_cache._open.values():
         environment.close()
     state_cache._open.clear()
