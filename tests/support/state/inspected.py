@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -40,7 +41,8 @@ def ms(minute: int) -> int:
 
 
 def prepared(folder: Path, broker: RunningBroker, stream: Stream, **fields: Any) -> Launch:
-    launch = Launch(folder, broker, f"inspect-{stream.name}", stream=stream, **fields)
+    # The broker is shared by all tests of a worker, in whatever order.
+    launch = Launch(folder, broker, f"inspect-{stream.name}-{uuid.uuid4().hex[:8]}", stream=stream, **fields)
     broker.create_topic(launch.topic, launch.partitions)
     return launch
 
