@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.fresh_machine import UV, Machine, with_airflow_and_wheel
 from tests.support.full import ci_full
-from tests.support.wheel import ROOT, build_wheel
 
 pytestmark = [ci_full, pytest.mark.timeout(1200)]
 
-UV = Path(sys.executable).parent / "uv"
 # What Airflow says after it was installed; printed as the last line.
 PROGRAM = """
 import json
@@ -37,66 +32,10 @@ print(json.dumps({
 """
 
 
-@dataclass(frozen=True)
-class Machine:
-    """A virtual environment, and the folder in which a person works."""
-
-    folder: Path
-    frozen: str
-
-    @property
-    def python(self) -> Path:
-        return self.folder / "venv" / "bin" / "python"
-
-    @property
-    def project(self) -> Path:
-        return self.folder / "shop"
-
-    def run(self, *command: str | Path, cwd: Path | None = None) -> str:
-        """Run a command with nothing of this process's environment that names the checkout."""
-        return run(*command, cwd=cwd or self.folder, environment=self.environment)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        ours = ("AIRFLOW", "STATEWARD", "PYTHON", "VIRTUAL_ENV", "COV_", "PYTEST")
-        return {
-            **{name: value for name, value in os.environ.items() if not name.startswith(ours)},
-            "AIRFLOW_HOME": str(self.folder / "airflow"),
-            "AIRFLOW__CORE__DAGS_FOLDER": str(self.project / "dags"),
-            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            "VIRTUAL_ENV": str(self.folder / "venv"),
-        }
-
-    def versions(self) -> dict[str, str]:
-        """The version of each package that is installed."""
-        lines = self.run(UV, "pip", "freeze").splitlines()
-        return dict(line.split("==") for line in lines if "==" in line)
-
-
-def run(*command: str | Path, cwd: Path, environment: dict[str, str] | None = None) -> str:
-    done = subprocess.run(
-        list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, f"{command}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     """An Airflow alone, resolved and frozen, to which the wheel is added."""
-    folder = tmp_path_factory.mktemp("machine")
-    wheel = build_wheel(folder / "dist")
-    bare = Machine(folder, "")
-    run(UV, "venv", "-q", "--python", sys.executable, folder / "venv", cwd=folder)
-    # The versions of the lock: what an index offers can differ from one question to the next.
-    lock = ROOT / "requirements.txt"
-    bare.run(UV, "pip", "install", "-q", "--constraint", lock, "apache-airflow>=3.3,<4")
-    frozen = bare.run(UV, "pip", "freeze")
-    (folder / "airflow.txt").write_text(frozen)
-    made = Machine(folder, frozen)
-    with_extras = f"stateward[airflow,dev] @ {wheel.as_uri()}"
-    made.run(UV, "pip", "install", "-q", "--constraint", "airflow.txt", with_extras)
-    return made
+    return with_airflow_and_wheel(tmp_path_factory.mktemp("machine"), "airflow,dev")
 
 
 def test_no_version_of_the_airflow_changes(machine: Machine) -> None:
@@ -123,6 +62,18 @@ def test_a_project_and_a_stream_are_laid_out_and_its_tests_pass(machine: Machine
     assert "passed" in machine.run(machine.python, "-m", "pytest", "-q", cwd=machine.project)
     machine.run(stateward, "validate", cwd=machine.project)
     assert "refunds" in machine.run(stateward, "status", cwd=machine.project)
+
+
+def test_its_stream_is_tried_and_an_upgrade_planned_before_anything_runs(machine: Machine) -> None:
+    stateward, event = (
+        machine.python.parent / "stateward",
+        '{"event_id": "%s", "order_id": "a", "event_time": "%s"}',
+    )
+    lines = [event % ("1", "2026-03-01T12:00:00Z"), event % ("2", "2026-03-01T12:02:00Z"), "{"]
+    (machine.project / "events.jsonl").write_text("\n".join(lines))
+    said = machine.run(stateward, "try", "refunds", "events.jsonl", cwd=machine.project)
+    assert "refunds: 1 row" in said and "malformed_json" in said
+    assert "refunds: was never started." in machine.run(stateward, "plan", cwd=machine.project)
 
 
 def test_a_command_of_an_extra_that_is_missing_names_the_extra(machine: Machine) -> None:
