@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +36,13 @@ def test_a_project_is_laid_out_as_this_repository_is(project: Path) -> None:
     for name in ("streams.py", "streams_yaml_check.py"):
         mine, ours = ((root / "dags" / name).read_text().partition("\n\n")[2] for root in (project, CHECKOUT))
         assert mine == ours
+
+
+def test_its_image_has_no_tools_of_tests(project: Path) -> None:
+    assert "dev" not in (project / "requirements.txt").read_text().replace("requirements-dev", "")
+    assert "stateward[dev]" in (project / "requirements-dev.txt").read_text()
+    copied = re.findall(r"^COPY .*requirements\S*", (project / "Dockerfile").read_text(), re.MULTILINE)
+    assert copied == ["COPY --chown=stateward requirements.txt"]
 
 
 def test_its_services_are_those_of_this_repository_under_its_name(project: Path) -> None:
