@@ -287,7 +287,7 @@ def _notes(found: Retained, variables: list[Variable], unreadable: int, has_time
             f"{unreadable} states cannot be read by the stream's current code, nor brought to its version by "
             "the steps in STATE_STEPS, so they have no timers here: `verdict` says what is missing."
         )
-    if any(variable.name == KEYS and variable.timers is None for variable in variables):
+    if any(one.name == KEYS and one.rows and one.timers is None for one in variables):
         notes.append("Without the stream's declaration and configuration its keys have no timers here.")
     if found.batch_id != found.last:
         notes.append("Files on disk are the current ones, whichever batch is inspected.")
