@@ -291,5 +291,8 @@ _ALL = (
     ),
 )
 
+OF_INSPECTION = ("largest_key", "partition_imbalance")
+"""Those that an inspection of a state measures too, of every kind of stream."""
+
 MEASURES = {measure.name: measure for measure in _ALL}
 """By name, in the order in which they are shown."""

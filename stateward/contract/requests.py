@@ -224,11 +224,11 @@ class OperationRequest(Struct, Generic[C], frozen=True, kw_only=True):
         personal_arguments: Names of arguments that are masked in the result.
         seed_roots: URIs of the folders below which a seed's table may lie.
         state_limits: Sizes of the state at which a person should look at it.
+        measure_limits: `health.limits` of what is measured of a state, by the measure's name.
         failures: None if no failure was counted.
         partition_bytes: The largest partition that is advised.
         day_s: How long a day of the stream's care is, seconds.
-        secrets: Arguments that are references: the value is in a file of this name in the operation's folder,
-            which is erased in the end.
+        secrets: Arguments that refer to a value: a file in the operation's folder, erased in the end.
         places: Where else a key may be; only of `forget`.
     """
 
@@ -253,6 +253,7 @@ class OperationRequest(Struct, Generic[C], frozen=True, kw_only=True):
     personal_arguments: tuple[str, ...] = ()
     seed_roots: tuple[str, ...] = ()
     state_limits: Mapping[str, int] = {}
+    measure_limits: Mapping[str, Mapping[str, float | None]] = {}
     failures: CountedFailures | None = None
     partition_bytes: int = MAX_PARTITION_BYTES
     day_s: float = 86_400.0

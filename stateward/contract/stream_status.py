@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct
@@ -111,12 +111,14 @@ class Status(Struct, frozen=True):
         lag_by_topic: `lag_records` of each topic; None for a stream that reads one.
         state_keys: Live keys of a keyed stream; rows of a stream on Spark's own operators.
         live_bytes: Their size: of a keyed stream its keys and states as JSON, else RocksDB's files.
-        largest_key_bytes: The size of the largest key and its state.
-        partition_bytes: `live_bytes` of each state partition that has keys, by its number; None of a stream
-            on Spark's own operators, which report no partitions.
+        largest_key_bytes: The size of the largest key and its state; None of a stream on Spark's own
+            operators, which count no keys: `stateward state inspect` measures them.
+        partition_bytes: `live_bytes` of each state partition that has keys, by its number; of a stream on
+            Spark's own operators the files of its newest snapshots.
         key_growth, state_growth: By what factor the keys and their bytes have grown over the growth window,
             divided by that of the input, if the input has grown.
-        buckets: None without buckets. While some are unknown, the four fields above are None.
+        buckets: None without buckets. While some are unknown, the fields from `state_keys` to
+            `partition_bytes` are None.
     """
 
     stream: str
@@ -188,20 +190,38 @@ class Status(Struct, frozen=True):
 
     @property
     def largest_key_ratio(self) -> float | None:
-        """The largest key's size over the mean of the others; None below `LEAST_LARGE_KEY_BYTES`."""
-        largest, keys, size = self.largest_key_bytes, self.state_keys, self.live_bytes
-        if largest is None or largest < LEAST_LARGE_KEY_BYTES or size is None or not keys or keys < 2:
-            return None
-        return largest / max(1.0, (size - largest) / (keys - 1))
+        """The largest key's size over the mean of the others (`key_ratio`)."""
+        return key_ratio(self.largest_key_bytes, self.state_keys, self.live_bytes)
 
     @property
     def partition_imbalance(self) -> float | None:
-        """The largest partition over the median; None for one partition or below `LEAST_BALANCED_BYTES`."""
-        sizes = list((self.partition_bytes or {}).values())
-        if len(sizes) < 2 or sum(sizes) < LEAST_BALANCED_BYTES:
-            return None
-        # An empty partition counts as a byte, so that the ratio is a number.
-        return largest_over_median([max(1, size) for size in sizes])
+        """The largest partition over the median (`imbalance`)."""
+        return imbalance((self.partition_bytes or {}).values())
+
+
+def key_ratio(largest: int | None, keys: int | None, size: int | None) -> float | None:
+    """Compare the largest key with the mean of the others; None below `LEAST_LARGE_KEY_BYTES`.
+
+    Args:
+        largest: Size of the largest key and its state, bytes.
+        keys: The number of keys.
+        size: The size of all of them, bytes.
+    """
+    if largest is None or largest < LEAST_LARGE_KEY_BYTES or size is None or not keys or keys < 2:
+        return None
+    return largest / max(1.0, (size - largest) / (keys - 1))
+
+
+def imbalance(partitions: Collection[int]) -> float | None:
+    """Compare the largest partition with the median; None for one or below `LEAST_BALANCED_BYTES`.
+
+    Args:
+        partitions: Their sizes, bytes.
+    """
+    if len(partitions) < 2 or sum(partitions) < LEAST_BALANCED_BYTES:
+        return None
+    # An empty partition counts as a byte, so that the ratio is a number.
+    return largest_over_median([max(1, size) for size in partitions])
 
 
 def status_from(document: Mapping[str, Any], origin: str = "status document") -> tuple[Status, list[str]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from upath import UPath
 
+from stateward.contract.measures import OF_INSPECTION
 from stateward.contract.names import RAW_EVENTS, STATE_EXPORTS
 from stateward.contract.reading import InvalidDocumentError, as_json
 from stateward.contract.requests import CountedFailures, OperationRequest, TracePlaces
@@ -19,7 +20,7 @@ from stateward.control.jobs import batch_job
 from stateward.control.jobs.verb_field import Value
 from stateward.control.jobs.verbs import CHANGING_DAG, LOOKING_DAG, VERBS, Verb, arguments_of
 from stateward.control.launchers.launch import driver_config
-from stateward.control.reconcile.observe import read_control
+from stateward.control.reconcile.observe import measure_limits, read_control
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from stateward.project.spec import StreamSpec, load_spec, load_specs
@@ -139,6 +140,7 @@ def prepare(
         personal_arguments=tuple(field.name for field in verb.fields if field.is_personal),
         seed_roots=settings.roots_of_seeds,
         state_limits=spec.state.limits.model_dump(),
+        measure_limits=_measure_limits(spec),
         failures=_failures(layout, spec.stream),
         partition_bytes=spec.state_care.limits.partition_bytes,
         day_s=spec.state_care.day.total_seconds(),
@@ -257,6 +259,12 @@ def _first_of(
         if written is None or (asked_by and written.get("asked_by") == asked_by):
             return operation, written is not None
     raise AssertionError("unreachable: the numbers do not end")
+
+
+def _measure_limits(spec: StreamSpec) -> dict[str, dict[str, float | None]]:
+    """Return the limits of what an inspection measures, as a running stream is judged by them."""
+    limits = measure_limits(spec.health)
+    return {name: {"warn": limits[name].warn, "critical": limits[name].critical} for name in OF_INSPECTION}
 
 
 def _failures(layout: Layout, stream: str) -> CountedFailures | None:

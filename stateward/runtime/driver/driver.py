@@ -36,6 +36,7 @@ from stateward.runtime.query.stream_query import StreamQuery, session_conf
 from stateward.runtime.telemetry.memory import MemoryGauge
 from stateward.runtime.telemetry.monitor import TopicMonitor
 from stateward.runtime.telemetry.progress import Position, Progress
+from stateward.runtime.telemetry.snapshot_sizes import watched_snapshots
 from stateward.runtime.telemetry.status import StatusFile
 
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ class Driver:
             )
             self._monitor.start()
             self._status.enter("query")
-            self._run_queries(query)
+            with watched_snapshots(self._job, self._config.checkpoint_uri, self._status.update):
+                self._run_queries(query)
         finally:
             if self._monitor is not None:
                 self._monitor.stop()

@@ -159,19 +159,24 @@ def _keys(store: Store, summaries: list[dict[str, Any]], buckets: int | None, mo
         Load(partition, part.keys, part.key_bytes, part.value_bytes, part.timers) for partition, part in parts
     ]
     due = [part.timers for part in by_bucket if part.timers is not None]
+    keys = sum(part.keys for part in by_bucket)
+    key_bytes = sum(part.key_bytes for part in by_bucket)
+    value_bytes = sum(part.value_bytes for part in by_bucket)
     return Variable(
         store.operator_id,
         store.operator,
         KEYS,
         "the newest state of each key in the log, as JSON",
-        sum(part.keys for part in by_bucket),
-        sum(part.key_bytes for part in by_bucket),
-        sum(part.value_bytes for part in by_bucket),
+        keys,
+        key_bytes,
+        value_bytes,
         "json",
         loads(by_partition, range(store.partitions)),
         loads(by_bucket, range(buckets or 0)),
         sum(due, Timers()) if due else None,
         largest((LargeKey(**key) for summary in summaries for key in summary["largest"]), most),
+        keys,
+        key_bytes + value_bytes,
     )
 
 

@@ -6,8 +6,12 @@ Measures of parts add up to the measure of the whole, so the workers can measure
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+
+from stateward.contract.stream_status import key_ratio
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -158,6 +162,14 @@ def loads(parts: Iterable[Load], numbers: Sequence[int]) -> tuple[Load, ...]:
     return tuple(by_number[number] for number in sorted(by_number))
 
 
+def bytes_by_number(groups: Iterable[Iterable[Load]]) -> Mapping[int, int]:
+    """The bytes of each partition or bucket, of all variables together."""
+    bytes_of = Counter[int]()
+    for load in chain.from_iterable(groups):
+        bytes_of[load.number] += load.key_bytes + load.value_bytes
+    return bytes_of
+
+
 def _sum(one: Timers | None, other: Timers | None) -> Timers | None:
     if one is None or other is None:
         return one or other
@@ -180,6 +192,8 @@ class Variable:
         buckets: Loads of all buckets; empty if unknown.
         timers: Its timers; None if unknown.
         largest: The largest keys.
+        keys: Number of keys, of which each may have several rows; None if it is not known.
+        json_bytes: Size of all rows as JSON, as that of the largest keys; None likewise.
     """
 
     operator_id: int
@@ -194,3 +208,10 @@ class Variable:
     buckets: tuple[Load, ...] = ()
     timers: Timers | None = None
     largest: tuple[LargeKey, ...] = field(default=())
+    keys: int | None = None
+    json_bytes: int | None = None
+
+    @property
+    def largest_key_ratio(self) -> float | None:
+        """The largest key over the mean of the others; None for small ones (`key_ratio`)."""
+        return key_ratio(self.largest[0].bytes, self.keys, self.json_bytes) if self.largest else None

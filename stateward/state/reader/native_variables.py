@@ -111,7 +111,7 @@ def native_variable(spark: SparkSession, found: Retained, store: Store, most: in
         rows = rows_as_text(store, load(spark, found, store))
         due = _due(rows, found.watermark_ms)
         stored = stored_bytes(spark, found, store).collect()
-        large = _largest(rows, most)
+        large, keys, json_bytes = _largest(rows, most)
     parts = [
         Load(
             row["partition"], row["entries"], row["key_bytes"], row["value_bytes"], due.get(row["partition"])
@@ -130,6 +130,8 @@ def native_variable(spark: SparkSession, found: Retained, store: Store, most: in
         loads(parts, range(store.partitions)),
         timers=sum(due.values(), Timers()) if due else None,
         largest=large,
+        keys=keys,
+        json_bytes=json_bytes,
     )
 
 
@@ -163,15 +165,23 @@ def _due(rows: DataFrame, watermark_ms: int) -> dict[int, Timers]:
     }
 
 
-def _largest(rows: DataFrame, most: int) -> tuple[LargeKey, ...]:
+def _largest(rows: DataFrame, most: int) -> tuple[tuple[LargeKey, ...], int, int]:
+    """The largest keys, with the partition that has most of each; number and bytes of all keys."""
     room = F.octet_length("key") + F.octet_length("value")
-    by_owner = (
-        rows.groupBy("owner", "partition")
-        .agg(F.count("*").alias("rows"), F.sum(room).alias("bytes"), F.min("ends_ms").alias("ends_ms"))
-        .orderBy(F.desc("bytes"), "owner")
-        .limit(most)
+    # The rows of a key may be in several partitions, such as its windows.
+    placed = rows.groupBy("owner", "partition").agg(
+        F.count("*").alias("rows"), F.sum(room).alias("bytes"), F.min("ends_ms").alias("ends_ms")
     )
-    return tuple(
+    by_owner = placed.groupBy("owner").agg(
+        F.max_by("partition", "bytes").alias("partition"),
+        F.sum("rows").alias("rows"),
+        F.sum("bytes").alias("bytes"),
+        F.min("ends_ms").alias("ends_ms"),
+    )
+    found = by_owner.orderBy(F.desc("bytes"), "owner").limit(most).collect()
+    large = tuple(
         LargeKey(str(row["owner"]), row["partition"], None, row["rows"], row["bytes"], row["ends_ms"])
-        for row in by_owner.collect()
+        for row in found
     )
+    total = by_owner.agg(F.count("*").alias("keys"), F.sum("bytes").alias("bytes")).collect()[0]
+    return large, total["keys"], total["bytes"] or 0

@@ -24,8 +24,8 @@ from stateward.state.operation.context import Context
 from stateward.state.operation.verb import ReadOnly
 from stateward.state.partitions.advice import Advice, BusyBatch, Measured, advise
 from stateward.state.partitions.checkpoint_interval import fixed_cost_ms
-from stateward.state.reader.measures import BatchTime, Load
-from stateward.state.verbs.inspect import Inspection, bytes_by_number, data_variables, inspect
+from stateward.state.reader.measures import BatchTime, Load, bytes_by_number
+from stateward.state.verbs.inspect import Inspection, data_variables, inspect
 
 _COUNTED = ("accepted", "dead", "late", "duplicates")
 _DAYS, _HOURS = 7, 24
@@ -66,7 +66,7 @@ class AdviseVerb(ReadOnly):
             ("buckets", found.buckets),
         ]
         return Answer(
-            (proposal, *advice.reasons),
+            (proposal, *advice.reasons, *workload.uneven),
             (Listing("Measured", ("what", "how much"), rows),),
             {"measured": asdict(found), **asdict(advice), "look": as_json(look)},
         )
@@ -109,6 +109,7 @@ class Workload:
         files_bytes: Size of the state's files.
         state_version: Version of the state's schema that the stream writes; None without one.
         old_versions: Older versions that states may still have.
+        uneven: What is above a limit of the largest key or of the partitions, one sentence each.
     """
 
     measured: Measured
@@ -116,6 +117,7 @@ class Workload:
     files_bytes: int
     state_version: int | None
     old_versions: tuple[int, ...]
+    uneven: tuple[str, ...] = ()
 
 
 def measured(context: Context) -> Workload:
@@ -134,6 +136,7 @@ def measured(context: Context) -> Workload:
         config=config,
         samples=1,
         largest=1,
+        measure_limits=context.request.measure_limits,
         report=context.report,
     )
     partitions = Checkpoint(context.generation.uri).state_partitions()
@@ -165,6 +168,7 @@ def measured(context: Context) -> Workload:
         found.size.disk_bytes,
         version,
         olds,
+        tuple(f"{one.level}: {one.text}." for one in found.judged if one.is_above),
     )
 
 

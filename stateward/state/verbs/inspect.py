@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from stateward.contract.process_output import Report
@@ -14,6 +12,7 @@ from stateward.runtime.api.stream_job import StreamJob
 from stateward.state.errors import StateError
 from stateward.state.inspection.bounds import Bound, bounds_of
 from stateward.state.inspection.documents import inspection_document
+from stateward.state.inspection.evenness import Judged, MeasureLimits, judged
 from stateward.state.inspection.sizes import Growth, Sample, Size, SizeLimits, growth, skew, spread
 from stateward.state.operation.answer import Answer, Listing
 from stateward.state.operation.verb import ReadOnly
@@ -21,7 +20,7 @@ from stateward.state.pages.page import inspection_page
 from stateward.state.partitions.checkpoint_interval import Interval, interval, mean_time_between
 from stateward.state.reader.key_evaluator import evaluator_of
 from stateward.state.reader.keyed_variables import KEYS, keyed_variables, live_keys
-from stateward.state.reader.measures import BatchTime, Load, Variable
+from stateward.state.reader.measures import BatchTime, Variable, bytes_by_number
 from stateward.state.reader.native_variables import native_variable, row_count
 from stateward.state.reader.retained_batches import (
     Retained,
@@ -55,6 +54,7 @@ class Inspection:
         watermark_ms: Its watermark; 0 before the first tick.
         variables: By operator and variable.
         partition_skew, bucket_skew: The fullest over the mean, by bytes of keys and states; None without any.
+        judged: What is judged of it, by the limits of a running stream.
         size: The terms of the size formula.
         growth: Over the retained batches.
         times: When the retained batches were planned and committed, oldest first.
@@ -75,6 +75,7 @@ class Inspection:
     variables: tuple[Variable, ...]
     partition_skew: float | None
     bucket_skew: float | None
+    judged: tuple[Judged, ...]
     size: Size
     growth: Growth
     times: tuple[BatchTime, ...]
@@ -106,6 +107,7 @@ class InspectVerb(ReadOnly):
             config=context.request.config,
             batch_id=arguments["batch"],
             limits=SizeLimits(**context.request.state_limits),
+            measure_limits=context.request.measure_limits,
             mtbf_ms=mtbf_ms,
             mtbf_from=mtbf_from,
             show_keys=arguments["show_keys"],
@@ -118,6 +120,7 @@ class InspectVerb(ReadOnly):
                 f"{context.stream} as of batch {found.batch_id}: {size.keys:,} keys of "
                 f"{size.mean_key_bytes:.0f} bytes with {size.mean_value_bytes:.0f} bytes of state, "
                 f"{size.disk_bytes:,} bytes on disk.",
+                *(f"{one.level}: {one.text}." for one in found.judged if one.is_above),
                 *(f"Bound reached, {one.name}: {one.cost}." for one in found.bounds if one.reached),
                 *found.notes,
             ),
@@ -136,6 +139,7 @@ def inspect(
     config: Config | None = None,
     batch_id: int | None = None,
     limits: SizeLimits | None = None,
+    measure_limits: MeasureLimits | None = None,
     mtbf_ms: int | None = None,
     mtbf_from: str = "",
     show_keys: bool = False,
@@ -153,6 +157,7 @@ def inspect(
         config: Its launch.
         batch_id: As of which retained batch; None for the newest.
         limits: Sizes at which to warn; None for 1 GB and 5 GB.
+        measure_limits: Limits of what is judged; None for the defaults.
         mtbf_ms: The mean time between failures, milliseconds; None to assume a day.
         mtbf_from: The source of that.
         show_keys: Whether keys are named in full, which may be personal data.
@@ -188,6 +193,7 @@ def inspect(
         variables=tuple(variables if show_keys else map(_masked, variables)),
         partition_skew=skew([*bytes_by_number(one.partitions for one in data).values()]),
         bucket_skew=skew([*bytes_by_number(one.buckets for one in data).values()]),
+        judged=judged(data, measure_limits or {}),
         size=size,
         growth=growth(counted, size, limits or SizeLimits()),
         times=times,
@@ -239,14 +245,6 @@ def _size(found: Retained, variables: list[Variable]) -> Size:
         store_bytes=sum(v.key_bytes + v.value_bytes for v in variables if v.measure == "stored"),
         disk_bytes=sum(state_files(found).values()),
     )
-
-
-def bytes_by_number(groups: Iterable[Iterable[Load]]) -> Mapping[int, int]:
-    """The bytes of each partition or bucket, of all variables together."""
-    bytes_of = Counter[int]()
-    for load in chain.from_iterable(groups):
-        bytes_of[load.number] += load.key_bytes + load.value_bytes
-    return bytes_of
 
 
 def _samples(

@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stateward.runtime.telemetry.operator_metrics import operator_measures
+from stateward.runtime.telemetry.snapshot_sizes import SnapshotSizes
 from stateward.state.verbs.inspect import Inspection
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import EVENT_WINDOWS, USER_SESSIONS, Launch
 from tests.support.spark.running_query import Running, running
 from tests.support.state.inspected import at, looked_at, prepared, record, settled, variable
+from tests.support.state.moves import configured
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
+# Then each batch uploads a snapshot, and not only its changes.
+SNAPSHOTS = {"spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false"}
 USERS = [f"user-{number:03}" for number in range(100)]
 BUSY = USERS[7]
 
@@ -81,11 +85,14 @@ def test_a_stream_on_sparks_operators_reports_each_of_them(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:
     launch = prepared(tmp_path, broker, EVENT_WINDOWS)
-    with running(launch, spark) as query:
+    sizes = SnapshotSizes(launch.uri("checkpoint"))
+    with configured(spark, SNAPSHOTS), running(launch, spark) as query:
+        assert sizes.read() == {}
         launch.send(record("user_id", user, "e1", 7, event_type="view", value=1) for user in USERS[:4])
         query.query.processAllAvailable()
         operators = measured(query)
         fields = query.progress.poll(query.query)
+        by_partition = sizes.read()
         query.drain()
     found = looked_at(spark, launch, samples=0)
     assert sum(one["rows"] for one in operators) == found.size.keys == fields["state_keys"]
@@ -94,3 +101,7 @@ def test_a_stream_on_sparks_operators_reports_each_of_them(
     assert sum(name.startswith("stateStoreSave") for name in names) == 2
     assert all(one["updated"] == one["rows"] and one["removed"] == 0 for one in operators)
     assert {"partition_bytes", "buckets"}.isdisjoint(fields)
+    # What the partitions' snapshots list is what Spark's own counts add up to.
+    assert sum(by_partition.values()) == fields["live_bytes"] > 0
+    with_rows = {str(load.number) for one in found.variables for load in one.partitions if load.keys}
+    assert by_partition.keys() == with_rows

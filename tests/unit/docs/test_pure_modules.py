@@ -73,6 +73,7 @@ PURE = (
     "stateward/state/reader/measures.py",
     "stateward/state/compatibility/shape_changes.py",
     "stateward/state/inspection/sizes.py",
+    "stateward/state/inspection/evenness.py",
     "stateward/state/compatibility/verdict.py",
     "spark_jobs/*/logic.py",
     "spark_jobs/*/machine.py",

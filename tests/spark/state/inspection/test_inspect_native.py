@@ -48,6 +48,9 @@ def test_windows_are_counted_with_their_ends(
     assert [(v.rows, v.timers.next_ms if v.timers else 0) for v in distinct] == [(5, ms(9) + 1)] * 3
     assert found.size.keys == 21 + 4 + 15
     assert sum(load.keys for load in sliding.partitions) == 21
+    # The windows of a user are in several partitions, and count together.
+    assert (sliding.keys, sliding.largest[0].key, sliding.largest[0].rows) == (4, "us***(7)", 6)
+    assert sliding.json_bytes == sum(key.bytes for key in sliding.largest)
     assert found.growth.samples[-1].keys == found.size.keys
 
     told = explained(spark, launch, USERS[0])
@@ -102,6 +105,7 @@ def test_both_sides_of_a_join_are_read(tmp_path: Path, broker: RunningBroker, sp
         "right-keyToNumValues": 2,
         "right-keyWithIndexToValue": 2,
     }
+    assert {v.name: v.keys for v in found.variables if v.operator == "symmetricHashJoin"} == rows
     (groups,) = (v for v in found.variables if v.operator == "stateStoreSave")
     assert groups.rows == 2  # the matched ones; the others wait in the join
     told = explained(spark, launch, USERS[0])

@@ -64,8 +64,10 @@ def test_an_operation_of_another_release_is_read(tmp_path: Path) -> None:
     file, request = Path(uri.removeprefix("file://")), load_request(uri)
     document = json.loads(file.read_text())
     assert document["config"] == request.document, "what a savepoint keeps of it"
+    assert request.measure_limits["largest_key"] == {"warn": 100, "critical": 1000}, "those of its YAML"
     optional = ("asked_by", "other", "operations_uri", "logs_uri", "personal_arguments", "seed_roots")
-    earlier = {name: value for name, value in document.items() if name not in (*optional, "failures")}
+    added = (*optional, "failures", "measure_limits")
+    earlier = {name: value for name, value in document.items() if name not in added}
     failures = {"count": 2, "since": "2026-01-30T12:00:00.000000Z"}
     file.write_text(json.dumps({**earlier, "of a later release": 1, "failures": failures}))
     found = load_request(uri)

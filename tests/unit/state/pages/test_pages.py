@@ -12,6 +12,7 @@ import pytest
 
 from stateward.state.inspection.bounds import bounds_from
 from stateward.state.inspection.documents import explanation_document, inspection_document
+from stateward.state.inspection.evenness import judged
 from stateward.state.inspection.key_report import Entry, PendingTimer, StateChange
 from stateward.state.inspection.sizes import Sample, Size, SizeLimits, growth
 from stateward.state.inspection.state_changes import Change
@@ -49,6 +50,7 @@ INSPECTION = Inspection(
     variables=(KEYS,),
     partition_skew=1.2,
     bucket_skew=1.0,
+    judged=judged((KEYS,), {}),
     size=SIZE,
     growth=growth([Sample(n, n * HOUR_MS, 80 + 10 * n) for n in range(3)], SIZE, SizeLimits(40_000, 100_000)),
     times=(),
