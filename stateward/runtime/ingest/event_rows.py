@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 from operator import attrgetter
@@ -84,6 +84,20 @@ class EventRowDecoder:
         own = [(name, kind) for name, _, kind in _OWN]
         return pa.schema(own + [(field.name, _ARROW[field.kind]) for field in self.columns])
 
+    def batch(self, events: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+        """Events in the columns of `schema`.
+
+        Args:
+            events: One at least: its time (µs since 1970 UTC), then its columns.
+        """
+        times, *columns = zip(*events, strict=True)
+        nothing = [pa.nulls(len(events), kind) for _, _, kind in _OWN[:-1]]
+        arrays = [pa.array(times, pa.int64()).cast(_INSTANT)]
+        for field, values in zip(self.columns, columns, strict=True):
+            exact = map(to_decimal, values) if field.kind == "number" else values
+            arrays.append(pa.array(list(exact), _ARROW[field.kind]))
+        return pa.RecordBatch.from_arrays([*nothing, *arrays], schema=self.schema)
+
     def load(self) -> EventRowTask:
         """Create the decoder of one task."""
         return EventRowTask(self, running_batch(self.checkpoint_uri))
@@ -128,16 +142,7 @@ class EventRowTask(RecordTask):
         if rows := ticks:
             yield pa.RecordBatch.from_pylist(rows, schema=schema)
         for begin in range(0, len(self._events), _ROWS_PER_BATCH):
-            yield self._batch(self._events[begin : begin + _ROWS_PER_BATCH], schema)
-
-    def _batch(self, events: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-        times, *columns = zip(*events, strict=True)
-        nothing = [pa.nulls(len(events), kind) for _, _, kind in _OWN[:-1]]
-        arrays = [pa.array(times, pa.int64()).cast(_INSTANT)]
-        for field, values in zip(self._decoder.columns, columns, strict=True):
-            exact = map(to_decimal, values) if field.kind == "number" else values
-            arrays.append(pa.array(list(exact), _ARROW[field.kind]))
-        return pa.RecordBatch.from_arrays([*nothing, *arrays], schema=schema)
+            yield self._decoder.batch(self._events[begin : begin + _ROWS_PER_BATCH])
 
     def _settled(self) -> Iterator[tuple[str, int, bytes]]:
         dead = [letter for letters in self._dead.values() for letter in letters]

@@ -13,7 +13,7 @@ The reasons are in docs/decisions/0005.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -25,16 +25,14 @@ from stateward.runtime.api.record_fields import EVENT_TIME
 from stateward.runtime.api.tables import Table
 from stateward.runtime.ingest.event_rows import EventRowDecoder
 from stateward.runtime.ingest.packed_format import OUTPUT_DDL
-from stateward.runtime.query import scan
 from stateward.runtime.sink.output_rows import KIND_COUNTS, OUTPUT_SCHEMA, SchemaError, encode_table
 from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
     from stateward.runtime.api.config import Config
     from stateward.runtime.api.native_job import NativeJob
-    from stateward.runtime.kafka.planner import TimeSource
 
 NATIVE_CONF = {
     # Spark supports Avro state only for transformWithState.
@@ -50,17 +48,17 @@ WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 _WATERMARK_KEY = "spark.watermarkDelayMs"
 
 
-def native_rows(
-    spark: SparkSession, config: Config, job: NativeJob, partitions: Mapping[str, int], time: TimeSource
-) -> DataFrame:
-    """Build the stream; its columns are `packed_format.OUTPUT_DDL`.
+ReadInput = Callable[[EventRowDecoder, "str | None"], "DataFrame"]
+"""From an input's decoder and its topic (None: all topics) to a scan, with the columns of the decoder."""
+
+
+def native_rows(config: Config, job: NativeJob, read: ReadInput) -> DataFrame:
+    """Build the stream in a session with `NATIVE_CONF`; its columns are `packed_format.OUTPUT_DDL`.
 
     Args:
-        spark: The session, with `NATIVE_CONF`.
         config: The launch.
         job: The stream.
-        partitions: The number of partitions of each data topic.
-        time: The source of time.
+        read: Makes the scan of an input.
 
     Raises:
         ConfigError: The stream is eager.
@@ -72,8 +70,7 @@ def native_rows(
             "operators emit what the watermark has passed; correct `emission` in the stream's YAML"
         )
     scans = [
-        (scan.read(spark, config, decoder, partitions, time, reads=topic), decoder, lateness_ms)
-        for decoder, topic, lateness_ms in _inputs(config, job)
+        (read(decoder, topic), decoder, lateness_ms) for decoder, topic, lateness_ms in inputs_of(config, job)
     ]
     each = [_events(found, decoder, lateness_ms) for found, decoder, lateness_ms in scans]
     names = [one.name for one in job.inputs]
@@ -92,7 +89,7 @@ def native_rows(
     return reduce(lambda one, other: one.unionByName(other), branches)
 
 
-def _inputs(config: Config, job: NativeJob) -> Iterator[tuple[EventRowDecoder, str | None, int]]:
+def inputs_of(config: Config, job: NativeJob) -> Iterator[tuple[EventRowDecoder, str | None, int]]:
     """By input its decoder, the topic that its scan reads, and its allowed lateness (ms)."""
     for topic, fields in job.fields_of(config).items():
         decoder = EventRowDecoder(

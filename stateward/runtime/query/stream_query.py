@@ -160,7 +160,11 @@ class StreamQuery:
             time = replace(time, barrier_file=new_barrier_file(_local_folder(config)))
             if job.inputs:
                 time = replace(time, by_topic=scan.rules_by_topic(config), policy=config.watermark_policy)
-            return native_rows(self._spark, config, job, partitions, time)
+            return native_rows(
+                config,
+                job,
+                lambda decoder, topic: scan.read(self._spark, config, decoder, partitions, time, reads=topic),
+            )
         decoder = RecordDecoder.of(config, job)
         packed = scan.read(self._spark, config, decoder, partitions, time, lookups=decoder.lookups)
         grouped = scan.keyed(packed, config.watermark_delay_ms)

@@ -150,7 +150,7 @@ def write_buckets(
         state_version: Version of the states.
         name: Name of the query.
     """
-    spark.dataSource.register(_source(_files(staged_uri), begin))
+    spark.dataSource.register(_source(staged_files(staged_uri), begin))
     query = (
         spark.readStream.format(_SOURCE)
         .load()
@@ -204,6 +204,7 @@ def stage(parts: DataFrame, target_uri: str) -> str:
     return staged_uri
 
 
-def _files(staged_uri: str) -> tuple[str, ...]:
+def staged_files(staged_uri: str) -> tuple[str, ...]:
+    """The Parquet files in a folder, sorted."""
     filesystem, path = fsspec.core.url_to_fs(staged_uri)
     return tuple(sorted(filesystem.unstrip_protocol(file) for file in filesystem.glob(f"{path}/*.parquet")))

@@ -5,8 +5,6 @@ The batch ends at the offsets where the stream starts, so the stream's first sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +17,7 @@ from stateward.state.files.checkpoint_copy import remove
 from stateward.state.migration import bucket_states, replace_batch
 from stateward.state.migration.bucket_states import Sums
 from stateward.state.migration.bucket_writer import stage, write_buckets
+from stateward.state.reader.stores import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,7 +84,7 @@ class FirstCheckpoint:
     def _run(self, staged: str, target_uri: str, begin: Offsets) -> None:
         Checkpoint(target_uri).write_initial_offsets(begin)
         offsets = offset_json(begin)
-        with self._partitioned():
+        with settings(self.spark, {_PARTITIONS: str(self.partitions)}):
             write_buckets(
                 self.spark,
                 staged,
@@ -95,13 +94,3 @@ class FirstCheckpoint:
                 name=f"first states of {self.stream}",
             )
         replace_batch.write_offsets(target_uri, 0, offsets)
-
-    @contextmanager
-    def _partitioned(self) -> Iterator[None]:
-        before = self.spark.conf.get(_PARTITIONS)
-        assert before is not None  # Spark has a default
-        self.spark.conf.set(_PARTITIONS, str(self.partitions))
-        try:
-            yield
-        finally:
-            self.spark.conf.set(_PARTITIONS, before)

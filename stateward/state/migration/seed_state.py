@@ -151,7 +151,7 @@ class Seed:
     def _survey(self, seeded: DataFrame) -> SeedSurvey:
         seeded = seeded.cache()
         try:
-            if found := _wrong(seeded.where("wrong IS NOT NULL"), self.masker):
+            if found := wrong_rows(seeded.where("wrong IS NOT NULL"), self.masker, "have no state"):
                 raise self._refused(found)
             several = seeded.where("state IS NOT NULL").groupBy("key").count().where("count > 1")
             if first := several.orderBy("key").limit(_SHOWN).collect():
@@ -187,11 +187,17 @@ class Seed:
             yield
 
 
-def _wrong(wrong: DataFrame, masker: Masker) -> str:
-    """The number of rows without a state, and the reasons; empty if there are none."""
+def wrong_rows(wrong: DataFrame, masker: Masker, are: str) -> str:
+    """The number of rows that cannot be converted, and the reasons; empty if there are none.
+
+    Args:
+        wrong: These rows: ``key`` and ``wrong``, the reason.
+        masker: Masks the keys.
+        are: What they are, such as ``have no state``.
+    """
     reasons = wrong.groupBy("wrong").agg(F.count("*").alias("rows"), F.min("key").alias("key"))
     shown = [
         f"{row['rows']:,} rows: {row['wrong']}, such as key {masker.key(row['key'])}"
         for row in reasons.orderBy(F.desc("rows"), "wrong").limit(_SHOWN).collect()
     ]
-    return f"{wrong.count():,} rows have no state ({'; '.join(shown)})" if shown else ""
+    return f"{wrong.count():,} rows {are} ({'; '.join(shown)})" if shown else ""

@@ -6,7 +6,7 @@ Spark's ``state-metadata`` source lists operators, stores and variables; its ``s
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -160,15 +160,24 @@ def readable(spark: SparkSession, checkpoint_uri: str) -> Iterator[None]:
 def checkpoint_format(spark: SparkSession, checkpoint_uri: str) -> Iterator[None]:
     """Set the session's checkpoint format, which Spark does not read from the checkpoint."""
     start_coordinator(spark)
-    before = spark.conf.get(_FORMAT_CONF, None)
-    spark.conf.set(_FORMAT_CONF, str(format_version(checkpoint_uri)))
+    with settings(spark, {_FORMAT_CONF: str(format_version(checkpoint_uri))}):
+        yield
+
+
+@contextmanager
+def settings(spark: SparkSession, changes: Mapping[str, str]) -> Iterator[None]:
+    """Let the session have other settings."""
+    before = {name: spark.conf.get(name, None) for name in changes}
+    for name, value in changes.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        if before is None:
-            spark.conf.unset(_FORMAT_CONF)
-        else:
-            spark.conf.set(_FORMAT_CONF, before)
+        for name, was in before.items():
+            if was is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, was)
 
 
 @contextmanager

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from stateward.runtime.api.config import Config
+from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.generations import Generation
@@ -13,52 +15,69 @@ from stateward.runtime.kafka.broker import Broker, TopicMissingError
 from stateward.state.compatibility.descriptor import describe, write_descriptor
 from stateward.state.errors import StateError
 from stateward.state.migration.initial_state import SeedConverter
-from stateward.state.migration.seed_state import Seed, SeedSurvey
+from stateward.state.migration.native_seed import EventSurvey, NativeSeed, NativeSeedResult
+from stateward.state.migration.seed_state import Seed, SeedResult, SeedSurvey
 from stateward.state.migration.seed_table import read_table
 from stateward.state.operation.answer import Answer, Listing
 from stateward.state.operation.verb import NextGeneration
 from stateward.state.reader.key_evaluator import evaluator_of
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
-class SeedVerb(NextGeneration[Seed]):
+
+class SeedVerb(NextGeneration[Seed | NativeSeed]):
     """Make the first states of a stream of the rows of a table."""
 
     name = "seed"
 
-    def plan(self) -> Seed:
+    def plan(self) -> Seed | NativeSeed:
         """Check the stream, and read the table.
 
         Raises:
-            StateError: The stream has a checkpoint or is not keyed, or the table cannot be read.
+            StateError: The stream has a checkpoint or keeps no state, or the table cannot be read.
         """
-        context, job, config = self.context, self.context.job, self.context.request.config
-        arguments = context.request.arguments
+        context, job = self.context, self.context.job
         require_new(context.stream, context.generation)
-        if not isinstance(job, StreamJob):
+        if not isinstance(job, StreamJob | NativeJob):
             raise StateError(
-                f"stream {context.stream}: expected a stream of keyed logic, found another kind: what "
-                "Spark's own operators keep cannot be written from outside. Fill its tables with `stateward "
-                "backfill`."
+                f"stream {context.stream}: expected a stream that keeps state, found one that does not. "
+                "Nothing was changed."
             )
-        roots, kind = context.request.seed_roots, arguments["format"]
-        rows = read_table(context.spark, context.stream, arguments["table"], kind, roots)
+        arguments, roots = context.request.arguments, context.request.seed_roots
+        rows = read_table(context.spark, context.stream, arguments["table"], arguments["format"], roots)
         columns = tuple(name.strip() for name in arguments["key"].split(","))
+        if isinstance(job, StreamJob):
+            return self._of_states(job, rows, columns)
+        return NativeSeed(
+            context.spark(),
+            job,
+            context.request.config,
+            rows,
+            columns,
+            arguments["separator"],
+            int(context.clock().timestamp() * 1000),
+            context.report,
+            context.masker,
+        )
+
+    def _of_states(self, job: StreamJob, rows: DataFrame, columns: tuple[str, ...]) -> Seed:
+        context, config = self.context, self.context.request.config
         evaluator, buckets = evaluator_of(job, config), config.state_buckets
-        converter = SeedConverter(evaluator, columns, arguments["separator"], job.seed, buckets, job.only)
+        separator = context.request.arguments["separator"]
+        converter = SeedConverter(evaluator, columns, separator, job.seed, buckets, job.only)
         session, partitions, version = context.spark(), config.state_partitions, job.state_version
         return Seed(
             session, context.stream, rows, converter, partitions, version, context.report, context.masker
         )
 
-    def preview(self, plan: Seed) -> Answer:
-        """Report how many keys the stream would begin with."""
-        survey, table = plan.survey(), self.context.request.arguments["table"]
-        line = (
-            f"{self.context.stream} would begin with {survey.keys:,} keys of {survey.rows:,} rows in {table}."
-        )
+    def preview(self, plan: Seed | NativeSeed) -> Answer:
+        """Report with how many keys the stream would start."""
+        survey = plan.survey()
+        line = f"{self.context.stream} would begin with {self._found(survey)}."
         return Answer((line, *_skipped(survey)), (_examples(survey),), {"changed": False, **asdict(survey)})
 
-    def apply(self, plan: Seed) -> Answer:
+    def apply(self, plan: Seed | NativeSeed) -> Answer:
         """Write the first checkpoint, and prove it.
 
         Raises:
@@ -67,20 +86,31 @@ class SeedVerb(NextGeneration[Seed]):
         config, following = self.context.request.config, self.following
         done = plan.run(following.uri, _begin(config))
         write_descriptor(following.uri, describe(self.context.job, config))
-        sums = [(bucket, one.keys, one.content) for bucket, one in sorted(done.buckets.items())]
+        proof, listing = _proof(done)
         return Answer(
             (
-                f"{self.context.stream} begins with {done.survey.keys:,} keys of {done.survey.rows:,} rows "
-                f"in {self.context.request.arguments['table']}, as generation {following.number}.",
-                "Each is as it was computed, and where the stream looks for it.",
+                f"{self.context.stream} begins with {self._found(done.survey)}, as generation "
+                f"{following.number}.",
+                proof,
                 *_skipped(done.survey),
             ),
-            (
-                _examples(done.survey),
-                Listing("Checksums, computed and found", ("bucket", "keys", "keys and states"), sums),
-            ),
+            (_examples(done.survey), listing),
             {"changed": True, "generation": following.number, **asdict(done)},
         )
+
+    def _found(self, survey: SeedSurvey | EventSurvey) -> str:
+        table = self.context.request.arguments["table"]
+        events = f"{survey.events:,} events of " if isinstance(survey, EventSurvey) else ""
+        return f"{events}{survey.keys:,} keys of {survey.rows:,} rows in {table}"
+
+
+def _proof(done: SeedResult | NativeSeedResult) -> tuple[str, Listing]:
+    if isinstance(done, NativeSeedResult):
+        rows = Listing("Rows in the state", ("operator", "store", "rows"), done.stored)
+        return "Each event is in the state once, and none of them has completed a row of a table yet.", rows
+    sums = [(bucket, one.keys, one.content) for bucket, one in sorted(done.buckets.items())]
+    listing = Listing("Checksums, computed and found", ("bucket", "keys", "keys and states"), sums)
+    return "Each is as it was computed, and where the stream looks for it.", listing
 
 
 def require_new(stream: str, generation: Generation) -> None:
@@ -113,11 +143,15 @@ def _begin(config: Config) -> Offsets:
     return begin
 
 
-def _skipped(survey: SeedSurvey) -> list[str]:
+def _skipped(survey: SeedSurvey | EventSurvey) -> list[str]:
+    if isinstance(survey, EventSurvey):
+        twice = survey.rows - survey.events
+        return [f"{twice:,} rows have the id and the key of another one, and count once."] if twice else []
     if not survey.skipped:
         return []
     return [f"{survey.skipped:,} rows have no state, by the stream's own function."]
 
 
-def _examples(survey: SeedSurvey) -> Listing:
-    return Listing("Examples", ("key", "state"), survey.examples)
+def _examples(survey: SeedSurvey | EventSurvey) -> Listing:
+    of = "event" if isinstance(survey, EventSurvey) else "state"
+    return Listing("Examples", ("key", of), survey.examples)
