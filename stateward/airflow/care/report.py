@@ -26,8 +26,8 @@ from stateward.control.care.schedule import rules_of
 from stateward.control.care.text import (
     answer_text,
     cost_text,
-    decision_text,
     held_text,
+    outcome_text,
     proposal_text,
     reason_texts,
     saving_texts,
@@ -39,7 +39,6 @@ from stateward.pages.link import Link
 from stateward.pages.state_care import CareView, ProposalView, StepView, render
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
-from stateward.project.spec import StreamSpec
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -66,7 +65,7 @@ class ReportCareOperator(BaseOperator):
         """Write the page, and send a message about a change that `auto` has made, or that has failed.
 
         Returns:
-            The decision, one sentence.
+            What became of the decision, one sentence.
 
         Raises:
             AirflowFailException: A task has failed.
@@ -76,7 +75,11 @@ class ReportCareOperator(BaseOperator):
         decision = decision_of(context)
         steps = [self._step(context, task, str(states.get(task) or "none")) for task in self.reported]
         problems = [f"{one.name}: {one.text or 'its log says why'}" for one in steps if one.state == "failed"]
-        headline = self._write(context, spec, decision, steps, now)
+        none = f"{self.stream}: nothing was advised; the policy is {spec.state_care.policy}."
+        act = str(states.get("act"))
+        headline = outcome_text(self.stream, decision, rules_of(spec), act) if decision else none
+        proposals = [_view(one) for one in decision.proposals] if decision else []
+        self._write(context, CareView(self.stream, now, spec.state_care.policy, headline, proposals, steps))
         if triggered := ti.xcom_pull(task_ids="act", key=TRIGGERED):
             outcome: Outcome = "done" if states.get("act") == "success" else "failed"
             change = end_change(
@@ -87,28 +90,16 @@ class ReportCareOperator(BaseOperator):
             raise AirflowFailException(" | ".join(problems))
         return headline
 
-    def _write(
-        self,
-        context: Context,
-        spec: StreamSpec,
-        decision: Decision | None,
-        steps: Sequence[StepView],
-        now: datetime,
-    ) -> str:
-        """Write the page and link to it; returns its headline."""
-        settings, rules = Settings(), rules_of(spec)
-        none = f"{self.stream}: nothing was advised; the policy is {rules.policy}."
-        headline = none if decision is None else decision_text(self.stream, decision, rules)
-        proposals = [_view(one) for one in decision.proposals] if decision else []
-        view = CareView(self.stream, now, rules.policy, headline, proposals, steps)
-        at = context["dag_run"].start_date or now
+    def _write(self, context: Context, view: CareView) -> None:
+        """Write the page and link to it."""
+        settings = Settings()
+        at = context["dag_run"].start_date or view.at
         name = f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{CARE}"
         folder = Layout.of(settings).operation_uri(self.stream, name)
         write_text(f"{folder}/index.html", render(view))
         base = urlsplit(settings.airflow_url).path.rstrip("/")
         path = f"{base}{PAGES_PREFIX}/{self.stream}/{name}/index.html"
         context["ti"].xcom_push(key=RESULT_PAGE, value=path)
-        return headline
 
     def _step(self, context: Context, task: str, state: str) -> StepView:
         ti = context["ti"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stateward.contract.state_care import ChangeKind
 from stateward.control.care.cost import Cost
-from stateward.control.care.policy import Because, Decision, Proposal, Reason, Rules
+from stateward.control.care.policy import Because, Decision, Proposal, Reason, Rules, Step
 from stateward.rendering.human_units import format_bytes, format_duration
 
 _CHANGES: dict[ChangeKind, str] = {
@@ -26,6 +26,13 @@ _BECAUSE: dict[Because, str] = {
     "refused_before": "a person refused it within the last seven days",
     "held": "{held} looks in a row have advised it",
 }
+_STEPS: dict[Step, str] = {
+    "none": "not done",
+    "propose": "proposed only",
+    "ask": "waits for a person",
+    "act": "to be done",
+}
+_ENDED = {"success": "done", "failed": "failed"}
 
 
 def change_text(kind: ChangeKind, before: int, after: int) -> str:
@@ -53,11 +60,28 @@ def because_text(decision: Decision, rules: Rules) -> str:
 
 def decision_text(stream: str, decision: Decision, rules: Rules) -> str:
     """Return a decision in one sentence."""
+    return _sentence(stream, decision, rules, _STEPS[decision.step])
+
+
+def outcome_text(stream: str, decision: Decision, rules: Rules, act: str) -> str:
+    """Return what became of a decision in one sentence.
+
+    Args:
+        stream: The stream.
+        decision: What was decided.
+        rules: The rules of the stream.
+        act: The state of the task that makes the change, when it has ended.
+    """
+    if decision.step not in ("ask", "act"):
+        return decision_text(stream, decision, rules)
+    return _sentence(stream, decision, rules, _ENDED.get(act, "not done"))
+
+
+def _sentence(stream: str, decision: Decision, rules: Rules, step: str) -> str:
     because = because_text(decision, rules)
     if not decision.proposals:
         return f"{stream}: nothing to change: {because}."
-    step = {"none": "not done", "propose": "proposed only", "ask": "waits for a person", "act": "to be done"}
-    return f"{stream}: {proposal_text(decision.proposals[0])}: {step[decision.step]}, {because}."
+    return f"{stream}: {proposal_text(decision.proposals[0])}: {step}, {because}."
 
 
 def reason_texts(proposal: Proposal) -> list[str]:

@@ -162,6 +162,7 @@ def test_what_a_person_rejects_changes_nothing(stream: LiveStream, page: Page) -
         run = begun(stream, page)
         answered(stream, page, run, "Reject")
         tasks, text = reported(stream, page, run, "rejected")
+    assert f"{CHANGE}: not done" in text
     assert "Rejected by admin" in text
     assert (tasks["approve"], tasks["act"], tasks["report"]) == ("success", "skipped", "success")
     change = last_change(stream)
@@ -206,7 +207,7 @@ def test_what_a_person_approves_is_made_and_proved(stream: LiveStream, page: Pag
         tasks, text = reported(stream, page, run, "approved")
     wanted = "deployed advise dry_run savepoint verify prune approve act report"
     assert tasks == states(success=wanted)
-    assert CHANGE in text
+    assert f"{CHANGE}: done, the policy is approve" in text
     assert "has 1 partitions and had 2" in text
     change = last_change(stream)
     assert (change.outcome, change.by, change.after) == ("done", "admin", 1)

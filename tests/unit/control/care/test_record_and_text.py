@@ -13,13 +13,14 @@ from stateward.alerts.state_care import care_message
 from stateward.alerts.template_context import incident_context
 from stateward.contract.state_care import CareRecord, Change
 from stateward.control.care.cost import Cost
-from stateward.control.care.policy import Rules, decide
+from stateward.control.care.policy import Policy, Rules, decide
 from stateward.control.care.record import add_change, add_look, end_change, read_record, record_uri
 from stateward.control.care.schedule import rules_of, schedule_of
 from stateward.control.care.text import (
     answer_text,
     cost_text,
     decision_text,
+    outcome_text,
     question,
     reason_texts,
     saving_texts,
@@ -119,6 +120,15 @@ def test_a_decision_is_one_sentence_with_its_reason() -> None:
     assert reason_texts(migration) == ["States of version 1 may be left; the code writes version 2."]
     assert "no state is converted when it is read" in saving_texts(migration)[0]
     assert "(as the last change of its kind)" in cost_text(Cost(90, 0, is_measured=True))
+
+
+def test_a_report_says_what_became_of_a_decision() -> None:
+    def text(policy: Policy, act: str) -> str:
+        return outcome_text("s", decide(rules(policy), nightly(MORE), NOW), rules(policy), act)
+
+    for act, became in (("success", "done"), ("failed", "failed"), ("skipped", "not done")):
+        assert text("approve", act) == f"s: 4 partitions in place of 2: {became}, the policy is approve."
+    assert "proposed only, the policy is propose" in text("propose", "skipped")
 
 
 def test_what_auto_did_is_sent_to_every_notifier_and_what_failed_is_critical() -> None:
