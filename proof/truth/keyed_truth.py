@@ -18,7 +18,8 @@ from stateward.runtime.api.key_filter import takes
 from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.api.stream_job import Output, StreamJob
-from stateward.runtime.ingest.parse import Parsed, Parser
+from stateward.runtime.ingest.parse import Parsed
+from stateward.runtime.ingest.shaped_records import parser_of
 from stateward.runtime.sink.output_rows import decode_rows, encode_rows
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,7 +50,7 @@ class KeyedTruth:
         self._owner = job.owner
         self._recorded_ms = recorded_ms
         self._names = frozenset(field.name for field in fields)
-        self._parser = Parser(fields, config.bounds)
+        self._parser = parser_of(fields, config.bounds)
         self._events: dict[str, list[Any]] = defaultdict(list)
         self._counts: Counter[str] = Counter()
         self._dead: Rows = []

@@ -17,7 +17,8 @@ from stateward.runtime.api.key_filter import KeyFilter, takes
 from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.api.record_fields import TICK_KEY, Bounds, Field
 from stateward.runtime.ingest.packed_format import bucket_of
-from stateward.runtime.ingest.parse import Parser, Rejection
+from stateward.runtime.ingest.parse import Rejection, place_id
+from stateward.runtime.ingest.shaped_records import parser_of
 from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Reading:
 
     def batches(self, records: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack batches of records, `PACKED_DDL`."""
-        parsers = [Parser(self.fields[topic], self.bounds).parse for topic in self.topics.names]
+        parsers = [parser_of(self.fields[topic], self.bounds) for topic in self.topics.names]
         for batch in records:
             packed: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
             counts = {"records": batch.num_rows, "ticks": 0, "dead": 0, "outside": 0, "others": 0, "late": 0}
@@ -90,10 +91,14 @@ class Reading:
                     counts["others"] += 1
                     continue
                 # The records have none that were too far ahead when the stream read them.
-                parsed = parsers[self.topics.number(slot)](value, None)
+                parser = parsers[self.topics.number(slot)]
+                parsed = parser.parse(value, None)
                 if isinstance(parsed, Rejection):
                     counts["dead"] += 1
-                elif not self._matters(parsed.event_ms):
+                    continue
+                if parser.names_places:
+                    parsed.record.event_id = place_id(*self.topics.place(slot), offset)
+                if not self._matters(parsed.event_ms):
                     counts["outside"] += 1
                 elif self._will_be_late(slot, offset, parsed.event_ms):
                     counts["late"] += 1

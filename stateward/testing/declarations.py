@@ -19,8 +19,9 @@ from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
 from stateward.runtime.api.config import Config, parse_config
 from stateward.runtime.api.key_logic import KeyState
-from stateward.runtime.api.record_fields import Bounds, Reason
-from stateward.runtime.ingest.parse import Parsed, Parser, Rejection
+from stateward.runtime.api.record_fields import EVENT_TIME, Bounds, Field, Reason, document, time_in
+from stateward.runtime.ingest.parse import Parsed, Rejection
+from stateward.runtime.ingest.shaped_records import parser_of
 from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.runtime.sink.output_rows import decode_rows, encode_rows, encode_table
 from stateward.runtime.watermark.admission import Seen
@@ -30,8 +31,8 @@ E = TypeVar("E")
 TODAY_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 BOUNDS = Bounds(not_before_ms=0, max_ahead_ms=86_400_000, max_record_bytes=10_000)
 ABSENT = object()
-_FIELDS = {"text": "x", "flag": True, "number": 1.5, "time": "2026-01-01T00:00:00.250Z"}
-_WRONG = {"text": 1, "flag": "yes", "number": "1", "time": "today"}
+_FIELDS: dict[str, Any] = {"text": "x", "flag": True, "number": 1.5, "object": {}, "list": [], "place": ""}
+_WRONG: dict[str, Any] = {"text": 1, "flag": "yes", "number": "1", "object": [], "list": {}}
 _VALUES: dict[Any, Any] = {
     str: "ü",
     float: 1.5,
@@ -60,18 +61,20 @@ class Records:
         self.job = job or Project.imported().declaration(stream)
         self.config = config or config_of(stream)
         self.fields = self.job.fields(self.config)
-        self.defaults = {field.name: _FIELDS[field.kind] for field in self.fields} | defaults
+        self.defaults = {field.name: _default(field) for field in self.fields} | defaults
+        self.parser = parser_of(self.fields, BOUNDS)
+        (self.time,) = (field for field in self.fields if field.name == EVENT_TIME.name)
 
     def parsed(self, number: int = 0, **changes: Any) -> Parsed | Rejection:
         """What becomes of a record; its id and the second of its time are the number."""
-        own = {"event_id": f"e{number}", "event_time": f"2026-01-01T00:00:{number:02}.250Z"}
-        fields = {**self.defaults, **own, **changes}
-        value = json.dumps({name: one for name, one in fields.items() if one is not ABSENT})
-        return Parser(self.fields, BOUNDS).parse(value.encode(), TODAY_MS)
+        at = time_in(self.time.unit, TODAY_MS + number * 1000 + 250)
+        values = {**self.defaults, "event_id": f"e{number}", EVENT_TIME.name: at, **changes}
+        value = {name: one for name, one in values.items() if one is not ABSENT}
+        return self.parser.parse(json.dumps(document(self.fields, value)).encode(), TODAY_MS)
 
     def rejects(self, value: bytes) -> bool:
         """Whether a record's value is a dead letter."""
-        return isinstance(Parser(self.fields, BOUNDS).parse(value, TODAY_MS), Rejection)
+        return isinstance(self.parser.parse(value, TODAY_MS), Rejection)
 
     def event(self, number: int = 0, **changes: Any) -> Any:
         """The event that a record is."""
@@ -84,6 +87,12 @@ class Records:
         """Why a record is a dead letter; None if it is an event."""
         verdict = self.parsed(**changes)
         return verdict.reason if isinstance(verdict, Rejection) else None
+
+
+def _default(field: Field) -> Any:
+    if field.kind == "time":
+        return time_in(field.unit, TODAY_MS + 250)
+    return field.one_of[0] if field.one_of else _FIELDS[field.kind]
 
 
 def sample(kind: Any, *, full: bool = True, number: int = 1000) -> Any:
@@ -114,16 +123,27 @@ def check_fields(records: Records) -> None:
     assert len(set(names)) == len(names)
     assert {"event_id", "event_time", records.job.key.name} <= set(names)
     event = records.event(3)
-    assert (event[0], event[1]) == ("e3", 1_767_225_603_250)
+    has_id = all(field.kind != "place" for field in records.fields)
+    assert (event[0], event[1]) == ("e3" if has_id else "", 1_767_225_603_250)
     for field in records.fields:
-        missing = Reason.MISSING_FIELD if field.required else None
-        assert records.reason(**{field.name: ABSENT}) == missing, field
-        assert records.reason(**{field.name: None}) == missing, field
-        wrong = Reason.EVENT_TIME_UNPARSABLE if field.kind == "time" else Reason.WRONG_TYPE
-        assert records.reason(**{field.name: _WRONG[field.kind]}) == wrong, field
-        if field.kind == "text":
-            assert records.reason(**{field.name: " "}) == Reason.EMPTY_FIELD, field
-    assert records.reason(event_time="2026-01-01T00:00:00") == Reason.EVENT_TIME_UNPARSABLE
+        if field.kind != "place":
+            _check_field(records, field)
+    if records.time.unit == "iso":
+        assert records.reason(event_time="2026-01-01T00:00:00") == Reason.EVENT_TIME_UNPARSABLE
+
+
+def _check_field(records: Records, field: Field) -> None:
+    missing = Reason.MISSING_FIELD if field.required else None
+    assert records.reason(**{field.name: ABSENT}) == missing, field
+    assert records.reason(**{field.name: None}) == missing, field
+    is_text = field.kind == "time" and field.unit == "iso"
+    wrong = Reason.EVENT_TIME_UNPARSABLE if is_text else Reason.WRONG_TYPE
+    assert records.reason(**{field.name: _WRONG.get(field.kind, "today")}) == wrong, field
+    if field.kind == "text":
+        assert records.reason(**{field.name: " "}) == Reason.EMPTY_FIELD, field
+    if field.one_of:
+        unknown = "".join(field.one_of)[:1000] + "?"
+        assert records.reason(**{field.name: unknown}) == Reason.UNKNOWN_VALUE, field
 
 
 def check_state(job: Any) -> None:

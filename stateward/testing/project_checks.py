@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.project import Project
 from stateward.project.settings import Settings
 from stateward.project.spec import load_specs
@@ -51,6 +52,7 @@ def check_project() -> None:
             "topics": spec.source.names,
             "lookups": list(spec.lookups),
             "file": str(settings.streams / f"{spec.stream}.yaml"),
+            "config": resolved_configuration(spec, settings, "test"),
         }
         for spec in specs
     }

@@ -33,6 +33,7 @@ from stateward.runtime.api.any_job import configured
 from stateward.runtime.api.config import Config, ConfigError
 from stateward.runtime.api.landing_job import LandingJob
 from stateward.runtime.api.native_job import NativeJob
+from stateward.runtime.api.record_fields import EVENT_TIME, Field
 from stateward.runtime.kafka.rate import Rate, RateClock
 from stateward.runtime.lease.lease import Lease
 from stateward.runtime.lease.lease_keeper import LeaseKeeper
@@ -113,7 +114,7 @@ def trial_query(
 def trial_config(request: Request, job: AnyJob, began_ms: int) -> Config:
     """The stream's configuration, with a made-up cluster in place of Kafka."""
     config = request.config
-    key, values = "key", dict[str, tuple[Any, ...]]()
+    key, values, fields = "key", dict[str, tuple[Any, ...]](), list[Field]()
     if not isinstance(job, LandingJob):
         key = job.key.name
         of_topics = job.fields_of(config) if isinstance(job, NativeJob) else {"": job.fields(config)}
@@ -128,6 +129,8 @@ def trial_config(request: Request, job: AnyJob, began_ms: int) -> Config:
         values=values,
         delay_ms=config.allowed_lateness_ms // 2,
         records=request.records,
+        paths={one.name: one.steps if one.kind != "place" else () for one in fields},
+        time_unit=next((one.unit for one in fields if one.name == EVENT_TIME.name), EVENT_TIME.unit),
     )
     logic = {**config.logic}
     if "max_held_events" in logic:

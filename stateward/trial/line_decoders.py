@@ -11,8 +11,9 @@ from stateward.runtime.checkpoint.batch_plan import Plan
 from stateward.runtime.checkpoint.checkpoint import PlannedBatch
 from stateward.runtime.delta.lookup_tables import newest
 from stateward.runtime.ingest.event_rows import AFTER_MS_US, EventRowDecoder, EventRowTask
-from stateward.runtime.ingest.parse import Parsed, Parser
+from stateward.runtime.ingest.parse import Parsed
 from stateward.runtime.ingest.record_decoder import DecoderTask, RecordDecoder
+from stateward.runtime.ingest.shaped_records import parser_of
 from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class _Clock:
     """When the events of a stream in processing time happened."""
 
     def __init__(self, fields: Any, config: Config) -> None:
-        self._parse = Parser(fields, config.bounds).parse
+        self._parse = parser_of(fields, config.bounds).parse
         self._at_ms = 0
 
     def at(self, message: Message, now_ms: int) -> int:

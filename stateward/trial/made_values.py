@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from stateward.runtime.api.record_fields import EVENT_TIME, Field
 
 _TEXTS = ("a", "b", "c")
 _NUMBERS = (1, 2, 3)
+_WANTED: dict[str, tuple[Any, str]] = {
+    "flag": (bool, "true or false"),
+    "list": (list, "an array in JSON"),
+    "object": (dict, "an object in JSON"),
+}
 
 
 class TrialError(RuntimeError):
@@ -52,8 +58,12 @@ def made_values(
 
 
 def _some(field: Field) -> tuple[Any, ...]:
+    if field.kind == "list":
+        return tuple([one] for one in _some(replace(field, kind=field.items or "text", items="")))
+    if field.kind == "object":
+        return ({},)
     if field.kind == "text":
-        return _TEXTS
+        return field.one_of or _TEXTS
     if field.kind == "flag":
         return (True, False)
     least = field.minimum if field.minimum is not None else min(_NUMBERS)
@@ -64,15 +74,14 @@ def _some(field: Field) -> tuple[Any, ...]:
 def _value(stream: str, field: Field, text: str) -> Any:
     if text == "null":
         return None
-    if field.kind in ("text", "time"):
+    if field.kind == "text" or (field.kind == "time" and field.unit == "iso"):
         return text
     try:
         value = json.loads(text)
     except ValueError:
         value = None
-    wanted = bool if field.kind == "flag" else int | float
-    if not isinstance(value, wanted) or (field.kind == "number" and isinstance(value, bool)):
-        kind = "true or false" if field.kind == "flag" else "a number"
+    wanted, kind = _WANTED.get(field.kind, (int | float, "a number"))
+    if not isinstance(value, wanted) or (field.kind in ("number", "time") and isinstance(value, bool)):
         raise TrialError(
             f"stream {stream}: expected values of {field.name} to be {kind}, found {text!r}. Correct --value."
         )

@@ -17,7 +17,8 @@ from stateward.control.launchers.launch import driver_config
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
 from stateward.runtime.api.any_job import configured
-from stateward.runtime.ingest.parse import Parsed, Parser
+from stateward.runtime.ingest.parse import Parsed
+from stateward.runtime.ingest.shaped_records import parser_of
 from stateward.runtime.kafka.rate import rate_at
 from stateward.runtime.query.stream_query import session_conf
 from stateward.trial.job import Request, trial_config, trial_query
@@ -93,7 +94,7 @@ def _expected(request: Request, job: Any, began_ms: int) -> list[tuple[Any, ...]
     config = trial_config(request, job, began_ms)
     rate = rate_at(config.bootstrap_servers)
     assert rate is not None
-    parser = Parser(job.fields(config), config.bounds)
+    parser = parser_of(job.fields(config), config.bounds)
     events = dict[str, list[Any]]()
     for offset in range(RECORDS):
         message = rate.record(config.topic, offset)

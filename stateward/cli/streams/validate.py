@@ -13,6 +13,7 @@ from rich.console import Console
 
 from stateward.alerts.notifier_config import load_notifiers
 from stateward.contract.process_output import CommandExit, JobExit
+from stateward.control.launchers.launch import resolved_configuration
 from stateward.maintenance.policy import PolicyError, load_policies
 from stateward.platform.running import running_settings
 from stateward.project.settings import Settings, python_path
@@ -58,6 +59,7 @@ def declaration_problems(settings: Settings, specs: Sequence[StreamSpec]) -> lis
             "topics": spec.source.names,
             "lookups": list(spec.lookups),
             "file": str(settings.streams / f"{spec.stream}.yaml"),
+            "config": resolved_configuration(spec, settings, "validate"),
         }
         for spec in specs
     }

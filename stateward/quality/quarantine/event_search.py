@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stateward.runtime.ingest.parse import Parser, Rejection
+from stateward.runtime.ingest.parse import Rejection, place_id
+from stateward.runtime.ingest.shaped_records import parser_of
 from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
@@ -113,7 +114,8 @@ class EventSearch:
         if not wanted:
             return {}
         records = self._records(wanted)
-        matching = matcher(self.job.fields(self.config), self.config.bounds, self.job.owner, wanted)
+        topics = Topics(self.config.topics)
+        matching = matcher(self.job.fields(self.config), self.config.bounds, self.job.owner, wanted, topics)
         found = records.mapInArrow(matching, _FOUND_DDL)
         by_row: dict[str, Any] = {}
         for row in _first_of_each(found).collect():
@@ -165,7 +167,11 @@ def own_records(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def matcher(
-    fields: tuple[Field, ...], bounds: Bounds, owner: Callable[[Any], str], wanted: Sequence[Wanted]
+    fields: tuple[Field, ...],
+    bounds: Bounds,
+    owner: Callable[[Any], str],
+    wanted: Sequence[Wanted],
+    topics: Topics,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return what finds the wanted events in batches of `partition, offset, record_ms, value`.
 
@@ -176,14 +182,16 @@ def matcher(
         by_owner.setdefault(one.owner, []).append(one)
 
     def matching(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        parse = Parser(fields, bounds).parse
+        parser = parser_of(fields, bounds)
         for batch in batches:
             found = []
             columns = (batch.column(name).to_pylist() for name in batch.schema.names)
             for partition, offset, record_ms, value in zip(*columns, strict=True):
-                parsed = parse(value, record_ms)
+                parsed = parser.parse(value, record_ms)
                 if isinstance(parsed, Rejection):
                     continue
+                if parser.names_places:
+                    parsed.record.event_id = place_id(*topics.place(partition), offset)
                 event_id, event_ms = parsed.record.event_id, parsed.event_ms
                 found += [
                     (one.row_hash, event_ms, partition, offset, event_id)

@@ -15,8 +15,13 @@ from typing import Any
 from stateward.contract.process_output import JobExit
 from stateward.project.project import NoSuchStreamError, Project
 from stateward.quality.suites.suite import SuiteError, load_suite
-from stateward.runtime.api.any_job import table_problems
+from stateward.runtime.api.any_job import AnyJob, table_problems
+from stateward.runtime.api.config import Config, parse_config
+from stateward.runtime.api.landing_job import LandingJob
+from stateward.runtime.api.native_job import NativeJob
+from stateward.runtime.api.record_fields import field_problems
 from stateward.runtime.api.tables import SHARED_TABLES, Table
+from stateward.runtime.ingest.event_rows import column_problems
 
 
 def problems(suites: Path, streams: dict[str, dict[str, Any]]) -> Iterator[str]:
@@ -24,7 +29,8 @@ def problems(suites: Path, streams: dict[str, dict[str, Any]]) -> Iterator[str]:
 
     Args:
         suites: The folder with one file per table.
-        streams: By name, `file`, which is the stream's YAML, and its `tables`, `topics` and `lookups`.
+        streams: By name, `file`, which is the stream's YAML, its `tables`, `topics` and `lookups`, and the
+            `config` of a driver that would be started now.
     """
     project = Project.imported()
     declared: dict[str, Table] = {table.name: table for table in SHARED_TABLES}
@@ -41,6 +47,8 @@ def problems(suites: Path, streams: dict[str, dict[str, Any]]) -> Iterator[str]:
             for problem in table_problems(job, given["tables"]):
                 yield f"{given['file']}: stream {stream}: {problem}"
             yield from _sources(stream, given, job)
+            if given.get("config"):
+                yield from _fields(job, parse_config(given["config"], given["file"]))
     for stream in sorted(set(project.streams()) - streams.keys()):
         yield (
             f"{project.jobs / stream}: expected a YAML of the stream {stream}, found none."
@@ -69,6 +77,20 @@ def _sources(stream: str, given: dict[str, Any], job: Any) -> Iterator[str]:
             f" declaration of stream {stream} has, found {', '.join(sorted(given['lookups'])) or 'none'}."
             " Declare the lookups of the settings in the `StreamJob` too."
         )
+
+
+def _fields(job: AnyJob, config: Config) -> Iterator[str]:
+    """Where the fields of records are, and, for Spark's own operators, whether they can be columns."""
+    if isinstance(job, LandingJob):
+        return
+    try:
+        each = set(job.fields_of(config).values())
+    except ValueError as error:
+        yield f"stream {config.stream}: its declaration: {error}"
+        return
+    for fields in each:
+        found = [*field_problems(fields), *(column_problems(fields) if isinstance(job, NativeJob) else ())]
+        yield from (f"stream {config.stream}: its declaration: {problem}" for problem in found)
 
 
 def _columns(file: Path, declared: dict[str, Table]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 from operator import attrgetter
@@ -34,8 +34,14 @@ from stateward.runtime.watermark.topic_partitions import Topics
 AFTER_MS_US: Final = 1
 """Microseconds of a row's time after the millisecond of its event."""
 
-_TYPES: Final = {"text": "string", "flag": "boolean", "number": NUMBER}
-_ARROW: Final = {"text": pa.string(), "flag": pa.bool_(), "number": pa.decimal128(38, 9)}
+_TYPES: Final = {"text": "string", "place": "string", "flag": "boolean", "number": NUMBER, "time": "string"}
+_ARROW: Final = {
+    "text": pa.string(),
+    "place": pa.string(),
+    "flag": pa.bool_(),
+    "number": pa.decimal128(38, 9),
+    "time": pa.string(),
+}
 _INSTANT = pa.timestamp("us", tz="UTC")
 _OWN: Final = (
     ("_tick_ts", "timestamp", _INSTANT),
@@ -70,19 +76,19 @@ class EventRowDecoder:
     @property
     def columns(self) -> tuple[Field, ...]:
         """The fields that are columns, except the event time."""
-        return tuple(field for field in self.fields if field != EVENT_TIME)
+        return tuple(field for field in self.fields if field.name != EVENT_TIME.name)
 
     @property
     def ddl(self) -> str:
         """The columns of the runtime and one column per field."""
         own = [f"{name} {kind}" for name, kind, _ in _OWN]
-        return ", ".join(own + [f"`{field.name}` {_TYPES[field.kind]}" for field in self.columns])
+        return ", ".join(own + [f"`{field.name}` {_spark_type(field)}" for field in self.columns])
 
     @property
     def schema(self) -> pa.Schema:
         """The same columns as an Arrow schema."""
         own = [(name, kind) for name, _, kind in _OWN]
-        return pa.schema(own + [(field.name, _ARROW[field.kind]) for field in self.columns])
+        return pa.schema(own + [(field.name, _arrow_type(field)) for field in self.columns])
 
     def batch(self, events: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
         """Events in the columns of `schema`.
@@ -94,8 +100,7 @@ class EventRowDecoder:
         nothing = [pa.nulls(len(events), kind) for _, _, kind in _OWN[:-1]]
         arrays = [pa.array(times, pa.int64()).cast(_INSTANT)]
         for field, values in zip(self.columns, columns, strict=True):
-            exact = map(to_decimal, values) if field.kind == "number" else values
-            arrays.append(pa.array(list(exact), _ARROW[field.kind]))
+            arrays.append(pa.array(_exact(field, values), _arrow_type(field)))
         return pa.RecordBatch.from_arrays([*nothing, *arrays], schema=self.schema)
 
     def load(self) -> EventRowTask:
@@ -163,6 +168,40 @@ class EventRowTask(RecordTask):
         if times.records:
             found = {**counts, "watermark_ms": self._watermark_ms, "times": times.to_json()}
             yield KIND_COUNTS, 1, json.dumps(found).encode()
+
+
+def _spark_type(field: Field) -> str:
+    return f"array<{_TYPES[field.items]}>" if field.kind == "list" else _TYPES[field.kind]
+
+
+def _arrow_type(field: Field) -> pa.DataType:
+    return pa.list_(_ARROW[field.items]) if field.kind == "list" else _ARROW[field.kind]
+
+
+def _exact(field: Field, values: Iterable[Any]) -> list[Any]:
+    """The values of a column, with numbers as decimals."""
+    if field.kind == "number":
+        return list(map(to_decimal, values))
+    if field.items == "number":
+        return [None if items is None else list(map(to_decimal, items)) for items in values]
+    return list(values)
+
+
+def column_problems(fields: Iterable[Field]) -> Iterator[str]:
+    """Yield why fields cannot be columns of Spark's own operators."""
+    for field in fields:
+        remedy = ""
+        if field.kind == "object":
+            remedy = f"Declare its members, such as path='{field.place}.id'."
+        elif field.kind == "list" and not field.items:
+            remedy = "Declare the kind of its items, such as items='text'."
+        elif field.kind == "time" and field.unit != "iso" and field.name != EVENT_TIME.name:
+            remedy = "Declare it as a number."
+        if remedy:
+            yield (
+                f"field {field.name}: expected a column of Spark, found a {field.kind} that has no type of a"
+                f" column. {remedy}"
+            )
 
 
 def to_decimal(number: int | float | None) -> Decimal | None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from stateward.runtime.api.record_fields import TICK_KEY, Bounds, Field
 from stateward.runtime.checkpoint.checkpoint import Checkpoint, PlannedBatch
-from stateward.runtime.ingest.parse import Parser, Rejection
+from stateward.runtime.ingest.parse import Parsed, Rejection, place_id
+from stateward.runtime.ingest.shaped_records import parser_of
 from stateward.runtime.watermark.partition_times import TimeTracker
 from stateward.runtime.watermark.topic_partitions import Topics
 
@@ -39,7 +40,13 @@ class RecordTask(ABC):
     def __init__(self, topics: Topics, fields: tuple[Field, ...], bounds: Bounds, now_ms: int) -> None:
         self._topics = topics
         self._topic, self._first_slot = topics.names[0], 0
-        self._parse = Parser(fields, bounds).parse
+        parser = parser_of(fields, bounds)
+        self._parse: Callable[[bytes | None, int | None], Parsed | Rejection] = parser.parse
+        # Asked once: the records of most streams have ids, and pay nothing for those of others.
+        self._take_record = self._record
+        if parser.names_places:
+            self._parse_value, self._parse = parser.parse, self._parse_placed
+            self._take_record = self._record_placed
         self._now_ms = now_ms
         self._watch = TimeTracker(now_ms, bounds.not_before_ms, topics)
         self._newest = self._watch.newest
@@ -56,7 +63,7 @@ class RecordTask(ABC):
     def take(self, messages: Sequence[Message]) -> None:
         """Parse and classify records of the topic that was announced."""
         self._watch.records(messages)
-        first_slot = self._first_slot
+        first_slot, take_record = self._first_slot, self._take_record
         for message in messages:
             key = message.key()
             partition = first_slot + (message.partition() or 0)
@@ -65,7 +72,7 @@ class RecordTask(ABC):
                 self._data_ticks[partition] += 1
                 self._watch.end_of_replay(partition, offset, message.value())
             else:
-                self._record((partition, offset, message.timestamp()[1]), key, message.value())
+                take_record((partition, offset, message.timestamp()[1]), key, message.value())
 
     def leave_out(self, messages: Sequence[Message]) -> None:
         """Count records of forgotten keys: they were delivered, and nothing else is known of them."""
@@ -84,6 +91,18 @@ class RecordTask(ABC):
     @abstractmethod
     def _record(self, place: Place, key: bytes | None, value: bytes | None) -> None:
         """Decode one record."""
+
+    def _record_placed(self, place: Place, key: bytes | None, value: bytes | None) -> None:
+        """Decode one record of a stream whose events have no ids."""
+        self._place = place
+        self._record(place, key, value)
+
+    def _parse_placed(self, value: bytes | None, now_ms: int | None) -> Parsed | Rejection:
+        parsed = self._parse_value(value, now_ms)
+        if isinstance(parsed, Parsed):
+            slot, offset, _ = self._place
+            parsed.record.event_id = place_id(*self._topics.place(slot), offset)
+        return parsed
 
     def _where(self, place: Place) -> tuple[str, int, int, int]:
         """Topic, partition, offset and timestamp, as tables have them."""

@@ -11,12 +11,12 @@ import random
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 
+from stateward.runtime.api.record_fields import EVENT_TIME, at_paths, time_in
 from stateward.runtime.checkpoint.offsets import Range
 from stateward.runtime.kafka.broker import Broker
 
@@ -36,6 +36,8 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
         values: By field the values that it has at random; a null is left out.
         delay_ms: How much older than its record an event is at most.
         records: How many records are made in all; None for no end.
+        paths: By field where it is in a record, unless it has its name there; without a path it is left out.
+        time_unit: See `record_fields.Field.unit`.
     """
 
     per_second: float
@@ -46,6 +48,8 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     values: Mapping[str, tuple[Any, ...]]
     delay_ms: int
     records: int | None = None
+    paths: Mapping[str, tuple[str, ...]] = {}
+    time_unit: str = "iso"
 
     @property
     def address(self) -> str:
@@ -67,13 +71,14 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
         at_ms = self.now_ms(self.began_ms + (offset + 1) * 1000 / self.per_second)
         key = f"{self.key}-{rng.randrange(self.keys)}"
         chosen = {name: rng.choice(values) for name, values in self.values.items()}
-        event_at = datetime.fromtimestamp((at_ms - rng.randint(0, self.delay_ms)) / 1000, UTC)
-        document = {
+        values = {
             "event_id": f"e{offset}",
             self.key: key,
             **{name: value for name, value in chosen.items() if value is not None},
-            "event_time": event_at.isoformat(timespec="milliseconds"),
+            EVENT_TIME.name: time_in(self.time_unit, at_ms - rng.randint(0, self.delay_ms)),
         }
+        places = {name: self.paths.get(name, (name,)) for name in values}
+        document = at_paths({places[name]: value for name, value in values.items() if places[name]})
         return Message(
             topic=topic,
             partition=0,

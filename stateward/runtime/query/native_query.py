@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from stateward.runtime.api.config import ConfigError
 from stateward.runtime.api.record_fields import EVENT_TIME
 from stateward.runtime.api.tables import Table
-from stateward.runtime.ingest.event_rows import EventRowDecoder
+from stateward.runtime.ingest.event_rows import EventRowDecoder, column_problems
 from stateward.runtime.ingest.packed_format import OUTPUT_DDL
 from stateward.runtime.sink.output_rows import KIND_COUNTS, OUTPUT_SCHEMA, SchemaError, encode_table
 from stateward.runtime.watermark.topic_partitions import Topics
@@ -61,7 +61,7 @@ def native_rows(config: Config, job: NativeJob, read: ReadInput) -> DataFrame:
         read: Makes the scan of an input.
 
     Raises:
-        ConfigError: The stream is eager.
+        ConfigError: The stream is eager, or one of its fields cannot be a column.
         SchemaError: The tables of the plan are not those that the stream declares.
     """
     if config.emission != "watermark":
@@ -92,6 +92,8 @@ def native_rows(config: Config, job: NativeJob, read: ReadInput) -> DataFrame:
 def inputs_of(config: Config, job: NativeJob) -> Iterator[tuple[EventRowDecoder, str | None, int]]:
     """By input its decoder, the topic that its scan reads, and its allowed lateness (ms)."""
     for topic, fields in job.fields_of(config).items():
+        for problem in column_problems(fields):
+            raise ConfigError(f"stream {config.stream}: {problem}")
         decoder = EventRowDecoder(
             key=job.key.name,
             fields=fields,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from stateward.runtime.api.record_fields import EVENT_TIME, Field
+from stateward.runtime.api.record_fields import Field
 from stateward.runtime.ingest.event_rows import AFTER_MS_US, EventRowDecoder
 from stateward.runtime.ingest.parse import Parser, Rejection
 from stateward.state.migration.bucket_writer import StagedReader
@@ -57,7 +57,7 @@ class EventConverter:
 
     def batches(self, found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows with the decoder's columns, ``_key``, and in ``_wrong`` why a row is no event."""
-        parse = Parser(self.decoder.fields, self.decoder.bounds).parse
+        parse = Parser(tuple(map(_by_name, self.decoder.fields)), self.decoder.bounds).parse
         nothing = [None] * len(self.decoder.columns)
         for batch in found:
             if not batch.num_rows:
@@ -91,10 +91,17 @@ class EventConverter:
         return json.dumps(present, default=str).encode()
 
 
+def _by_name(field: Field) -> Field:
+    """The field as a column has it: by its name, a time in ISO 8601, the id of a record's place as a text."""
+    return replace(field, path="", unit="iso", kind="text" if field.kind == "place" else field.kind)
+
+
 def _plain(field: Field, value: Any) -> Any:
     """A value as JSON has it; texts of a CSV become what their field is, if they can."""
-    if field == EVENT_TIME:
+    if field.kind == "time":
         return _instant(value)
+    if field.items == "number" and isinstance(value, list):
+        return list(map(_number, value))
     if field.kind == "number":
         return _number(value)
     if field.kind == "flag" and isinstance(value, str):

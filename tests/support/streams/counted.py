@@ -24,7 +24,8 @@ from spark_jobs.action_counts.model import ActionEvent
 from stateward.runtime.api.config import parse_config
 from stateward.runtime.api.key_logic import expire_until, fold
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
-from stateward.runtime.ingest.parse import Parsed, Parser
+from stateward.runtime.ingest.parse import Parsed
+from stateward.runtime.ingest.shaped_records import parser_of
 from tests.support.kafka.recording import Placed, Recorder
 from tests.support.spark.killed_driver import Driven
 from tests.support.spark.launches import Launch
@@ -140,7 +141,7 @@ class Counted:
             times.append(max(plan.now_ms, plan.watermark_ms))
             for partition in range(self._launch.partitions):
                 ends[partition].append(plan.offsets.get(self._launch.topic, {}).get(partition, 0))
-        parser = Parser(self._launch.stream.job.fields(self._config), self._config.bounds)
+        parser = parser_of(self._launch.stream.job.fields(self._config), self._config.bounds)
         for placed in sorted(self._recorder.placed, key=_place):
             parsed = parser.parse(placed.value, self._sent_ms)
             if isinstance(parsed, Parsed):

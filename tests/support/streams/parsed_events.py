@@ -17,6 +17,11 @@ FIELDS = (
     Field("is_last", "flag", required=False),
     Field("timeout_s", "number", required=False, minimum=0.001, maximum=86_400.0),
     Field("amount", "number", required=False),
+    Field("channel", "text", required=False, one_of=("web", "shop")),
+    Field("tags", "list", required=False, items="text"),
+    Field("prices", "list", required=False, items="number"),
+    Field("anything", "list", required=False),
+    Field("more", "object", required=False),
 )
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -91,3 +91,23 @@ def test_an_entry_of_a_suite_is_named_with_its_line(project: Settings) -> None:
 def test_a_folder_without_a_yaml_is_found(project: Settings) -> None:
     (project.streams / "action_counts.yaml").unlink()
     assert any("expected a YAML of the stream action_counts, found none" in one for one in found(project))
+
+
+def test_a_field_that_cannot_be_a_column_of_spark_is_named_with_a_remedy(project: Settings) -> None:
+    file = project.jobs / "event_windows" / "declaration.py"
+    replaced(file, "        EVENT_TIME,\n", '        EVENT_TIME,\n        Field("payload", "object"),\n')
+    [problem] = found(project)
+    assert "stream event_windows" in problem and "field payload: expected a column of Spark" in problem
+    assert "path='payload.id'" in problem
+
+
+def test_two_fields_at_one_place_and_an_unknown_unit_are_named(project: Settings) -> None:
+    file = project.jobs / "user_sessions" / "declaration.py"
+    replaced(
+        file, "        EVENT_TIME,\n", '        EVENT_TIME,\n        Field("u", "text", path="event_id"),\n'
+    )
+    other = project.jobs / "user_activity" / "declaration.py"
+    replaced(other, "        EVENT_TIME,\n", '        Field("event_time", "time", unit="ns"),\n')
+    problems = found(project)
+    assert any("stream user_sessions" in one and "found u at event_id" in one for one in problems)
+    assert any("stream user_activity" in one and "found 'ns'" in one for one in problems)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,9 +10,11 @@ import pytest
 from stateward.project.project import Project
 from stateward.project.spec import load_specs
 from stateward.runtime.api.landing_job import LandingJob
-from stateward.runtime.api.record_fields import EVENT_TIME, Field
+from stateward.runtime.api.record_fields import EVENT_TIME, PLACE_AS_ID, Field
+from stateward.runtime.ingest.parse import Parsed
+from stateward.runtime.ingest.shaped_records import parser_of
 from stateward.runtime.kafka.rate import Rate
-from stateward.testing.declarations import Records, config_of
+from stateward.testing.declarations import BOUNDS, TODAY_MS, Records, config_of
 from stateward.trial.made_values import TrialError, made_values
 
 FIELDS = (
@@ -62,6 +65,34 @@ def test_a_field_that_one_of_several_topics_requires_is_there() -> None:
 def test_a_field_or_value_that_is_not_the_streams_is_refused(given: dict[str, list[str]], said: str) -> None:
     with pytest.raises(TrialError, match=said):
         made_values("s", FIELDS, "user", given)
+
+
+def test_made_up_records_are_of_the_declared_shape() -> None:
+    fields = (
+        PLACE_AS_ID,
+        Field("user", "text", path="user.id"),
+        Field("event_time", "time", path="at.ms", unit="ms"),
+        Field("channel", "text", path="user.channel", one_of=("web", "shop")),
+        Field("tags", "list", items="number"),
+        Field("more", "object"),
+    )
+    values = made_values("s", fields, "user", {"tags": ["[1, 2]"]})
+    assert values == {"channel": ("web", "shop"), "tags": ([1, 2],), "more": ({},)}
+    rate = Rate(
+        per_second=1,
+        speed=1,
+        began_ms=TODAY_MS,
+        key="user",
+        keys=2,
+        values=values,
+        delay_ms=0,
+        paths={one.name: one.steps if one.kind != "place" else () for one in fields},
+        time_unit="ms",
+    )
+    value = rate.record("t", 3).value() or b""
+    found = parser_of(fields, BOUNDS).parse(value, TODAY_MS + 60_000)
+    assert isinstance(found, Parsed) and found.event_ms == TODAY_MS + 4000
+    assert set(json.loads(value)) == {"user", "at", "tags", "more"}
 
 
 @pytest.mark.parametrize(

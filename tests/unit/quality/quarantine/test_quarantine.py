@@ -19,6 +19,7 @@ from stateward.quality.quarantine.provenance import Origins
 from stateward.quality.quarantine.quarantine_rules import quarantined
 from stateward.quality.quarantine.valid_rows import NotValidError, require_valid
 from stateward.runtime.api.record_fields import EVENT_TIME, Bounds, Field
+from stateward.runtime.watermark.topic_partitions import Topics
 
 SUITES = Path(__file__).resolve().parents[4] / "include" / "quality"
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -160,9 +161,10 @@ def test_events_are_those_that_the_row_names_and_those_in_its_time() -> None:
     ]
     names = ["partition", "offset", "record_ms", "value"]
     batch = pa.RecordBatch.from_arrays([pa.array(column) for column in zip(*records, strict=True)], names)
-    [found] = matcher(fields, bounds, lambda parsed: str(parsed.user_id), [wanted])(iter([batch]))
+    topics = Topics(("t",))
+    [found] = matcher(fields, bounds, lambda parsed: str(parsed.user_id), [wanted], topics)(iter([batch]))
     assert found["offset"].to_pylist() == [1, 4]
-    [none] = matcher(fields, bounds, lambda parsed: "another", [wanted])(iter([batch]))
+    [none] = matcher(fields, bounds, lambda parsed: "another", [wanted], topics)(iter([batch]))
     assert none.num_rows == 0
 
 

@@ -100,6 +100,7 @@ REJECTED: dict[Reason, list[bytes | None]] = {
         encoded(user_id="u" * (MAX_TEXT_LENGTH + 1)),
         encoded(user_id="🎈" * (MAX_TEXT_LENGTH + 1)),
     ],
+    Reason.UNKNOWN_VALUE: [encoded(channel="fax"), encoded(channel="Web"), encoded(channel=" web")],
     Reason.EVENT_TIME_UNPARSABLE: [encoded(event_time=text) for text in UNPARSABLE],
     Reason.EVENT_TIME_TOO_OLD: [
         encoded(event_time="1970-01-01T00:00:00Z"),

@@ -31,6 +31,11 @@ MEMBERS = st.fixed_dictionaries(
         "is_last": st.booleans() | ANYTHING,
         "timeout_s": NUMBERS | ANYTHING,
         "amount": NUMBERS | ANYTHING,
+        "channel": st.sampled_from(("web", "shop", "fax", "", " ")) | ANYTHING,
+        "tags": st.lists(TEXTS, max_size=2) | ANYTHING,
+        "prices": st.lists(NUMBERS, max_size=2) | ANYTHING,
+        "anything": st.lists(ANYTHING, max_size=2) | ANYTHING,
+        "more": st.dictionaries(TEXTS, ANYTHING, max_size=2) | ANYTHING,
         "other": ANYTHING,
     },
 )

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from stateward.runtime.api.record_fields import PLACE_AS_ID, Field
 from stateward.runtime.ingest.event_rows import AFTER_MS_US
 from stateward.state.migration.event_converter import EventConverter
 from tests.unit.runtime.ingest.test_event_rows import SORTER, W
@@ -95,3 +96,18 @@ def test_the_key_needs_no_column_of_its_own_name_and_others_are_required() -> No
     assert CONVERTER.required == ["event_id", "event_time"]
     assert converted([GOOD | {"user": "another"}])[0]["user"] == "u1"
     assert list(CONVERTER.batches([pa.RecordBatch.from_pylist([GOOD]).slice(0, 0)])) == []
+
+
+def test_a_table_has_the_names_of_the_fields_whatever_the_shape_of_a_record() -> None:
+    shaped = (
+        PLACE_AS_ID,
+        Field("user", "text", path="who.id"),
+        Field("value", "number", required=False, path="what.value"),
+        Field("kind", "list", required=False, items="number"),
+        Field("event_time", "time", path="ts", unit="ms"),
+    )
+    converter = replace(CONVERTER, decoder=replace(SORTER, fields=shaped))
+    [row] = converted([{**GOOD, "kind": [Decimal("1.500000000"), 2]}], converter)
+    assert (row["_wrong"], row["_key"], row["event_id"]) == (None, "u1", "e1")
+    assert row["event_time"] == AT + timedelta(microseconds=AFTER_MS_US)
+    assert row["kind"] == [Decimal("1.5"), Decimal(2)]
