@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -131,6 +133,15 @@ def test_the_shipped_lock_holds_what_the_shipped_wishes_ask_for_and_no_address()
         assert {*wished.resolve, *wished.add} <= pinned
         assert not {f"{one.group}:{one.artifact}" for one in lock[name]} & wished.exclude
     assert "://" not in format_lock(lock)
+
+
+def test_no_jar_is_shipped_twice() -> None:
+    found = importlib.util.find_spec("pyspark")
+    assert found is not None and found.origin is not None
+    ours = [jar.file_name for jars in read_lock().values() for jar in jars]
+    of_spark = [path.name for path in (Path(found.origin).parent / "jars").glob("*.jar")]
+    assert of_spark
+    assert [name for name, count in Counter(ours + of_spark).items() if count > 1] == []
 
 
 @pytest.mark.parametrize(
