@@ -143,7 +143,9 @@ def test_every_reason_for_a_dead_letter_occurs_and_is_the_one_named(stream: str)
     found = truth.finish()
     dead = [record for record in broken if is_dead_to(stream, record)]
     assert found.counts["dead"] == len(dead) + 1
-    expected = set(Reason) if len(dead) == len(broken) else {record.reason for record in dead}
+    # No stream of the project declares a field with a closed set of values.
+    every = set(Reason) - {Reason.UNKNOWN_VALUE}
+    expected = every if len(dead) == len(broken) else {record.reason for record in dead}
     assert {row["reason"] for row in found.dead_letters} == {*expected, Reason.RECORD_TOO_LARGE}
 
 

@@ -15,6 +15,7 @@ from stateward.project.spec import StreamSpec, load_specs
 from stateward.quality.privacy.personal import declared_table
 from stateward.quality.quarantine.failing_rows import failing_rows_query
 from stateward.quality.suites.suite import SuiteError, load_suite
+from stateward.runtime.api.record_fields import Reason
 
 SUITES = Path(__file__).resolve().parents[4] / "include" / "quality"
 ENTRY = {
@@ -39,6 +40,12 @@ def test_a_shipped_suite_is_well_formed_and_named_after_its_file(path: Path) -> 
     suite = load_suite(path, declared_table("", path.stem))
     assert suite.name == path.stem
     assert len(suite.expectations) > 5
+
+
+def test_the_suite_of_dead_letters_knows_every_reason() -> None:
+    document = yaml.safe_load((SUITES / "dead_letters.yaml").read_text(encoding="utf-8"))
+    [known] = [entry for entry in document["expectations"] if entry["name"] == "reason_is_known"]
+    assert set(known["kwargs"]["value_set"]) == set(Reason)
 
 
 def test_messages_name_settings_that_a_yaml_has() -> None:
