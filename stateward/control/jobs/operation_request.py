@@ -119,6 +119,7 @@ def prepare(
     layout = Layout.of(settings)
     operation = _first_of(layout, verb, spec.stream, now, asked_by)[0]
     arguments = _referred(verb, arguments, operation)
+    secrets = tuple(field.name for field in verb.fields if field.is_secret)
     request = OperationRequest(
         operation=operation.id,
         asked_by=asked_by,
@@ -144,8 +145,8 @@ def prepare(
         failures=_failures(layout, spec.stream),
         partition_bytes=spec.state_care.limits.partition_bytes,
         day_s=spec.state_care.day.total_seconds(),
-        secrets=tuple(field.name for field in verb.fields if field.is_secret),
-        places=trace_places(spec, settings) if verb.needs_secret else None,
+        secrets=secrets,
+        places=trace_places(spec, settings) if secrets else None,
     )
     write_json(operation.request_uri, as_json(request))
     operation.log.parent.mkdir(parents=True, exist_ok=True)

@@ -193,6 +193,7 @@ VERBS: dict[str, Verb] = {
             needs_spark=True,
             takes_lease=True,
             has_dry_run=True,
+            needs_secret=True,
         ),
         Verb(
             "split",

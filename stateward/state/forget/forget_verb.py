@@ -12,13 +12,11 @@ The order ensures that a crash at any point can be finished, and that nothing br
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from stateward.contract.names import ENV_MASK_SECRET
 from stateward.contract.privacy.forgotten import ForgottenKey, Register, digest_of
 from stateward.contract.process_output import READY
 from stateward.project.project import Project
@@ -60,22 +58,6 @@ class ForgetVerb(NextGeneration[Plan]):
     name = "forget"
     is_announced = True
     rebuilt: Rebuilt | None = None
-
-    @cached_property
-    def secret(self) -> str:
-        """The installation's secret.
-
-        Raises:
-            StateError: The process has none.
-        """
-        found = os.environ.get(ENV_MASK_SECRET)
-        if not found:
-            raise StateError(
-                f"stream {self.context.stream}: expected the installation's secret in "
-                f"{ENV_MASK_SECRET}, found "
-                "none. `stateward state forget` and the DAG state_operations set it. Nothing was changed."
-            )
-        return found
 
     def plan(self) -> Plan:
         """Look for the key everywhere.
@@ -225,12 +207,12 @@ class ForgetVerb(NextGeneration[Plan]):
                 "it is erased. "
                 "Ask for it again, with the key."
             )
-        return Subject(job.key.name, key, mask(self.secret, key))
+        return Subject(job.key.name, key, mask(self.context.secret, key))
 
     @cached_property
     def digest(self) -> str:
         """The HMAC of the key."""
-        return digest_of(self.secret, self.subject.field, self.subject.key)
+        return digest_of(self.context.secret, self.subject.field, self.subject.key)
 
     @cached_property
     def places(self) -> Places:

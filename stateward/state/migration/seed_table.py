@@ -13,6 +13,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+import pyarrow as pa
+
+from stateward.contract.privacy.forgotten import digest_of
 from stateward.state.errors import StateError
 from stateward.state.reader.stores import is_spark_error
 
@@ -62,6 +65,29 @@ def read_table(
             "some elsewhere. Copy the table as a whole, or have their folder added to STATEWARD_SEED_ROOTS."
         )
     return rows
+
+
+def without_forgotten(
+    rows: DataFrame, key: tuple[str, Sequence[str], str], forgotten: frozenset[str], secret: str
+) -> DataFrame:
+    """Leave out the rows of forgotten keys.
+
+    Args:
+        rows: The table.
+        key: The field of the stream's key, its columns in the table, and the separator between them.
+        forgotten: HMACs of the keys (`stateward.contract.privacy.forgotten.digest_of`).
+        secret: The installation's.
+    """
+    field, columns, separator = key
+
+    def kept(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            parts = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+            keys = (separator.join(map(str, one)) for one in parts)
+            keep = [digest_of(secret, field, one) not in forgotten for one in keys]
+            yield batch.filter(pa.array(keep, pa.bool_()))
+
+    return rows.mapInArrow(kept, rows.schema)
 
 
 def resolved(uri: str) -> str | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from stateward.contract.names import ENV_MASK_SECRET
 from stateward.contract.process_output import Report
 from stateward.project.project import NoSuchStreamError, Project
 from stateward.runtime.api.any_job import writing
@@ -75,6 +77,20 @@ class Context:
     def masker(self) -> Masker:
         """Masks what is shown of its keys and states, unless the request is to show them."""
         return masker_of(self.job, shows_all=self.request.shows_all)
+
+    @property
+    def secret(self) -> str:
+        """The installation's secret, which identifies forgotten keys.
+
+        Raises:
+            StateError: The process has none.
+        """
+        if found := os.environ.get(ENV_MASK_SECRET):
+            return found
+        raise StateError(
+            f"stream {self.stream}: expected the installation's secret in {ENV_MASK_SECRET}, found none. The"
+            " commands of `stateward state` and the DAG state_operations set it. Nothing was changed."
+        )
 
     def job_of(self, stream: str) -> Any:
         """The declaration of any stream.

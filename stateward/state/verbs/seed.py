@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from stateward.contract.privacy.forgotten import Register
 from stateward.runtime.api.config import Config
 from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.api.stream_job import StreamJob
@@ -17,7 +18,7 @@ from stateward.state.errors import StateError
 from stateward.state.migration.initial_state import SeedConverter
 from stateward.state.migration.native_seed import EventSurvey, NativeSeed, NativeSeedResult
 from stateward.state.migration.seed_state import Seed, SeedResult, SeedSurvey
-from stateward.state.migration.seed_table import read_table
+from stateward.state.migration.seed_table import read_table, without_forgotten
 from stateward.state.operation.answer import Answer, Listing
 from stateward.state.operation.verb import NextGeneration
 from stateward.state.reader.key_evaluator import evaluator_of
@@ -30,6 +31,8 @@ class SeedVerb(NextGeneration[Seed | NativeSeed]):
     """Make the first states of a stream of the rows of a table."""
 
     name = "seed"
+    left_out = 0
+    """Rows of forgotten keys."""
 
     def plan(self) -> Seed | NativeSeed:
         """Check the stream, and read the table.
@@ -47,6 +50,7 @@ class SeedVerb(NextGeneration[Seed | NativeSeed]):
         arguments, roots = context.request.arguments, context.request.seed_roots
         rows = read_table(context.spark, context.stream, arguments["table"], arguments["format"], roots)
         columns = tuple(name.strip() for name in arguments["key"].split(","))
+        rows = self._known(rows, job.key.name, columns)
         if isinstance(job, StreamJob):
             return self._of_states(job, rows, columns)
         return NativeSeed(
@@ -60,6 +64,18 @@ class SeedVerb(NextGeneration[Seed | NativeSeed]):
             context.report,
             context.masker,
         )
+
+    def _known(self, rows: DataFrame, field: str, columns: tuple[str, ...]) -> DataFrame:
+        """The rows without those of keys that a stream has forgotten by the same field."""
+        register = Register(self.context.request.config.forgotten_uri).keys()
+        forgotten = frozenset(one.digest for one in register if one.field == field)
+        # A column that is missing is named by the check of the table.
+        if not forgotten or not set(columns) <= set(rows.columns):
+            return rows
+        key = (field, columns, self.context.request.arguments["separator"])
+        left = without_forgotten(rows, key, forgotten, self.context.secret)
+        self.left_out = rows.count() - left.count()
+        return left
 
     def _of_states(self, job: StreamJob, rows: DataFrame, columns: tuple[str, ...]) -> Seed:
         context, config = self.context, self.context.request.config
@@ -75,7 +91,11 @@ class SeedVerb(NextGeneration[Seed | NativeSeed]):
         """Report with how many keys the stream would start."""
         survey = plan.survey()
         line = f"{self.context.stream} would begin with {self._found(survey)}."
-        return Answer((line, *_skipped(survey)), (_examples(survey),), {"changed": False, **asdict(survey)})
+        return Answer(
+            (line, *self._left_out(), *_skipped(survey)),
+            (_examples(survey),),
+            {"changed": False, **asdict(survey)},
+        )
 
     def apply(self, plan: Seed | NativeSeed) -> Answer:
         """Write the first checkpoint, and prove it.
@@ -92,11 +112,15 @@ class SeedVerb(NextGeneration[Seed | NativeSeed]):
                 f"{self.context.stream} begins with {self._found(done.survey)}, as generation "
                 f"{following.number}.",
                 proof,
+                *self._left_out(),
                 *_skipped(done.survey),
             ),
             (_examples(done.survey), listing),
             {"changed": True, "generation": following.number, **asdict(done)},
         )
+
+    def _left_out(self) -> list[str]:
+        return [f"{self.left_out:,} rows of forgotten keys are left out."] if self.left_out else []
 
     def _found(self, survey: SeedSurvey | EventSurvey) -> str:
         table = self.context.request.arguments["table"]

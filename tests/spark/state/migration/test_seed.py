@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from stateward.contract.names import ENV_MASK_SECRET
+from stateward.contract.privacy.forgotten import ForgottenKey, Register, digest_of
 from stateward.runtime.checkpoint import generations
 from stateward.state.compatibility.start import require_start
 from stateward.state.errors import StateError
@@ -86,6 +88,27 @@ def test_a_stream_starts_with_a_table(launch: Launch, spark: SparkSession) -> No
     before = [row for row in found if row["first_at"] == START - timedelta(milliseconds=500)]
     assert len(before) == 50, "every seeded state ends in a row"
     assert {row["customer"]: row["cents"] for row in before}["45"] == 705
+
+
+@ci_full
+def test_rows_of_a_forgotten_key_are_left_out(
+    launch: Launch, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = launch.uri("open_totals")
+    write_deltalake(uri, table([opened(customer) for customer in range(4)]))
+    digests = {"1": digest_of("a secret", "customer", "1"), "2": digest_of("a secret", "account", "2")}
+    for customer, digest in digests.items():
+        field = "customer" if customer == "1" else "account"
+        entry = ForgottenKey(
+            operation=f"of-{customer}", stream="another", field=field, digest=digest, at=START
+        )
+        Register(launch.uri("forgotten")).add(entry)
+    with pytest.raises(StateError, match="expected the installation's secret"):
+        operate(launch, "seed", dry_run=True, table=uri, key="customer")
+    monkeypatch.setenv(ENV_MASK_SECRET, "a secret")
+    would = operate(launch, "seed", dry_run=True, table=uri, key="customer", show_keys=True)
+    assert [key for key, _ in would.data["examples"]] == ["0", "2", "3"]
+    assert "1 rows of forgotten keys are left out." in would.lines
 
 
 @pytest.mark.parametrize(
