@@ -58,14 +58,14 @@ test: setup ## Test everything once, fastest tier first, with real Kafka, Spark 
 
 .PHONY: ci-full
 ci-full: setup ## Run what `make test` leaves out and CI has time for: one more case of each kind
-	$(PYTEST) -n 2 $(QUICK) $(IN_CI) --durations=10 tests/unit
+	$(PYTEST) -n 2 --dist loadfile $(QUICK) $(IN_CI) --durations=10 tests/unit
 	$(PYTEST) $(SPARK) $(IN_CI) --durations=30 tests/spark
 	$(PYTEST) $(AIRFLOW) $(IN_CI) --durations=15 tests/airflow
 	$(PYTEST) $(E2E) $(IN_CI) --durations=15 tests/e2e
 
 .PHONY: full
 full: setup ## Run every test with all of its cases, and ten times the examples of each property (hours)
-	$(PYTEST) -n 2 --durations=10 tests/unit tests/streams tests/processors
+	$(PYTEST) -n 2 --dist loadfile --durations=10 tests/unit tests/streams tests/processors
 	$(PYTEST) $(SPARK) --durations=30 tests/spark
 	$(PYTEST) $(AIRFLOW) --durations=15 tests/airflow
 	$(PYTEST) $(E2E) --timeout 3600 --durations=15 tests/e2e

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +39,15 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     return with_airflow_and_wheel(tmp_path_factory.mktemp("machine"), "airflow,dev")
 
 
+@pytest.fixture(scope="module")
+def project(machine: Machine) -> Path:
+    """A new project with the stream `refunds`; the folder `machine.project`."""
+    stateward = machine.python.parent / "stateward"
+    machine.run(stateward, "init", machine.name)
+    machine.run(stateward, "new", "stream", "refunds", "--key", "order_id", cwd=machine.project)
+    return machine.project
+
+
 def test_no_version_of_the_airflow_changes(machine: Machine) -> None:
     before = dict(line.split("==") for line in machine.frozen.splitlines())
     now = machine.versions()
@@ -55,31 +65,29 @@ def test_every_extra_can_be_resolved_with_that_airflow(machine: Machine) -> None
     assert "pyspark-client" not in names
 
 
-def test_a_project_and_a_stream_are_laid_out_and_its_tests_pass(machine: Machine) -> None:
+def test_a_project_and_a_stream_are_laid_out_and_its_tests_pass(machine: Machine, project: Path) -> None:
     stateward = machine.python.parent / "stateward"
-    machine.run(stateward, "init", "shop")
-    machine.run(stateward, "new", "stream", "refunds", "--key", "order_id", cwd=machine.project)
-    assert "passed" in machine.run(machine.python, "-m", "pytest", "-q", cwd=machine.project)
-    machine.run(stateward, "validate", cwd=machine.project)
-    assert "refunds" in machine.run(stateward, "status", cwd=machine.project)
+    assert "passed" in machine.run(machine.python, "-m", "pytest", "-q", cwd=project)
+    machine.run(stateward, "validate", cwd=project)
+    assert "refunds" in machine.run(stateward, "status", cwd=project)
 
 
-def test_its_stream_is_tried_and_an_upgrade_planned_before_anything_runs(machine: Machine) -> None:
+def test_its_stream_is_tried_and_an_upgrade_planned_before_anything_runs(machine: Machine, project: Path) -> None:
     stateward, event = (
         machine.python.parent / "stateward",
         '{"event_id": "%s", "order_id": "a", "event_time": "%s"}',
     )
     lines = [event % ("1", "2026-03-01T12:00:00Z"), event % ("2", "2026-03-01T12:02:00Z"), "{"]
-    (machine.project / "events.jsonl").write_text("\n".join(lines))
-    said = machine.run(stateward, "try", "refunds", "events.jsonl", cwd=machine.project)
+    (project / "events.jsonl").write_text("\n".join(lines))
+    said = machine.run(stateward, "try", "refunds", "events.jsonl", cwd=project)
     assert "refunds: 1 row" in said and "malformed_json" in said
-    assert "refunds: was never started." in machine.run(stateward, "plan", cwd=machine.project)
+    assert "refunds: was never started." in machine.run(stateward, "plan", cwd=project)
 
 
-def test_a_command_of_an_extra_that_is_missing_names_the_extra(machine: Machine) -> None:
+def test_a_command_of_an_extra_that_is_missing_names_the_extra(machine: Machine, project: Path) -> None:
     done = subprocess.run(
         [machine.python.parent / "stateward", "jars"],
-        cwd=machine.project,
+        cwd=project,
         env=machine.environment,
         capture_output=True,
         text=True,
@@ -89,6 +97,7 @@ def test_a_command_of_an_extra_that_is_missing_names_the_extra(machine: Machine)
     assert "pip install 'stateward[spark]'" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.usefixtures("project")
 def test_that_airflow_parses_its_dags_and_finds_plugins_and_provider(machine: Machine) -> None:
     said: dict[str, Any] = json.loads(machine.run(machine.python, "-c", PROGRAM).splitlines()[-1])
     assert said["library"].startswith(str(machine.folder / "venv"))
