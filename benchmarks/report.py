@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
@@ -181,6 +182,25 @@ def put_between_markers(page: str, generated: str) -> str:
     return f"{before}{BEGIN}\n\n{generated}\n{END}{after}"
 
 
+def with_sections(page: str, sections: Iterable[str]) -> str:
+    """Return the page with each section in place of that of the same heading, the others as they are.
+
+    A section whose heading is new comes first. What was not measured again keeps its figures.
+
+    Raises:
+        ReportError: the page has no markers.
+    """
+    there = page.partition(BEGIN)[2].partition(END)[0]
+    kept = {_heading(one): one.strip() + "\n" for one in re.split(r"(?m)^(?=### )", there) if one.strip()}
+    new = {_heading(one): one.strip() + "\n" for one in sections if one}
+    first = [text for heading, text in new.items() if heading not in kept]
+    return put_between_markers(page, "\n".join([*first, *(new.get(at, text) for at, text in kept.items())]))
+
+
+def _heading(section: str) -> str:
+    return section.strip().partition("\n")[0]
+
+
 def has_runs(series: list[Result], least: int) -> bool:
     """Return whether every contestant has had at least so many runs."""
     return min(line.runs for line in lines_of(series)) >= least
@@ -212,7 +232,7 @@ def write_page(chosen: list[list[Result]], results: Path) -> None:
     ):
         found = report_runs.read(results / f"{program}.jsonl")
         sections.append(report_runs.facts(title, found, f".venv/bin/python -m benchmarks.{program}"))
-    PAGE.write_text(put_between_markers(PAGE.read_text(), "\n".join(filter(None, sections))))
+    PAGE.write_text(with_sections(PAGE.read_text(), sections))
 
 
 def main(arguments: list[str]) -> int:

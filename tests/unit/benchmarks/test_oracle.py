@@ -135,6 +135,15 @@ def test_the_page_keeps_what_is_written_by_hand() -> None:
         report.put_between_markers("# By hand\n", "new")
 
 
+def test_a_section_that_was_not_measured_again_stays() -> None:
+    page = f"# By hand\n{report.BEGIN}\n\n### a\n\n1\n\n### b\n\n2\n\n{report.END}\nfooter\n"
+    new = report.with_sections(page, ["### c\n\n5\n", "### b\n\n4\n", ""])
+    assert new == (
+        f"# By hand\n{report.BEGIN}\n\n### c\n\n5\n\n### a\n\n1\n\n### b\n\n4\n\n{report.END}\nfooter\n"
+    )
+    assert report.with_sections(new, []) == new
+
+
 def test_only_the_largest_right_move_and_the_newest_trip_of_a_stream_are_reported(tmp_path: Path) -> None:
     assert list(states.pages(tmp_path)) == []
     moves = [move(1_000, 3.0), move(1_000, 4.0), move(20, 5.0), {**move(9_000, 6.0), "correct": False}]
