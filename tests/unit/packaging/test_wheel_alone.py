@@ -72,7 +72,7 @@ def test_a_project_and_a_stream_are_laid_out_and_its_tests_pass(machine: Machine
     assert "refunds" in machine.run(stateward, "status", cwd=project)
 
 
-def test_its_stream_is_tried_and_an_upgrade_planned_before_anything_runs(machine: Machine, project: Path) -> None:
+def test_its_stream_is_tried_and_planned_before_anything_runs(machine: Machine, project: Path) -> None:
     stateward, event = (
         machine.python.parent / "stateward",
         '{"event_id": "%s", "order_id": "a", "event_time": "%s"}',
