@@ -20,6 +20,7 @@ from stateward.control.reconcile.maintenance_hold import hold, launched_release,
 from stateward.control.reconcile.observe import observe, read_control
 from stateward.control.reconcile.reconcile_loop import NOTHING_DUE, settle
 from stateward.control.reconcile.startup_probe import Watch, comeback
+from stateward.control.reconcile.watch_clock import WatchClock
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -98,14 +99,18 @@ class DrainForOperationOperator(_OperationTask):
         """
         self.log.info("The trigger fired: %s", event["reason"])
         asked = asked_of(context, self.asks)
-        return self._drain(context, asked, controller_of(asked.stream))
+        return self._drain(
+            context, asked, controller_of(asked.stream), WatchClock.resumed(event.get("watched"))
+        )
 
-    def _drain(self, context: Context, asked: Asked, controller: Controller) -> str:
+    def _drain(
+        self, context: Context, asked: Asked, controller: Controller, clock: WatchClock | None = None
+    ) -> str:
         control = read_control(controller.layout, asked.stream)
         mark = control.hold if control else None
         if control is not None and (mark is None or mark.by != asked.run):
             raise failed(context, f"stream {asked.stream}: {control.requested_by} has ended the hold")
-        action = settle(controller, self._pause, NOTHING_DUE)
+        action = settle(controller, self._pause, NOTHING_DUE, clock)
         if not isinstance(action, Held | Done):
             limits = controller.limits.to_json()
             self.defer(trigger=StreamDrainedTrigger(asked.stream, limits, self.poll_s), method_name="resume")
@@ -201,15 +206,15 @@ class WatchComebackOperator(_OperationTask):
             AirflowFailException: The stream has not committed a batch in time.
         """
         self.log.info("The trigger fired: %s", event["reason"])
-        return self._watch(context)
+        return self._watch(context, WatchClock.resumed(event.get("watched")))
 
-    def _watch(self, context: Context) -> str:
+    def _watch(self, context: Context, clock: WatchClock | None = None) -> str:
         asked = asked_of(context, self.asks)
         since = parse_time(context["ti"].xcom_pull(task_ids=self.started_by))
         until = since + timedelta(seconds=asked.watch_s)
         try:
             controller = controller_of(asked.stream)
-            action = settle(controller, self._pause, NOTHING_DUE)
+            action = settle(controller, self._pause, NOTHING_DUE, clock)
         except CANNOT as error:
             raise failed(context, str(error)) from error
         seen = observe(controller.layout, asked.stream)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -14,13 +13,14 @@ from stateward.airflow.operators.deploy_stream import controller_of, dag_run_of
 from stateward.airflow.operators.incident_reporting import become_supervisor, deliver
 from stateward.airflow.triggers.stream_progress import StreamProgressTrigger
 from stateward.alerts.incident_document import CarriedIncidents, carried_from_json
-from stateward.contract.reading import format_time, parse_time
+from stateward.contract.reading import format_time
 from stateward.control.reconcile.decide import Done, GiveUp, Healthy
 from stateward.control.reconcile.executor import Controller, log_tail
 from stateward.control.reconcile.leader_heartbeat import release
 from stateward.control.reconcile.observe import read_control
 from stateward.control.reconcile.reconcile_loop import NOTHING_DUE, settle
 from stateward.control.reconcile.spec_watcher import digest_of
+from stateward.control.reconcile.watch_clock import WatchClock
 from stateward.project.settings import Settings
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class SuperviseStreamOperator(BaseOperator):
             self._end_incidents(dispatcher)
             raise AirflowSkipException(f"stream {self.stream} is at rest; there is nothing to supervise")
         dispatcher.check()
-        return self._supervise(dispatcher, stalled_since=None, carried=None)
+        return self._supervise(dispatcher, WatchClock(), carried=None)
 
     def resume(self, context: Context, event: dict[str, Any]) -> str:
         """Carry out the action that is due, report it, and watch again.
@@ -68,16 +68,13 @@ class SuperviseStreamOperator(BaseOperator):
             AirflowFailException: The driver keeps failing.
         """
         self.log.info("The trigger fired: %s (%s)", event["event"], event["reason"])
-        since = event.get("stalled_since")
         return self._supervise(
             Dispatcher(self.stream, dag_run_of(context), context, Settings()),
-            stalled_since=parse_time(since) if since else None,
+            WatchClock.resumed(event.get("watched")),
             carried=carried_from_json(event.get("incidents")),
         )
 
-    def _supervise(
-        self, dispatcher: Dispatcher, stalled_since: datetime | None, carried: CarriedIncidents | None
-    ) -> str:
+    def _supervise(self, dispatcher: Dispatcher, clock: WatchClock, carried: CarriedIncidents | None) -> str:
         # Computed before the YAML is read, so that the trigger notices every later edit.
         yaml = digest_of(self.stream, Settings().streams)
         controller = controller_of(self.stream)
@@ -86,7 +83,7 @@ class SuperviseStreamOperator(BaseOperator):
             said = f"{other.dag_run} supervises stream {self.stream}, last seen {other.at:%H:%M:%S} UTC"
             self.log.info(said)
             return said
-        action = settle(controller, lambda: time.sleep(self.poll_s), NOTHING_DUE, stalled_since)
+        action = settle(controller, lambda: time.sleep(self.poll_s), NOTHING_DUE, clock)
         # Delivered after the action, so that a slow notifier does not delay the driver.
         left = deliver(dispatcher, action, carried)
         if left.to_send or not isinstance(action, Done | GiveUp):

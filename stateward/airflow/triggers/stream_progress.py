@@ -20,13 +20,14 @@ from stateward.alerts.incident_document import (
     read_incidents,
 )
 from stateward.alerts.outbox import is_open, to_send
-from stateward.contract.reading import InvalidDocumentError, format_time, parse_time
+from stateward.contract.reading import InvalidDocumentError, parse_time
 from stateward.control.health.thresholds import Thresholds
 from stateward.control.reconcile.decide import Action, Done, Drain, GiveUp, Healthy, Wait
 from stateward.control.reconcile.leader_heartbeat import release, renew
-from stateward.control.reconcile.observe import StallClock, observe
+from stateward.control.reconcile.observe import observe
 from stateward.control.reconcile.spec_watcher import YamlWatch
 from stateward.control.reconcile.start_queue import decide_in_turn
+from stateward.control.reconcile.watch_clock import WatchClock
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 
@@ -122,7 +123,7 @@ class Watch:
     dag_run: str
     limits: Thresholds
     layout: Layout
-    clock: StallClock = field(default_factory=StallClock)
+    clock: WatchClock = field(default_factory=WatchClock)
     logged: frozenset[tuple[str, str]] = frozenset()
     resolve_after: timedelta = timedelta(minutes=5)
     alerts_from: datetime | None = None
@@ -135,8 +136,8 @@ class Watch:
 
         Returns:
             None while nothing is due. Otherwise `event` (`superseded`, `alert`, `changed`, or the name of the
-            action that is due), `reason`, and what the documents do not hold: `stalled_since` and
-            `incidents`, as `carried_from_json` reads them.
+            action that is due), `reason`, and what the documents do not hold: `watched`, as
+            `WatchClock.resumed` reads it, and `incidents`, as `carried_from_json` does.
         """
         now = datetime.now(UTC)
         try:
@@ -148,12 +149,11 @@ class Watch:
             log.warning("stream %s: storage cannot be read, will try again: %s", self.stream, error)
             return None
         except InvalidDocumentError as error:
-            return {"event": "unreadable", "reason": str(error), "stalled_since": None}
+            return {"event": "unreadable", "reason": str(error)}
         if other is not None:
             reason = f"{other.dag_run} has taken over"
-            return {"event": "superseded", "reason": reason, "stalled_since": None}
-        since = self.clock.see(seen.own_status, now)
-        seen = replace(seen, stalled_since=since)
+            return {"event": "superseded", "reason": reason}
+        seen = self.clock.see(seen, now)
         # Starts the task only if it would launch a driver.
         action = decide_in_turn(self.layout, self.limits, seen, now, self.starts_at_once)
         if isinstance(action, Healthy):
@@ -169,7 +169,7 @@ class Watch:
         return {
             "event": event,
             "reason": reason if event != "alert" else _what_is_told(messages),
-            "stalled_since": format_time(since) if since else None,
+            "watched": self.clock.to_json(),
             "incidents": carried_to_json(carried),
         }
 

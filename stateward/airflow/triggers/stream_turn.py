@@ -13,10 +13,11 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from stateward.contract.reading import InvalidDocumentError, parse_time
 from stateward.control.health.thresholds import Thresholds
-from stateward.control.reconcile.decide import Drain, Healthy, Held, Suspended, Wait, decide
+from stateward.control.reconcile.decide import Drain, Healthy, Held, Observed, Suspended, Wait, decide
 from stateward.control.reconcile.observe import observe
 from stateward.control.reconcile.start_queue import decide_in_turn
 from stateward.control.reconcile.startup_probe import Watch, comeback
+from stateward.control.reconcile.watch_clock import WatchClock
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class _StreamTrigger(BaseTrigger):
-    """Observes a stream periodically. It never acts; its event only has the reason.
+    """Observes a stream periodically. It never acts; its event has the reason, and what its watch has seen.
 
     The project is by default that of the task that makes the trigger: the triggerer reads no DAG file.
     """
@@ -37,6 +38,7 @@ class _StreamTrigger(BaseTrigger):
         self.limits = limits
         self.poll_s = poll_s
         self.project = project or str(Settings().project)
+        self._clock = WatchClock()
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the constructor's arguments."""
@@ -49,7 +51,7 @@ class _StreamTrigger(BaseTrigger):
             # Storage may be slow, and all triggers share one event loop.
             reason = await asyncio.to_thread(self._look, layout)
             if reason is not None:
-                yield TriggerEvent({"reason": reason})
+                yield TriggerEvent({"reason": reason, "watched": self._clock.to_json()})
                 return
             await asyncio.sleep(self.poll_s)
 
@@ -67,7 +69,8 @@ class _StreamTrigger(BaseTrigger):
 
     def _look(self, layout: Layout) -> str | None:
         try:
-            return self._due(layout, datetime.now(UTC))
+            now = datetime.now(UTC)
+            return self._due(layout, self._clock.see(observe(layout, self.stream), now), now)
         except OSError as error:
             # One failed observation says nothing about the stream.
             log.warning("stream %s: storage cannot be read, will try again: %s", self.stream, error)
@@ -75,7 +78,7 @@ class _StreamTrigger(BaseTrigger):
         except InvalidDocumentError as error:
             return str(error)
 
-    def _due(self, layout: Layout, now: datetime) -> str | None:
+    def _due(self, layout: Layout, seen: Observed, now: datetime) -> str | None:
         raise NotImplementedError
 
 
@@ -88,8 +91,8 @@ class StreamDrainedTrigger(_StreamTrigger):
         poll_s: Time between two observations, seconds.
     """
 
-    def _due(self, layout: Layout, now: datetime) -> str | None:
-        action = decide(Thresholds.from_json(self.limits), observe(layout, self.stream), now)
+    def _due(self, layout: Layout, seen: Observed, now: datetime) -> str | None:
+        action = decide(Thresholds.from_json(self.limits), seen, now)
         waits = isinstance(action, Drain | Wait) and not isinstance(action, Held | Suspended)
         return None if waits else action.reason
 
@@ -134,8 +137,7 @@ class StreamBackTrigger(_StreamTrigger):
             "latest": self.latest,
         }
 
-    def _due(self, layout: Layout, now: datetime) -> str | None:
-        seen = observe(layout, self.stream)
+    def _due(self, layout: Layout, seen: Observed, now: datetime) -> str | None:
         limits, slots = Thresholds.from_json(self.limits), self._settings.starts_at_once
         action = decide_in_turn(layout, limits, seen, now, slots)
         latest = parse_time(self.latest) if self.latest else None

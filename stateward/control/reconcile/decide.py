@@ -47,7 +47,8 @@ class Observed:
         status: What the driver last said; None when there is nothing, or nothing readable.
         driver: Where the process of `control.launch` is.
         stalled_since: Since when the watcher has seen the same batch with records waiting, or
-            the same driver leaving; see `observe.StallClock`.
+            the same driver leaving; see `watch_clock`.
+        silent_since: Since when the watcher has seen the same status; None without a watch.
         last_words: What the log of a driver ends with that is gone and has reported nothing; may be empty.
         exit: How the process of a driver ended that is gone; None if that is not known.
         status_errors: What in the document of the status is not what it should be, and counts as not known.
@@ -57,6 +58,7 @@ class Observed:
     status: Status | None
     driver: Presence
     stalled_since: datetime | None = None
+    silent_since: datetime | None = None
     last_words: str = ""
     exit: Exit | None = None
     status_errors: tuple[str, ...] = ()
@@ -89,10 +91,7 @@ class Healthy(Action):
 
 @dataclass(frozen=True)
 class Wait(Action):
-    """Nothing to do before something changes, or `until` has come.
-
-    `failure`: after which a driver is to be started then.
-    """
+    """Nothing to do before something changes or `until` has come; then a start follows `failure`, if any."""
 
     until: datetime | None = None
     failure: Failure | None = None
@@ -193,12 +192,17 @@ def _at_rest(control: Control) -> Action:
 def _is_present(limits: Thresholds, seen: Observed, launch: Launched | None, now: datetime) -> bool:
     if seen.driver is not Presence.ELSEWHERE:
         return seen.driver is Presence.ALIVE
-    # A process on another host can only be judged by what it says; its lease keeps it from
-    # harm if it is judged gone and is not.
+    # A process on another host can only be judged by what it says; its lease protects if that is wrong.
     status = seen.own_status
     if status is not None:
-        return status.state not in ENDED and now - status.updated_at <= limits.max_status_age
+        return status.state not in ENDED and _silence(seen, status, now) <= limits.max_status_age
     return launch is not None and now - launch.at <= limits.start_deadline
+
+
+def _silence(seen: Observed, status: Status, now: datetime) -> timedelta:
+    # A single look can only compare the clocks of two hosts.
+    watched = seen.silent_since if seen.driver is Presence.ELSEWHERE else None
+    return now - (watched or status.updated_at)
 
 
 def _drain(limits: Thresholds, seen: Observed, control: Control, now: datetime) -> Action:
@@ -215,18 +219,14 @@ def _drain(limits: Thresholds, seen: Observed, control: Control, now: datetime) 
 
 def _relaunch(limits: Thresholds, seen: Observed, control: Control, now: datetime) -> Action:
     status = seen.own_status
-    if (
-        status is not None
-        and status.state == "stopped"
-        and status.updated_at - status.started_at > limits.max_status_age
-    ):
+    lasted = status is not None and status.updated_at - status.started_at > limits.max_status_age
+    if status is not None and status.state == "stopped" and lasted:
         # It was asked to leave from outside, as `stateward down` does, and had lasted until then.
         return Launch("the driver was drained from outside while it should run")
     failure = failure_of_end(control, status, seen.exit, seen.last_words)
     cause = failure.cause
     if status is not None and status.lasting_cause is not None:
-        said = f"{cause.rstrip('.')}. {remedy(control.stream, status.lasting_cause)}"
-        return GiveUp(said, failure)
+        return GiveUp(f"{cause.rstrip('.')}. {remedy(control.stream, status.lasting_cause)}", failure)
     recent = [at for at in control.restarts if now - at <= limits.window]
     if len(recent) >= limits.max_attempts:
         often = f"restarted {len(recent)} times within {_seconds(limits.window)} without lasting success"
@@ -249,7 +249,7 @@ def _watch(limits: Thresholds, seen: Observed, launched: datetime, now: datetime
     status = seen.own_status
     if status is None or status.state == "starting":
         return _watch_start(limits, seen, launched, now)
-    silence = now - status.updated_at
+    silence = _silence(seen, status, now)
     if silence > limits.max_status_age:
         return Kill(
             f"the driver hangs: its status ({status.state}) is {_seconds(silence)} old, expected at most"

@@ -38,6 +38,7 @@ from stateward.control.reconcile.decide import (
 from stateward.control.reconcile.decide import Launch as LaunchAction
 from stateward.control.reconcile.desired_state import Wish, declare, first, wanted
 from stateward.control.reconcile.observe import end_of, observe, read_control, thresholds_of
+from stateward.control.reconcile.watch_clock import WatchClock
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from stateward.project.spec import StreamSpec
@@ -95,11 +96,11 @@ class Controller:
             if control != known:
                 self._write(control)
 
-    def reconcile(self, stalled_since: datetime | None = None) -> Action:
+    def reconcile(self, clock: WatchClock | None = None) -> Action:
         """Observe, decide and act once.
 
         Args:
-            stalled_since: What the watcher's `StallClock` has seen.
+            clock: That of the watch; a single look without one.
 
         Returns:
             What was decided, and done.
@@ -110,7 +111,8 @@ class Controller:
         """
         with locked(self.layout, self.spec.stream):
             now = datetime.now(UTC)
-            seen = self._declared(observe(self.layout, self.spec.stream, stalled_since), now)
+            seen = observe(self.layout, self.spec.stream)
+            seen = self._declared(clock.see(seen, now) if clock else seen, now)
             action = decide(self.limits, seen, now)
             if isinstance(action, LaunchAction) and seen.control is not None:
                 return self._launch_in_turn(action, seen.control, now)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 from stateward.contract.process_identity import host_identity, is_alive
 from stateward.contract.reading import InvalidDocumentError, read_as
 from stateward.contract.storage import CorruptDocumentError, read_json
 from stateward.contract.stream_control import Control, Launch, Supervisor, control_from
-from stateward.contract.stream_status import LEAVING, Status, status_from
+from stateward.contract.stream_status import Status, status_from
 from stateward.control.health.health import Limit
 from stateward.control.health.log_diagnosis import last_words
 from stateward.control.health.thresholds import Thresholds
@@ -98,7 +98,7 @@ def read_supervisor(layout: Layout, stream: str) -> Supervisor | None:
         return None
 
 
-def observe(layout: Layout, stream: str, stalled_since: datetime | None = None) -> Observed:
+def observe(layout: Layout, stream: str) -> Observed:
     """Look at a stream once.
 
     Raises:
@@ -113,7 +113,6 @@ def observe(layout: Layout, stream: str, stalled_since: datetime | None = None) 
         status=status,
         status_errors=tuple(errors),
         driver=Presence.GONE if launch is None else locate(layout, stream, launch),
-        stalled_since=stalled_since,
     )
     rests = control is None or control.desired != "running"
     if launch is None or seen.driver is not Presence.GONE or rests:
@@ -149,26 +148,3 @@ def locate(layout: Layout, stream: str, launch: Launch) -> Presence:
         family = processes.find_by_env(layout.home, stream, launch.run_id)
         return Presence.ALIVE if family else Presence.GONE
     return Presence.ALIVE if is_alive(launch.pid, launch.pid_started) else Presence.GONE
-
-
-@dataclass
-class StallClock:
-    """Remembers since when a driver shows the same batch though it should have moved on.
-
-    The documents cannot tell: on a quiet topic an old last commit is right, and the first new
-    record must not make a healthy driver look stuck.
-    """
-
-    _what: tuple[str, str, int | None] | None = None
-    _since: datetime | None = None
-
-    def see(self, status: Status | None, now: datetime) -> datetime | None:
-        """Take in the next status, and return since when the driver has been stalled, if it is."""
-        behind = status is not None and status.state == "running" and status.caught_up is False
-        if status is None or not (behind or status.state in LEAVING):
-            self._what = self._since = None
-            return None
-        what = (status.run_id, status.state, status.batch_id)
-        if what != self._what:
-            self._what, self._since = what, now
-        return self._since

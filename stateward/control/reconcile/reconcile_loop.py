@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from datetime import datetime
 from typing import Protocol
 
 from stateward.control.reconcile.decide import Action, Done, Drain, GiveUp, Healthy, Held, Suspended, Wait
+from stateward.control.reconcile.watch_clock import WatchClock
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ NOTHING_DUE: tuple[type[Action], ...] = (*REACHED, Wait, Drain)
 class Reconciler(Protocol):
     """What `settle` needs of a `Controller`."""
 
-    def reconcile(self, stalled_since: datetime | None = None) -> Action:
+    def reconcile(self, clock: WatchClock) -> Action:
         """Observe, decide and act once."""
 
 
@@ -29,7 +29,7 @@ def settle(
     controller: Reconciler,
     pause: Callable[[], None],
     until: tuple[type[Action], ...],
-    stalled_since: datetime | None = None,
+    clock: WatchClock | None = None,
 ) -> Action:
     """Reconcile again and again until a decision is one of `until`.
 
@@ -38,15 +38,14 @@ def settle(
             that for a driver on another host that does not drain.
         pause: Called between two steps.
         until: `REACHED` or `NOTHING_DUE`.
-        stalled_since: What the watcher saw before; true of the first look only.
+        clock: That of the watcher before; a new one by default.
 
     Returns:
         The last decision.
     """
-    said = ""
+    clock, said = clock or WatchClock(), ""
     while True:
-        action = controller.reconcile(stalled_since)
-        stalled_since = None
+        action = controller.reconcile(clock)
         kind = type(action).__name__
         if kind != said:
             log.info("%s: %s", kind, action.reason)

@@ -22,6 +22,7 @@ from stateward.contract.stream_status import Status
 from stateward.control.reconcile.decide import Action, GiveUp, Healthy, Observed, Presence
 from stateward.control.reconcile.leader_heartbeat import renew
 from stateward.control.reconcile.observe import read_supervisor
+from stateward.control.reconcile.watch_clock import WatchClock
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from tests.airflow.conftest import make_due, sent_messages
@@ -48,7 +49,7 @@ class Controlled:
     def request(self, wish: Any) -> None:
         self.asked.append(wish.by)
 
-    def reconcile(self, stalled_since: datetime | None = None) -> Action:
+    def reconcile(self, clock: WatchClock | None = None) -> Action:
         return GAVE_UP
 
 

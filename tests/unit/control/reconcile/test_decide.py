@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from stateward.contract.stream_control import Control, Failure, FailureKind, Hold, Override
+from stateward.contract.stream_control import Control, Desired, Failure, FailureKind, Hold, Override
 from stateward.contract.stream_control import Launch as Launched
 from stateward.contract.stream_status import Cause, DriverState, Status
 from stateward.control.health.health import Limit
@@ -66,6 +66,11 @@ def control(**changes: Any) -> Control:
 def status(state: DriverState = "running", **changes: Any) -> Status:
     plain = Status("s", "r1", state, started_at=ago(290), updated_at=ago(1), batch_id=4, message="why")
     return structs.replace(plain, **changes)
+
+
+def elsewhere(desired: Desired = "running", updated_at: datetime = NOW, **changes: Any) -> Observed:
+    """As a watcher sees a driver on a host whose clock may be wrong."""
+    return Observed(control(desired=desired), status(updated_at=updated_at), ELSEWHERE, **changes)
 
 
 def starting(seconds_ago: float, heard: float = 1) -> Status:
@@ -147,6 +152,10 @@ CASES = [
     # On another host.
     ("elsewhere, runs", Observed(control(), status(updated_at=ago(15)), ELSEWHERE), Healthy),
     ("elsewhere, silent", Observed(control(), status(updated_at=ago(16)), ELSEWHERE), Launch),
+    ("elsewhere, clock behind", elsewhere(updated_at=ago(600), silent_since=ago(15)), Healthy),
+    ("elsewhere, clock ahead", elsewhere(updated_at=ago(-600), silent_since=ago(16)), Launch),
+    ("to stop elsewhere, clock behind", elsewhere("stopped", ago(600), silent_since=ago(15)), Wait),
+    ("to stop elsewhere, silent", elsewhere("stopped", ago(-600), silent_since=ago(16)), Done),
     ("elsewhere, ended", Observed(control(), status("failed"), ELSEWHERE), Launch),
     ("elsewhere, starts", Observed(control(launch=launched(120)), None, ELSEWHERE), Wait),
     ("elsewhere, never came", Observed(control(launch=launched(121)), None, ELSEWHERE), Launch),

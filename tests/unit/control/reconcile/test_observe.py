@@ -18,11 +18,10 @@ from stateward.contract.process_identity import ProcessIdentity, driver_process,
 from stateward.contract.reading import InvalidDocumentError, as_json
 from stateward.contract.storage import write_json
 from stateward.contract.stream_control import SILENT, Control, Failure, Hold, Launch, control_from
-from stateward.contract.stream_status import Status
 from stateward.control.launchers import processes
 from stateward.control.reconcile.decide import Presence
 from stateward.control.reconcile.leader_heartbeat import STALE_AFTER, claim, release, renew
-from stateward.control.reconcile.observe import StallClock, locate, observe, read_control, read_supervisor
+from stateward.control.reconcile.observe import locate, observe, read_control, read_supervisor
 from stateward.project.layout import Layout
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -213,18 +212,6 @@ def test_times_without_a_zone_are_refused() -> None:
     document = as_json(Control("s", "running", "r1", NOW, "me", "why"))
     with pytest.raises(InvalidDocumentError, match="expected a time such as"):
         control_from({**document, "requested_at": "2026-01-31T12:00:00"})
-
-
-def test_the_stall_clock_starts_with_the_first_look_and_with_every_batch() -> None:
-    clock = StallClock()
-    behind = Status("s", "r1", "running", NOW, NOW, batch_id=4, caught_up=False)
-    at = [NOW + timedelta(seconds=second) for second in range(6)]
-    assert clock.see(behind, at[0]) == at[0]
-    assert clock.see(behind, at[1]) == at[0]
-    assert clock.see(replace(behind, batch_id=5), at[2]) == at[2]
-    assert clock.see(replace(behind, caught_up=True), at[3]) is None
-    assert clock.see(behind, at[4]) == at[4]
-    assert clock.see(None, at[5]) is None
 
 
 def test_one_dag_run_supervises_until_its_heartbeat_is_stale_or_given_up(layout: Layout) -> None:

@@ -1,0 +1,94 @@
+"""What only someone who watches knows: since when nothing has changed, by the watcher's own clock.
+
+A status has the time of its driver's host, whose clock may differ from this one's by any amount. So a driver
+is silent when no new status has come while someone looked, not when the newest one looks old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from stateward.contract.reading import InvalidDocumentError, Time, as_json, read_as
+from stateward.contract.stream_status import LEAVING, Status
+from stateward.control.reconcile.decide import Observed
+
+
+class Unchanged(Struct, frozen=True):
+    """Something that a driver has shown, and since when the watcher has seen it so."""
+
+    shown: tuple[str, ...]
+    since: Time
+
+    def after(self, shown: tuple[str, ...], now: datetime) -> Unchanged:
+        """What is known after one more look."""
+        return self if shown == self.shown else Unchanged(shown, now)
+
+
+class Watched(Struct, frozen=True):
+    """What a watcher hands to the next one.
+
+    Attributes:
+        batch: The batch of a driver with records waiting, or the state of one that leaves.
+        status: The newest status, by its launch and its time.
+    """
+
+    batch: Unchanged | None = None
+    status: Unchanged | None = None
+
+
+@dataclass
+class WatchClock:
+    """Remembers since when a driver shows the same batch though it should have moved on, and the same status.
+
+    The documents cannot tell: on a quiet topic an old last commit is right, and the first new record must not
+    make a healthy driver look stuck.
+    """
+
+    watched: Watched = field(default_factory=Watched)
+
+    @classmethod
+    def resumed(cls, document: Mapping[str, Any] | None) -> WatchClock:
+        """Go on where another watcher was; from nothing if it was one of an earlier release."""
+        try:
+            return cls(read_as(Watched, document, "watched") if document else Watched())
+        except InvalidDocumentError:
+            return cls()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the next watcher resumes from."""
+        return as_json(self.watched)
+
+    def see(self, seen: Observed, now: datetime) -> Observed:
+        """Take in one more look, and return it with what it does not show by itself."""
+        status = seen.own_status
+        batch = _next(self.watched.batch, _batch_of(status), now)
+        newest = _next(self.watched.status, _time_of(status), now)
+        self.watched = Watched(batch, newest)
+        return replace(
+            seen,
+            stalled_since=batch.since if batch else None,
+            silent_since=newest.since if newest else None,
+        )
+
+
+def _next(before: Unchanged | None, shown: tuple[str, ...] | None, now: datetime) -> Unchanged | None:
+    if shown is None:
+        return None
+    return before.after(shown, now) if before else Unchanged(shown, now)
+
+
+def _batch_of(status: Status | None) -> tuple[str, ...] | None:
+    """What has to change; None if nothing has to."""
+    behind = status is not None and status.state == "running" and status.caught_up is False
+    if status is None or not (behind or status.state in LEAVING):
+        return None
+    return status.run_id, status.state, str(status.batch_id)
+
+
+def _time_of(status: Status | None) -> tuple[str, ...] | None:
+    return None if status is None else (status.run_id, status.updated_at.isoformat())

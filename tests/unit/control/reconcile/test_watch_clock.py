@@ -1,0 +1,65 @@
+"""What a watcher knows of a driver whose documents and clock cannot tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from msgspec import structs
+
+from stateward.contract.stream_control import Control
+from stateward.contract.stream_control import Launch as Launched
+from stateward.contract.stream_status import Status
+from stateward.control.reconcile.decide import Observed, Presence
+from stateward.control.reconcile.watch_clock import WatchClock
+
+NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+AT = [NOW + timedelta(seconds=second) for second in range(6)]
+
+
+def seen(**changes: Any) -> Observed:
+    launch = Launched("r1", NOW, "h", "/l")
+    plain = Status("s", "r1", "running", NOW, NOW, batch_id=4, caught_up=False)
+    status = structs.replace(plain, **changes)
+    return Observed(Control("s", "running", "r1", NOW, launch=launch), status, Presence.ELSEWHERE)
+
+
+def test_a_stall_starts_with_the_first_look_and_with_every_batch() -> None:
+    clock = WatchClock()
+
+    def since(at: datetime, **changes: Any) -> datetime | None:
+        return clock.see(seen(**changes), at).stalled_since
+
+    assert since(AT[0]) == AT[0]
+    assert since(AT[1]) == AT[0]
+    assert since(AT[2], batch_id=5) == AT[2]
+    assert since(AT[3], caught_up=True) is None
+    assert since(AT[4]) == AT[4]
+    assert clock.see(replace(seen(), status=None), AT[5]).stalled_since is None
+
+
+def test_silence_is_counted_from_when_the_status_was_first_seen_whatever_time_it_has() -> None:
+    clock, an_hour = WatchClock(), timedelta(hours=1)
+
+    def since(at: datetime, updated_at: datetime) -> datetime | None:
+        return clock.see(seen(updated_at=updated_at), at).silent_since
+
+    assert since(AT[0], NOW - an_hour) == AT[0]
+    assert since(AT[1], NOW - an_hour) == AT[0]
+    # A clock that is set back makes the status no older.
+    assert since(AT[2], NOW - 2 * an_hour) == AT[2]
+    assert since(AT[3], NOW + an_hour) == AT[3]
+    assert clock.see(replace(seen(), status=None), AT[4]).silent_since is None
+
+
+def test_the_next_watcher_goes_on_where_the_last_one_was() -> None:
+    first = WatchClock()
+    first.see(seen(), AT[0])
+    found = WatchClock.resumed(first.to_json()).see(seen(), AT[3])
+    assert (found.stalled_since, found.silent_since) == (AT[0], AT[0])
+    # A driver that has reported meanwhile is not silent.
+    found = WatchClock.resumed(first.to_json()).see(seen(updated_at=AT[1]), AT[3])
+    assert (found.stalled_since, found.silent_since) == (AT[0], AT[3])
+    for unknown in (None, {}, {"status": "of another release"}):
+        assert WatchClock.resumed(unknown).see(seen(), AT[3]).silent_since == AT[3]
