@@ -30,7 +30,7 @@ class Measure:
         read: Its value in a status, at a time; None while it is not known.
         text: What a warning says, with `{}` for the value.
         metric: The end of its metric's name; the unit is part of it.
-        help: What the metric is.
+        help: What is measured.
         cause: What most likely lies behind a value above its limit; empty if other measures tell.
         warn: The default of the limit above which it is worth a warning; None: never.
         critical: Likewise for a critical one.
@@ -99,7 +99,7 @@ _ALL = (
         _field("lag_change_per_s"),
         "the lag grows by {}",
         "lag_growth_records_per_second",
-        "by how much the lag has grown, over the last five minutes",
+        "records per second by which the lag has grown, over the last five minutes",
     ),
     Measure(
         "watermark_delay",
@@ -107,7 +107,7 @@ _ALL = (
         _watermark_delay,
         "the watermark is {} behind the clock",
         "watermark_delay_seconds",
-        "how far the watermark is behind the clock",
+        "how far the watermark is behind the clock; for a replay of old events, their age",
     ),
     Measure(
         "event_time_behind",
@@ -115,7 +115,7 @@ _ALL = (
         _event_time(1),
         "the events' time is {} behind the broker's, in no replay",
         "event_time_behind_seconds",
-        "how far the events' time is behind the broker's; missing in a replay",
+        "how far the events' time was behind the broker's at the last batch; missing in a replay",
         "a partition with old events holds the others back: its producer's clock, or a backlog",
         warn=3600,
     ),
@@ -125,7 +125,8 @@ _ALL = (
         _event_time(-1),
         "the events' time is {} ahead of the broker's",
         "event_time_ahead_seconds",
-        "the same ahead of it",
+        "how far the events' time was ahead of the broker's at the last batch: drivers of this release"
+        " prevent it, but a checkpoint of an earlier release can have it",
         "an earlier release let an event that was ahead move the watermark: others are late until that time"
         " has come, and `backfill` recomputes them",
         warn=60,
@@ -137,7 +138,7 @@ _ALL = (
         _field("dead_share"),
         "{} of the records of ten minutes are dead",
         "dead_ratio",
-        "share of the records of ten minutes that were dead",
+        "share of dead records in ten minutes of the broker's time; missing for fewer than 100 records",
         "a producer sends what the YAML's schema does not take; `reason` in dead_letters says what",
         warn=0.01,
         critical=0.1,
@@ -148,7 +149,7 @@ _ALL = (
         _field("late_share"),
         "{} of the records of ten minutes are late",
         "late_ratio",
-        "share of the records of ten minutes that were late",
+        "share of late records in ten minutes of the broker's time; missing for fewer than 100 records",
         "a producer is later than allowed_lateness, or its clock is behind; see late_events",
         warn=0.01,
         critical=0.1,
@@ -169,7 +170,7 @@ _ALL = (
         _field("state_rows"),
         "the state has {} rows",
         "state_rows",
-        "rows in Spark's state store",
+        "rows in Spark's state store; for transformWithState these are buckets, chunks and timers, not keys",
         _MANY_KEYS.format("keys that stay longer"),
     ),
     Measure(
@@ -178,7 +179,7 @@ _ALL = (
         _state_bytes,
         "the state takes {}",
         "state_bytes",
-        "the larger of the state store's memory and its files",
+        "the larger of the state store's size in memory and in files",
         _MANY_KEYS.format("more kept for each"),
         warn=1_000_000_000,
         critical=5_000_000_000,
@@ -207,7 +208,7 @@ _ALL = (
         _field("key_growth"),
         "there are {} times as many keys as the input's growth explains",
         "key_growth_ratio",
-        "growth of the keys over the growth window, divided by that of the input",
+        "growth of the live keys over the growth window, divided by that of the input",
         "keys are added and do not end: a timeout that is too long, or keys that are new with each event",
         warn=1.5,
         critical=3,
@@ -218,7 +219,7 @@ _ALL = (
         _field("state_growth"),
         "the state is {} times as large as the input's growth explains",
         "state_growth_ratio",
-        "growth of the keys' bytes over the growth window, divided by that of the input",
+        "growth of the bytes of keys and states over the growth window, divided by that of the input",
         "more keys, or more is kept of each: compare with key_growth and bytes_per_key",
         warn=1.5,
         critical=3,
@@ -241,7 +242,7 @@ _ALL = (
         _field("partition_imbalance"),
         "the largest state partition has {} times the median",
         "partition_imbalance_ratio",
-        "size of the largest state partition over the median; missing below 10 MB",
+        "size of the largest state partition over the median of those that have keys; missing below 10 MB",
         "a large key, or few buckets for each partition; `stateward state advise` proposes a number",
         warn=3,
         critical=10,
@@ -252,7 +253,7 @@ _ALL = (
         _field("state_commit_ms", 1000),
         "to commit the state took {}",
         "state_commit_seconds",
-        "a task's time to commit its part of the state",
+        "a task's time to commit its part of the state in the last batch",
         "the checkpoint's storage is slow, or much state has changed in one batch",
         warn=10,
         critical=30,
@@ -263,7 +264,8 @@ _ALL = (
         _field("state_update_ms", 1000),
         "the state took {} for each record",
         "state_update_seconds",
-        "time on the state for each record, all tasks together",
+        "time of all tasks on the state for each record, with the stream's own logic; only for batches of 100"
+        " records and more",
         SLOW_STATE,
         warn=0.010,
         critical=0.050,
@@ -274,7 +276,7 @@ _ALL = (
         _field("state_removal_ms", 1000),
         "to remove what has expired took {}",
         "state_removal_seconds",
-        "a task's time to find and remove what has expired",
+        "a task's time to find and remove expired state",
         "many timeouts end in one batch; timeout.jitter spreads them",
         warn=5,
         critical=15,
@@ -285,7 +287,7 @@ _ALL = (
         _field("memory_bytes"),
         "the driver's processes take {} of memory",
         "memory_bytes",
-        "resident memory of the driver's processes",
+        "resident memory of the driver: its JVM, its Python and Spark's Python workers",
         warn=3_500_000_000,
         critical=6_000_000_000,
     ),

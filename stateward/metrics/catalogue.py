@@ -1,4 +1,4 @@
-"""Every metric: its name, kind, labels and meaning. docs/metrics.md has the same table. Pure.
+"""Every metric: its name, kind, labels and meaning. The table of docs/metrics.md is made from it. Pure.
 
 Names follow Prometheus' conventions: base units, and `_total` for what only grows.
 """

@@ -3,16 +3,15 @@
 import re
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, SerializeAsAny, ValidationError, ValidationInfo, field_validator, model_validator
 
 from stateward.contract.names import PLATFORM_TABLES, SHARED_TABLES, TICK_TOPICS
-from stateward.project import durations
 from stateward.project.project import NAME_PATTERN
 from stateward.project.settings import Settings
-from stateward.project.spec_fields import Duration, Name, Part, Span
-from stateward.project.spec_health import Health, Restart
+from stateward.project.spec_fields import Duration, Name, Part
+from stateward.project.spec_health import Health, Lease, Restart, Spark, Timeout
 from stateward.project.spec_kafka import EventTime, KafkaSink, Source
 from stateward.project.spec_logic import Logic, LookupSource, logic_model
 from stateward.project.spec_problems import Problem, YamlDocument, parse_yaml, problems_of, read_yaml
@@ -24,56 +23,32 @@ SHARED = "shared"
 """Stands for a stream where a table is that of all streams."""
 
 
-_MEMORY = r"^[1-9][0-9]*[mg]$"
-
-
-class Timeout(Part):
-    """`jitter` spreads timeouts that are due together; it delays rows and changes none of them."""
-
-    jitter: Span = timedelta(0)
-
-
-class Spark(Part):
-    """How the driver is submitted; the master comes from the Airflow connection `conn_id`."""
-
-    conn_id: str = "spark_default"
-    driver_memory: Annotated[str, Field(pattern=_MEMORY)] = "1g"
-    conf: dict[str, str] = Field(default_factory=dict)
-
-
-class Lease(Part):
-    """How long a driver may write after its last renewal, and how often it renews."""
-
-    ttl: Duration = timedelta(seconds=20)
-    renew: Duration = timedelta(seconds=5)
-
-    @model_validator(mode="after")
-    def _renews_in_time(self) -> Self:
-        if self.renew * 3 > self.ttl:
-            raise UnexpectedValueError(
-                f"lease.renew to be at most a third of lease.ttl"
-                f" ({durations.format_duration(self.ttl)}), so that two missed renewals are survived"
-            )
-        return self
-
-
 class StreamSpec(Part):
     """One stream, as its YAML file wants it to be."""
 
-    stream: Name
-    description: Annotated[str, Field(min_length=1)]
-    owner: Annotated[str, Field(min_length=1)]
-    desired: Literal["running", "suspended", "stopped"] = "running"
+    stream: Name = Field(description="the name of the stream, of its file and of its package in `spark_jobs`")
+    description: str = Field(min_length=1, description="what the stream does, for a person")
+    owner: str = Field(min_length=1, description="who answers for it: the owner of its DAGs and tables")
+    desired: Literal["running", "suspended", "stopped"] = Field(
+        "running", description="what `run` brings about; a person may override it (docs/supervision.md)"
+    )
     source: Source
     event_time: EventTime
-    lookups: dict[Name, LookupSource] = Field(default={})
-    clock: Literal["event", "processing"] = "event"
-    emission: Literal["watermark", "eager"] = "watermark"
+    lookups: dict[Name, LookupSource] = Field(
+        default={}, description="by name the tables by which its events are enriched (docs/lookups.md)"
+    )
+    clock: Literal["event", "processing"] = Field(
+        "event", description="whose time counts: the events', or the broker's (docs/architecture.md)"
+    )
+    emission: Literal["watermark", "eager"] = Field(
+        "watermark",
+        description="`watermark` holds events until their order is final, `eager` processes them on arrival",
+    )
     timeout: Timeout = Timeout()
     logic: SerializeAsAny[Logic] = Field(default=Logic(), validate_default=True)
-    trigger_interval: Duration = timedelta(seconds=1)
+    trigger_interval: Duration = Field(timedelta(seconds=1), description="a batch starts at most this often")
     state: State = State()
-    tables: Annotated[list[Name], Field(min_length=1)]
+    tables: list[Name] = Field(min_length=1, description="the stream's tables, without shared ones")
     kafka_sink: KafkaSink | None = None
     spark: Spark = Spark()
     lease: Lease = Lease()

@@ -27,22 +27,32 @@ def _instant(value: object) -> datetime:
     return parsed.astimezone(UTC)
 
 
-Span = Annotated[
-    timedelta,
-    BeforeValidator(durations.parse_duration),
-    WithJsonSchema({"type": "string", "pattern": durations.PATTERN, "examples": ["30m", "15s"]}),
-]
-Duration = Annotated[Span, AfterValidator(_positive)]
-Instant = Annotated[datetime, BeforeValidator(_instant), WithJsonSchema({"type": "string"})]
-Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+def in_schema(kind: str, **keywords: object) -> WithJsonSchema:
+    """Return what the editors' schema has of a text: `kind` says for a person what it may be."""
+    return WithJsonSchema({"type": "string", **keywords, "$comment": kind})
+
+
+def duration_in_schema(kind: str) -> WithJsonSchema:
+    """Return what the editors' schema has of a duration."""
+    return in_schema(kind, pattern=durations.PATTERN, examples=["30m", "15s"])
+
+
+Span = Annotated[timedelta, BeforeValidator(durations.parse_duration), duration_in_schema("duration")]
+Duration = Annotated[Span, AfterValidator(_positive), duration_in_schema("duration above 0")]
+Instant = Annotated[datetime, BeforeValidator(_instant), in_schema("time with its zone")]
+Name = Annotated[str, Field(pattern=NAME_PATTERN, json_schema_extra={"$comment": "name"})]
 Count = Annotated[int, Field(gt=0)]
 Factor = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
-def is_cron(text: str) -> bool:
-    """Tell whether a text is a cron expression of five fields."""
-    return len(text.split()) == 5 and croniter.is_valid(text)
+def _cron(value: str) -> str:
+    if len(value.split()) != 5 or not croniter.is_valid(value):
+        raise UnexpectedValueError("a cron expression of five fields such as 0 4 * * *")
+    return value
+
+
+Cron = Annotated[str, AfterValidator(_cron), in_schema("cron, UTC")]
 
 
 class Part(BaseModel):

@@ -1,13 +1,13 @@
-"""The sections `health` and `restart` of a stream's YAML."""
+"""The sections `health`, `restart`, `lease`, `spark` and `timeout` of a stream's YAML: how a driver runs."""
 
 from datetime import timedelta
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, create_model, model_validator
+from pydantic import AfterValidator, Field, create_model, model_validator
 
 from stateward.contract.measures import MEASURES
 from stateward.project.durations import format_duration
-from stateward.project.spec_fields import Count, Duration, Factor, Part, Share
+from stateward.project.spec_fields import Count, Duration, Factor, Part, Share, Span, duration_in_schema
 from stateward.project.unexpected_value import UnexpectedValueError
 
 
@@ -63,20 +63,15 @@ def _limits() -> dict[str, Any]:
         limits = {"warn": measure.warn, "critical": measure.critical}
         if measure.unit == "seconds":
             of_time = {level: None if at is None else timedelta(seconds=at) for level, at in limits.items()}
-            found[name] = (DurationLimit, DurationLimit(**of_time))
+            found[name] = (DurationLimit, Field(DurationLimit(**of_time), description=measure.help))
         else:
             kind = _KINDS.get(measure.unit, NumberLimit)
-            found[name] = (kind, kind.model_validate(limits))
+            found[name] = (kind, Field(kind.model_validate(limits), description=measure.help))
     return found
 
 
 class HealthLimits(create_model("_Limits", __base__=Part, **_limits())):  # type: ignore[misc]
-    """What is reported of a stream that runs, with its likely cause; nothing is restarted for it.
-
-    `lag` in records, `lag_growth` in records a second, `state_bytes`, `bytes_per_key` and `memory_bytes` in
-    bytes, shares from 0 to 1; `largest_key`, `partition_imbalance`, `key_growth` and
-    `state_growth` are factors (docs/health.md).
-    """
+    """What is reported of a stream that runs, with its likely cause; nothing is restarted for it."""
 
 
 def _within_history(value: timedelta) -> timedelta:
@@ -85,29 +80,83 @@ def _within_history(value: timedelta) -> timedelta:
     return value
 
 
-GrowthWindow = Annotated[Duration, AfterValidator(_within_history)]
+GrowthWindow = Annotated[Duration, AfterValidator(_within_history), duration_in_schema("duration, 5m to 5h")]
 
 
 class Health(Part):
-    """Deadlines of a driver, after which it is replaced, and limits that are only reported.
+    """Deadlines after which a driver is replaced, and limits that are only reported (docs/health.md)."""
 
-    `growth_window` is the time over which the growth of a state is compared with that of its input, which
-    takes four such windows; a change takes effect with the next driver.
-    """
-
-    max_status_age: Duration = timedelta(seconds=15)
-    start_deadline: Duration = timedelta(seconds=120)
-    stop_deadline: Duration = timedelta(seconds=45)
-    kill_grace: Duration = timedelta(seconds=10)
-    max_commit_age: Duration = timedelta(minutes=10)
-    growth_window: GrowthWindow = timedelta(hours=1)
+    max_status_age: Duration = Field(
+        timedelta(seconds=15), description="a driver that reports nothing for longer hangs"
+    )
+    start_deadline: Duration = Field(
+        timedelta(seconds=120), description="how long a start may take from each `phase` to the next"
+    )
+    stop_deadline: Duration = Field(
+        timedelta(seconds=45), description="how long a drain may take, before SIGTERM"
+    )
+    kill_grace: Duration = Field(timedelta(seconds=10), description="from SIGTERM to SIGKILL")
+    max_commit_age: Duration = Field(
+        timedelta(minutes=10), description="how long records may wait without a commit"
+    )
+    growth_window: GrowthWindow = Field(
+        timedelta(hours=1),
+        description="over which the growth of a state is compared with that of its input; a change takes"
+        " effect with the next driver",
+    )
     limits: HealthLimits = HealthLimits()
 
 
 class Restart(Part):
-    """Back-off: at once, then `backoff`, doubling up to `max_backoff`; `max_attempts` per `window`."""
+    """Delays of restarts after a failure, the first of which is immediate."""
 
-    backoff: Duration = timedelta(seconds=5)
-    max_backoff: Duration = timedelta(minutes=2)
-    max_attempts: Count = 5
-    window: Duration = timedelta(minutes=15)
+    backoff: Duration = Field(
+        timedelta(seconds=5), description="delay of the second restart; each further one waits twice as long"
+    )
+    max_backoff: Duration = Field(timedelta(minutes=2), description="the longest delay")
+    max_attempts: Count = Field(5, description="a stream is given up after so many restarts in `window`")
+    window: Duration = Field(timedelta(minutes=15), description="the time in which restarts are counted")
+
+
+class Lease(Part):
+    """How long a driver may write after its last renewal, and how often it renews."""
+
+    ttl: Duration = Field(timedelta(seconds=20), description="how long it may write")
+    renew: Duration = Field(timedelta(seconds=5), description="how often it renews: at most a third of `ttl`")
+
+    @model_validator(mode="after")
+    def _renews_in_time(self) -> Self:
+        if self.renew * 3 > self.ttl:
+            raise UnexpectedValueError(
+                f"lease.renew to be at most a third of lease.ttl"
+                f" ({format_duration(self.ttl)}), so that two missed renewals are survived"
+            )
+        return self
+
+
+_MEMORY = r"^[1-9][0-9]*[mg]$"
+
+
+class Spark(Part):
+    """How the driver is submitted."""
+
+    conn_id: str = Field("spark_default", description="the Airflow connection that names the master")
+    driver_memory: str = Field(
+        "1g",
+        pattern=_MEMORY,
+        description="heap of the driver's JVM",
+        json_schema_extra={"$comment": "such as 512m or 2g"},
+    )
+    conf: dict[str, str] = Field(
+        default={}, description="Spark's settings, which go before those of the platform"
+    )
+
+
+class Timeout(Part):
+    """When timeouts of keys fire."""
+
+    jitter: Span = Field(
+        timedelta(0),
+        description="timeouts that are due together are spread over so long; their rows come later, and are"
+        " the same",
+    )

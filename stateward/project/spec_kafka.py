@@ -10,31 +10,41 @@ from pydantic_core import PydanticKnownError
 from stateward.project.spec_fields import Count, Duration, Instant, Name, Part, Span
 from stateward.project.unexpected_value import UnexpectedValueError
 
-Topic = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
+Topic = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$", json_schema_extra={"$comment": "topic"})]
 
 
 class Tick(Part):
-    """How event time advances while the topic is silent."""
+    """How event time advances while the topic is silent (docs/architecture.md)."""
 
-    mode: Literal["auto", "wall_clock", "record", "off"] = "auto"
-    interval: Duration = timedelta(seconds=5)
+    mode: Literal["auto", "wall_clock", "record", "off"] = Field(
+        "auto",
+        description="`wall_clock`: with the broker's time. `record`: by the records that `stateward replay"
+        " --tick` writes at the end. `auto`: `record` for a replay, else `wall_clock`. `off`: neither",
+    )
+    interval: Duration = Field(timedelta(seconds=5), description="how often, where a tick is repeated")
 
 
 class Source(Part):
-    """The Kafka topic a stream reads, and which of its records are believable.
+    """The Kafka topic that a stream reads, and which of its records are believable."""
 
-    `topics` stands in place of `topic` for a stream that reads several; each has `topic_partitions` if it is
-    made.
-    """
-
-    topics: Annotated[list[Topic], Field(min_length=1)] | None = None
-    topic: Topic | None = Field(default=None, validate_default=True)
-    topic_partitions: Count = 3
-    starting_offsets: Literal["earliest", "latest"] = "earliest"
-    max_records_per_batch: Count = 100_000
-    not_before: Instant = datetime(2000, 1, 1, tzinfo=UTC)
-    max_ahead: Duration = timedelta(hours=1)
-    max_record_bytes: Count = 1_048_576
+    topics: Annotated[list[Topic], Field(min_length=1)] | None = Field(
+        None, description="in place of `topic`, for a stream that reads several (docs/topics.md)"
+    )
+    topic: Topic | None = Field(
+        default=None, validate_default=True, description="the topic; either this or `topics` must be set"
+    )
+    topic_partitions: Count = Field(3, description="partitions of a topic that Stateward creates")
+    starting_offsets: Literal["earliest", "latest"] = Field(
+        "earliest", description="where the first start reads from; later ones continue"
+    )
+    max_records_per_batch: Count = Field(100_000, description="the most records of one batch")
+    not_before: Instant = Field(
+        datetime(2000, 1, 1, tzinfo=UTC), description="an event with an older time is a dead letter"
+    )
+    max_ahead: Duration = Field(
+        timedelta(hours=1), description="an event that is further ahead of the broker's time is a dead letter"
+    )
+    max_record_bytes: Count = Field(1_048_576, description="a larger record is a dead letter (bytes)")
     tick: Tick = Tick()
 
     @field_validator("topic")
@@ -58,15 +68,18 @@ class Source(Part):
 
 
 class EventTime(Part):
-    """How long a stream waits for events that come out of order.
+    """How long a stream waits for events that come out of order."""
 
-    With `clock: processing` it waits for none; an id is known as a duplicate for that long. `by_topic` and
-    `watermark_policy` are for streams in which each topic has a watermark (docs/topics.md).
-    """
-
-    allowed_lateness: Span
-    by_topic: dict[Topic, Span] = Field(default={})
-    watermark_policy: Literal["min", "max"] = "min"
+    allowed_lateness: Span = Field(
+        description="how far the watermark stays behind the newest event, and how long an id is known as a"
+        " duplicate; with `clock: processing` the latter only"
+    )
+    by_topic: dict[Topic, Span] = Field(
+        default={}, description="by topic the allowed lateness, where each has a watermark (docs/topics.md)"
+    )
+    watermark_policy: Literal["min", "max"] = Field(
+        "min", description="whether the slowest or the fastest of those watermarks counts"
+    )
 
     @property
     def longest_lateness(self) -> timedelta:
@@ -75,12 +88,12 @@ class EventTime(Part):
 
 
 class KafkaSink(Part):
-    """Tables whose rows go to Kafka topics too, in a transaction per batch; by table its topic.
+    """Tables whose rows go to Kafka topics too, in a transaction per batch (docs/kafka-sink.md)."""
 
-    A missing topic has `source.topic_partitions` if it is made.
-    """
-
-    topics: Annotated[dict[Name, Topic], Field(min_length=1)]
+    topics: dict[Name, Topic] = Field(
+        min_length=1,
+        description="by table its topic; one that Stateward creates has `source.topic_partitions` partitions",
+    )
 
     def check(self, tables: Collection[str], read: Collection[str]) -> None:
         """Check it against the rest of the YAML.

@@ -54,15 +54,19 @@ class Logic(Part):
 
 
 class LookupSource(Part):
-    """Where a table is by which events are enriched (docs/lookups.md).
+    """Where a table is by which events are enriched (docs/lookups.md)."""
 
-    `table` is a URI, or the name of a table of this installation. `key` is its key column, and `columns`
-    names the column of a field, where they are not those of the stream's declaration.
-    """
-
-    table: Annotated[str, Field(pattern=NAME_PATTERN.removesuffix("$") + r"$|^[a-z][a-z0-9+.-]*://[^?#]+$")]
-    key: Annotated[str, Field(min_length=1)] | None = None
-    columns: dict[str, str] = Field(default_factory=dict)
+    table: str = Field(
+        pattern=NAME_PATTERN.removesuffix("$") + r"$|^[a-z][a-z0-9+.-]*://[^?#]+$",
+        description="a table below `tables/` of this installation by its name, any other by its URI",
+        json_schema_extra={"$comment": "name or URI"},
+    )
+    key: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="the key column, if it has another name than in the declaration"
+    )
+    columns: dict[str, str] = Field(
+        default={}, description="by field the column, where the names differ: `{risk_class: risk}`"
+    )
 
 
 class FreeLogic(Logic):

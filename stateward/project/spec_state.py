@@ -7,15 +7,15 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from stateward.contract.state_care import MAX_PARTITION_BYTES
-from stateward.project.spec_fields import Count, Duration, Part, is_cron
+from stateward.project.spec_fields import Count, Cron, Duration, Part
 from stateward.project.unexpected_value import UnexpectedValueError
 
 
 class StateLimits(Part):
-    """Sizes of the state on disk, all retained versions, that need attention (bytes)."""
+    """Sizes of the state on disk, with all retained versions, for `stateward state inspect`."""
 
-    warn_bytes: Count = 1_000_000_000
-    critical_bytes: Count = 5_000_000_000
+    warn_bytes: Count = Field(1_000_000_000, description="bytes above which it warns")
+    critical_bytes: Count = Field(5_000_000_000, description="bytes above which they are critical")
 
     @model_validator(mode="after")
     def _warns_first(self) -> Self:
@@ -27,15 +27,19 @@ class StateLimits(Part):
 
 
 class State(Part):
-    """The state store. Once a checkpoint exists, `repartition` changes `partitions`, and `migrate` `buckets`.
+    """The state store (docs/keyed-state-store.md)."""
 
-    `buckets` is how many groups the keys are divided into; `cache` is a folder on the driver's machine, or
-    null for one that the platform chooses; `limits` are for `stateward state inspect`.
-    """
-
-    partitions: Count = 2
-    buckets: Annotated[int, Field(ge=1, le=1024)] = 64
-    cache: str | None = None
+    partitions: Count = Field(
+        2, description="partitions of the state, for the first start; then the verb `repartition` changes it"
+    )
+    buckets: Annotated[int, Field(ge=1, le=1024)] = Field(
+        64, description="groups that the keys are divided into; then the verb `migrate` changes it"
+    )
+    cache: str | None = Field(
+        None,
+        description="absolute path of a folder on the driver's machine for the local copy of the state; null:"
+        " `cache/<stream>` in the home of the installation",
+    )
     limits: StateLimits = StateLimits()
 
     @field_validator("cache")
@@ -46,65 +50,61 @@ class State(Part):
         return value
 
 
-def _cron(value: str | None) -> str | None:
-    if value is not None and not is_cron(value):
-        raise UnexpectedValueError("a cron expression of five fields such as 0 4 * * *, or null")
-    return value
-
-
 class Savepoints(Part):
-    """Which savepoints stay. They are made by the DAG of `state_care`; `savepoints: null` makes none.
+    """Which savepoints stay. The DAG of `state_care` makes them; `savepoints: null` makes none."""
 
-    The newest `keep` good ones stay, and all that are younger than `days` days. `schedule` is that of
-    `state_care` in a YAML from before that section.
-    """
-
-    schedule: str | None = None
-    keep: Count = 3
-    days: Annotated[int, Field(ge=0)] = 7
-
-    _is_cron = field_validator("schedule")(_cron)
+    schedule: Cron | None = Field(
+        None, description="that of `state_care`, in a YAML from before that section had one"
+    )
+    keep: Count = Field(3, description="so many of the newest good ones stay")
+    days: Annotated[int, Field(ge=0)] = Field(7, description="all that are younger stay too (days)")
 
 
 class CareLimits(Part):
-    """Limits of what is advised, and of what the policy may do.
+    """Limits of what is advised, and of what the policy may do."""
 
-    `auto` asks a person before a change that is expected to stop the stream for longer than `max_pause`. At
-    most `max_partitions` are proposed, and so many that none is larger than `partition_bytes`.
-    """
-
-    max_pause: Duration = timedelta(minutes=30)
-    max_partitions: Count | None = None
-    partition_bytes: Count = MAX_PARTITION_BYTES
+    max_pause: Duration = Field(
+        timedelta(minutes=30),
+        description="`auto` asks a person before a change that is expected to stop the stream for longer",
+    )
+    max_partitions: Count | None = Field(None, description="the most partitions that are proposed")
+    partition_bytes: Count = Field(
+        MAX_PARTITION_BYTES, description="so many partitions are proposed that none is larger (bytes)"
+    )
 
 
 class StateCare(Part):
-    """When a stream's state is looked at, and what may be changed of it without a person.
+    """When a state is measured, and what may be changed of it without a person (docs/state-care.md)."""
 
-    `schedule` (cron, UTC) opens a window that is `window` long; null: daily between 02:00 and 04:00, at a
-    minute that follows from the stream's name. `propose` only reports, `approve` waits for a person, `auto`
-    acts once `looks` looks in a row have advised the same, and `off` does not look. With a `day` of two
-    minutes a policy can be tried in an hour.
-    """
-
-    schedule: str | None = None
-    window: Duration = timedelta(hours=4)
+    schedule: Cron | None = Field(
+        None,
+        description="when the window opens; null: daily between 02:00 and 04:00, at a minute that follows"
+        " from the stream's name, so that not all streams are measured at once",
+    )
+    window: Duration = Field(
+        timedelta(hours=4), description="how long it is open; a run by hand opens one of its own"
+    )
     # YAML 1.1 reads `off` as false.
     policy: Annotated[
         Literal["off", "propose", "approve", "auto"],
         BeforeValidator(lambda value: "off" if value is False else value),
-    ] = "propose"
-    looks: Count = 3
-    day: Duration = timedelta(days=1)
+    ] = Field(
+        "propose",
+        description="`propose` reports, `approve` waits for a person, `auto` acts, `off` does not look",
+    )
+    looks: Count = Field(
+        3, description="how many looks in a row have to advise a change before `auto` makes it"
+    )
+    day: Duration = Field(
+        timedelta(days=1),
+        description="how long a day of the policy is: with two minutes one can be tried in an hour, if"
+        " `schedule` is as often",
+    )
     limits: CareLimits = CareLimits()
-
-    _is_cron = field_validator("schedule")(_cron)
 
 
 class StateExport(Part):
-    """When the state is written to the table `state_exports` (cron, UTC); the newest `keep` exports stay."""
+    """When the state is written to the table `state_exports` (docs/state-export.md)."""
 
-    schedule: str
-    keep: Count = 30
-
-    _is_cron = field_validator("schedule")(_cron)
+    schedule: Cron = Field(description="when it is written")
+    keep: Count = Field(30, description="the newest exports that stay")

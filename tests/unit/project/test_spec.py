@@ -15,7 +15,7 @@ from stateward.project.project import Project
 from stateward.project.settings import CHECKOUT, Settings
 from stateward.project.spec import SpecError, StreamSpec, load_spec, load_specs
 from stateward.project.spec_problems import YamlDocument, read_yaml
-from stateward.project.spec_schema import PAGE, SCHEMA_FILE, page_text, schema_text
+from stateward.project.spec_schema import SCHEMA_FILE, schema_text
 from tests.support.small_spec import small_spec
 
 STREAMS_FOLDER = CHECKOUT / "include" / "streams"
@@ -191,10 +191,6 @@ def test_the_editors_schema_is_current() -> None:
     streams = [one["if"]["properties"]["stream"]["const"] for one in json.loads(text)["allOf"]]
     assert text == schema_text(streams), "run `python -m stateward.project.spec_schema`"
     assert set(streams) <= set(Project.of(Settings()).streams())
-
-
-def test_the_page_of_the_fields_is_current() -> None:
-    assert PAGE.read_text() == page_text(), "run `python -m stateward.project.spec_schema`"
 
 
 def test_a_state_is_exported_only_if_a_yaml_says_when(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The site of the documentation: what of it follows from the code."""
