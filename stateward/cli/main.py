@@ -9,7 +9,7 @@ import typer
 
 from stateward.cli.errors import run_command
 from stateward.cli.project.new import app as new
-from stateward.cli.project.new import lay_out
+from stateward.cli.project.new import lay_out, update
 from stateward.cli.quality import app as quality
 from stateward.cli.state import app as state
 from stateward.cli.streams.commands import STREAMS
@@ -34,6 +34,7 @@ app = typer.Typer(
 app.add_typer(actions)
 app.add_typer(new, name="new", rich_help_panel=SETUP)
 app.command("init", rich_help_panel=SETUP)(lay_out)
+app.command("update", rich_help_panel=SETUP)(update)
 app.add_typer(state, name="state", rich_help_panel=STREAMS)
 app.add_typer(quality, name="quality", rich_help_panel=STREAMS)
 

@@ -52,6 +52,14 @@ class PlanExit(IntEnum):
     """An upgrade would be refused: the state needs a migration, or is incompatible."""
 
 
+class UpdateExit(IntEnum):
+    """What `stateward update` has done. 1 is an error, 2 a wrong option."""
+
+    DONE = 0
+    CONFLICT = 3
+    """Files have conflicts, of this update or of an earlier one, that a person has to resolve."""
+
+
 Report = Callable[[str, str], None]
 """Takes a part of the work and its progress; `READY` ends a part."""
 

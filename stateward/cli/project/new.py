@@ -28,6 +28,27 @@ def lay_out(
     run(folder)
 
 
+def update(
+    base: Annotated[
+        Path | None,
+        typer.Option(
+            "--base",
+            help="Folder as the release that laid out the project lays it out, for files without a record.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Report what would happen, and change nothing.")
+    ] = False,
+) -> None:
+    """Merge the templates of this release into the project; exit code 3 if there are conflicts.
+
+    Edits of yours are kept, and the files of streams are not touched.
+    """
+    from stateward.cli.project.update import run
+
+    run(fresh=base, dry_run=dry_run)
+
+
 @app.callback()
 def new() -> None:
     """Keep parts below `new` although there is only one."""
@@ -61,19 +82,15 @@ def new_stream(project: Path, name: str, *, topic: str, key: str) -> Written:
     """Write the files of a stream, and the schema of the YAMLs.
 
     Raises:
-        NewStreamError: The folder is no project, the name cannot be one, or there is such a stream.
+        NoProjectError: The folder is no project.
+        NewStreamError: The name cannot be one, or there is such a stream.
         OSError: A file cannot be written.
     """
-    from stateward.cli.project.project_files import render, write
+    from stateward.cli.project.project_files import render, require_project, write
     from stateward.project.project import NAME_PATTERN
-    from stateward.project.settings import is_project
     from stateward.project.spec_schema import SCHEMA_FILE, schema_text
 
-    if not is_project(project):
-        raise NewStreamError(
-            f"expected a project, with the folder include/streams, in {project}, found none. Change into its"
-            " folder, or lay out one: stateward init FOLDER"
-        )
+    require_project(project)
     for what, value in (("name", name), ("key", key)):
         if not re.fullmatch(NAME_PATTERN, value):
             raise NewStreamError(

@@ -28,6 +28,25 @@ class Written:
     differ: tuple[Path, ...]
 
 
+class NoProjectError(ValueError):
+    """A folder is no project."""
+
+
+def require_project(folder: Path) -> None:
+    """Check that a folder is a project.
+
+    Raises:
+        NoProjectError: It is none.
+    """
+    from stateward.project.settings import is_project
+
+    if not is_project(folder):
+        raise NoProjectError(
+            f"expected a project, with the folder include/streams, in {folder}, found none. Change into its"
+            " folder, or lay out one: stateward init FOLDER"
+        )
+
+
 def render(kind: str, values: Mapping[str, str]) -> dict[Path, str]:
     """Render the templates of a kind, `project` or `stream`, by the files' paths in the project."""
     environment = Environment(autoescape=False, keep_trailing_newline=True, undefined=StrictUndefined)

@@ -13,6 +13,7 @@ import yaml
 
 from stateward.cli.project.init import compose_file, init
 from stateward.cli.project.new import NewStreamError, new_stream
+from stateward.cli.project.project_files import NoProjectError
 from stateward.project.settings import CHECKOUT
 from stateward.project.spec import load_spec
 
@@ -116,5 +117,5 @@ def test_a_stream_that_cannot_be_is_refused(project: Path, name: str, key: str, 
 
 
 def test_without_a_project_it_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(NewStreamError, match="stateward init FOLDER"):
+    with pytest.raises(NoProjectError, match="stateward init FOLDER"):
         add(tmp_path)

@@ -70,6 +70,7 @@ def test_a_project_and_a_stream_are_laid_out_and_its_tests_pass(machine: Machine
     assert "passed" in machine.run(machine.python, "-m", "pytest", "-q", cwd=project)
     machine.run(stateward, "validate", cwd=project)
     assert "refunds" in machine.run(stateward, "status", cwd=project)
+    assert "0 files changed" in machine.run(stateward, "update", cwd=project)
 
 
 def test_its_stream_is_tried_and_planned_before_anything_runs(machine: Machine, project: Path) -> None:
