@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mkdocs.structure.files import File
 
-from proof.site import reference, stream_yaml
+from proof.site import reference, stream_yaml, versions
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -31,8 +31,15 @@ TABLES: dict[str, Callable[[], str]] = {
     "fields of the stream yaml": stream_yaml.fields,
     "limits": reference.limits,
     "metrics": reference.metrics,
+    "versions": versions.versions,
 }
 """What stands in place of a line of that name."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the version into the head of every page."""
+    config.site_name = f"{config.site_name} {versions.version()}"
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -38,7 +38,7 @@ class State(Part):
     cache: str | None = Field(
         None,
         description="absolute path of a folder on the driver's machine for the local copy of the state; null:"
-        " `cache/<stream>` in the home of the installation",
+        " the driver's temporary folder, with `stateward up` `cache/<stream>` in the home",
     )
     limits: StateLimits = StateLimits()
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from proof.site import versions
 from stateward.project.settings import CHECKOUT
 
 
@@ -36,5 +37,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
         ("stream-yaml", "<code>source.tick.interval</code>"),
         ("metrics", "<td><code>stateward_stream_lag_records</code></td>"),
         ("health", "<td><code>commit_age</code></td>"),
+        ("compatibility", "<td>Spark (PySpark)</td>"),
+        ("upgrade", f"Stateward {versions.version()}"),
     ):
         assert said in (tmp_path / "site" / page / "index.html").read_text(), f"{page} has no {said}"
