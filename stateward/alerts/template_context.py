@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
-from urllib.parse import quote, urlencode
 
 from stateward.alerts.incident import Incident, Message
 from stateward.contract.reading import format_time
+from stateward.rendering import page_address
 
 
 def incident_context(message: Message, airflow_url: str, dag_run: str) -> dict[str, Any]:
@@ -41,8 +41,8 @@ def incident_context(message: Message, airflow_url: str, dag_run: str) -> dict[s
         "restarts": incident.restarts,
         "gave_up": incident.gave_up,
         "links": {
-            "dag_run": f"{airflow_url}/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}",
-            "page": f"{airflow_url}/{_page(incident)}",
+            "dag_run": page_address.public(airflow_url, page_address.dag_run(dag_id, run_id)),
+            "page": page_address.public(airflow_url, _page(incident)),
             "runbook": "docs/runbook.md",
         },
     }
@@ -51,9 +51,8 @@ def incident_context(message: Message, airflow_url: str, dag_run: str) -> dict[s
 
 def _page(incident: Incident) -> str:
     if incident.table:
-        asked = urlencode({"stream": incident.stream, "table": incident.table})
-        return f"stateward/quality/table.html?{asked}"
-    return f"stateward/streams/index.html#{quote(incident.stream, safe='')}"
+        return page_address.table(incident.stream, incident.table)
+    return page_address.stream(incident.stream)
 
 
 def _title(message: Message) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from stateward.cli.steps import Steps
+from stateward.platform.parts.airflow import with_own_address
 from stateward.platform.secrets import ADMIN, Secrets
 from stateward.platform.shutdown import down
 from stateward.platform.startup import up
@@ -14,7 +15,7 @@ from stateward.project.settings import Settings
 
 def run() -> None:
     """Start the platform, then print its addresses and the login."""
-    settings = Settings()
+    settings = with_own_address(Settings())
     console = Console()
     with Steps(console) as steps:
         up(settings, steps.report)

@@ -16,10 +16,14 @@ ENV_MASK_SECRET: Final = f"{ENV_PREFIX}MASK_SECRET"
 ENV_METRICS_TOKEN: Final = f"{ENV_PREFIX}METRICS_TOKEN"
 ENV_PROJECT: Final = f"{ENV_PREFIX}PROJECT"
 
+ENV_AIRFLOW_URL: Final = f"{ENV_PREFIX}AIRFLOW_URL"
 ENV_AIRFLOW_TOKEN: Final = f"{ENV_PREFIX}AIRFLOW_TOKEN"
 ENV_AIRFLOW_USER: Final = f"{ENV_PREFIX}AIRFLOW_USER"
 ENV_AIRFLOW_PASSWORD: Final = f"{ENV_PREFIX}AIRFLOW_PASSWORD"
-"""How commands log in to Airflow. A driver's environment has no variable with AIRFLOW in its name."""
+"""Where commands find Airflow, and how they log in.
+
+A driver's environment has no variable with AIRFLOW in its name.
+"""
 
 ENV_MANAGED: Final = f"{ENV_PREFIX}MANAGED"
 """Marks every process that an installation has started."""

@@ -44,6 +44,15 @@ def dags_folder() -> Path:
     return Path(option("core", "dags_folder") or _home() / "dags").expanduser()
 
 
+def base_url() -> str | None:
+    """Return the address at which people reach Airflow; None if it is not configured."""
+    url = option("api", "base_url")
+    if url and url.startswith("/"):
+        # A path alone, which Airflow takes as well.
+        return f"http://localhost:{option('api', 'port') or 8080}{url}"
+    return url
+
+
 def _home() -> Path:
     return Path(os.path.expandvars(os.environ.get("AIRFLOW_HOME") or "~/airflow")).expanduser()
 
@@ -65,7 +74,7 @@ def _sections(file: Path, _changed_ns: int, _size: int) -> dict[str, dict[str, s
         parser.read_string(file.read_text(encoding="utf-8"), str(file))
     except OSError:
         return {}
-    return {name: _values(parser[name]) for name in (SECTION, "core") if parser.has_section(name)}
+    return {name: _values(parser[name]) for name in (SECTION, "core", "api") if parser.has_section(name)}
 
 
 def _values(section: configparser.SectionProxy) -> dict[str, str]:

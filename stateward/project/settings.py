@@ -7,12 +7,13 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from stateward.contract.names import ENV_PREFIX
-from stateward.project.airflow_options import AirflowOptions, dags_folder
+from stateward.project.airflow_options import AirflowOptions, base_url, dags_folder
 
 LIBRARY = Path(__file__).resolve().parents[1]
 """The folder of the package `stateward`."""
@@ -24,6 +25,7 @@ CHECKOUT = LIBRARY.parent
 _HAS_AFFINITY = hasattr(os, "sched_getaffinity")
 
 Port = Annotated[int, Field(ge=1, le=65535)]
+Url = Annotated[str, AfterValidator(lambda url: url.rstrip("/"))]
 
 
 def connect_host(bind_host: str) -> str:
@@ -80,11 +82,13 @@ def _is_here(bootstrap: str, bind_host: str, port: int) -> bool:
 
 
 def _default_internal_url(values: dict[str, Any]) -> str:
-    return f"http://{connect_host(values['bind_host'])}:{values['airflow_port']}"
+    # Below the same path: without it Airflow does not find what is mounted, such as the API of its tasks.
+    path = urlsplit(values["airflow_url"]).path
+    return f"http://{connect_host(values['bind_host'])}:{values['airflow_port']}{path}"
 
 
 def _default_airflow_url(values: dict[str, Any]) -> str:
-    return f"http://localhost:{values['airflow_port']}"
+    return base_url() or f"http://localhost:{values['airflow_port']}"
 
 
 class Settings(BaseSettings):
@@ -181,8 +185,12 @@ class Settings(BaseSettings):
     airflow_port: Port = Field(default=18080, description="Airflow UI and REST API")
     airflow_worker_log_port: Port = Field(default=18793, description="task logs, served by the scheduler")
     airflow_triggerer_log_port: Port = Field(default=18794, description="trigger logs")
-    airflow_url: str = Field(default_factory=_default_airflow_url, description="where people reach the UI")
-    airflow_internal_url: str = Field(
+    airflow_url: Url = Field(
+        default_factory=_default_airflow_url,
+        description="URL of Airflow for people and the command line; by default `base_url` of `[api]`, but"
+        " for `stateward up` its own address",
+    )
+    airflow_internal_url: Url = Field(
         default_factory=_default_internal_url,
         description="where tasks and the command line reach the API server",
     )

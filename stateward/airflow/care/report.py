@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
@@ -32,13 +31,14 @@ from stateward.control.care.text import (
     reason_texts,
     saving_texts,
 )
-from stateward.control.jobs.operation_request import PAGES_PREFIX, Operation, operations_of_run
+from stateward.control.jobs.operation_request import Operation, operations_of_run
 from stateward.control.jobs.verbs import CHANGING_DAG
 from stateward.pages.access import CARE
 from stateward.pages.link import Link
 from stateward.pages.state_care import CareView, ProposalView, StepView, render
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
+from stateward.rendering import page_address
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -97,9 +97,8 @@ class ReportCareOperator(BaseOperator):
         name = f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{CARE}"
         folder = Layout.of(settings).operation_uri(self.stream, name)
         write_text(f"{folder}/index.html", render(view))
-        base = urlsplit(settings.airflow_url).path.rstrip("/")
-        path = f"{base}{PAGES_PREFIX}/{self.stream}/{name}/index.html"
-        context["ti"].xcom_push(key=RESULT_PAGE, value=path)
+        page = page_address.operation(self.stream, name)
+        context["ti"].xcom_push(key=RESULT_PAGE, value=page_address.on_server(settings.airflow_url, page))
 
     def _step(self, context: Context, task: str, state: str) -> StepView:
         ti = context["ti"]
@@ -108,15 +107,15 @@ class ReportCareOperator(BaseOperator):
             settings = Settings()
             dag_id = settings.dag_id(CHANGING_DAG)
             made = operations_of_run(self.stream, settings, f"{dag_id}/{triggered}")
-            run = f"../../../../dags/{dag_id}/runs/{quote(triggered, safe='')}"
-            links = [Link("run", run, outer=True), *map(_page, made)]
+            run = page_address.relative(page_address.dag_run(dag_id, triggered), self._here())
+            links = [Link("run", run, outer=True), *(self._page(one.verb.name, one.id) for one in made)]
             # What its last task says: also that the stream went back, which no operation knows.
             reason = ti.xcom_pull("outcome", dag_id, REASON, run_id=triggered) if state == "failed" else None
             cost = self._savepoint_cost() if task == "savepoint" else ""
             text = str(reason) if reason else f"{_last_words(made)} {cost}".strip()
             return StepView(task, _LEVELS.get(state, "calm"), state, text, links)
         page = ti.xcom_pull(task_ids=task, key=RESULT_PAGE)
-        links = [Link("page", f"../{'/'.join(str(page).split('/')[-2:])}")] if page else []
+        links = [self._page("page", str(page).split("/")[-2])] if page else []
         lines = ti.xcom_pull(task_ids=task) if state == "success" else None
         # The proposal follows the decision, which names it.
         text = " ".join(lines[: 1 if task == "advise" else 2]) if isinstance(lines, list) else ""
@@ -124,6 +123,13 @@ class ReportCareOperator(BaseOperator):
             text = answer_text(**answer)
         reason = ti.xcom_pull(task_ids=task, key=REASON) if state == "failed" else None
         return StepView(task, _LEVELS.get(state, "calm"), state, str(reason or text), links)
+
+    def _here(self) -> str:
+        """The address of any page of the stream's operations: they lie side by side."""
+        return page_address.operation(self.stream, CARE)
+
+    def _page(self, text: str, operation: str) -> Link:
+        return Link(text, page_address.relative(page_address.operation(self.stream, operation), self._here()))
 
     def _savepoint_cost(self) -> str:
         looks = read_record(Layout.of(Settings()), self.stream).looks
@@ -148,10 +154,6 @@ def _view(proposal: Proposal) -> ProposalView:
         cost_text(proposal.cost),
         saving_texts(proposal),
     )
-
-
-def _page(operation: Operation) -> Link:
-    return Link(operation.verb.name, f"../{operation.id}/index.html")
 
 
 def _last_words(made: Sequence[Operation]) -> str:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from urllib.parse import quote
 
 from stateward.alerts.table_incident import FailedExpectation, Judged
-
-DOCS_PREFIX = "/stateward/data-docs"
-"""Path of Data Docs below Airflow's base path."""
+from stateward.rendering import page_address
 
 
 @dataclass(frozen=True)
@@ -42,9 +39,9 @@ class QualityReport:
         return Judged(self.stream, self.table, self.version, self.expectations, self.failed, at)
 
     @property
-    def url_path(self) -> str:
-        """Path of the report below Airflow's base path."""
-        return f"{DOCS_PREFIX}/{quote(self.docs_path)}"
+    def address(self) -> str:
+        """The report's page below Airflow's base URL."""
+        return page_address.report(self.docs_path)
 
     def message(self, airflow_url: str) -> str:
         """Describe the failed expectations, with links."""
@@ -52,7 +49,7 @@ class QualityReport:
             f"{self.stream}: {len(self.failed)} of {self.expectations} expectations fail for"
             f" {self.table}, versions {self.from_version} to {self.version}.",
             *(f"  - {item.name} ({item.severity}): {item.observed}" for item in self.failed),
-            f"Report: {airflow_url.rstrip('/')}{self.url_path}",
+            f"Report: {page_address.public(airflow_url, self.address)}",
             "The page of the suite, linked from the report, says what each of them means and what to do.",
             "The stream keeps running."
             + (f" DAGs scheduled on {self.stream}.{self.table}.valid do not start." if self.critical else ""),

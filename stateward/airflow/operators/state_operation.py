@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
@@ -21,6 +20,7 @@ from stateward.control.jobs.operation_request import Operation
 from stateward.control.jobs.verbs import VERBS, Verb, verb_of
 from stateward.platform.mask_secret import mask_secret
 from stateward.project.settings import Settings
+from stateward.rendering.page_address import on_server
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -135,8 +135,8 @@ class StateOperationOperator(BaseOperator):
 
     def _link(self, context: Context, operation: Operation, settings: Settings) -> None:
         if operation.result() is not None:
-            base_path = urlsplit(settings.airflow_url).path.rstrip("/")
-            context["ti"].xcom_push(key=RESULT_PAGE, value=f"{base_path}{operation.page_path}")
+            page = on_server(settings.airflow_url, operation.page)
+            context["ti"].xcom_push(key=RESULT_PAGE, value=page)
 
 
 class InspectStateOperator(StateOperationOperator):

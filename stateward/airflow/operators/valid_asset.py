@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset
 
 from stateward.project.layout import Layout
+from stateward.project.settings import Settings
+from stateward.rendering.page_address import public
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -34,7 +36,7 @@ def announce(context: Context, report: QualityReport) -> dict[str, Any]:
         "table": report.table,
         "version": report.version,
         "warnings": [{"name": item.name, "observed": item.observed} for item in report.failed],
-        "report": report.url_path,
+        "report": public(Settings().airflow_url, report.address),
     }
     context["outlet_events"][valid_asset(report.stream, report.table)].extra.update(extra)
     return extra

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode, urlsplit
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseOperatorLink
@@ -18,13 +17,13 @@ from stateward.airflow.notifiers.dispatcher import Dispatcher
 from stateward.airflow.operators.incident_reporting import report_table
 from stateward.airflow.operators.quality_report import QualityReport, read_report
 from stateward.airflow.operators.valid_asset import announce, valid_asset
-from stateward.airflow.web.quality_app import PREFIX
 from stateward.contract.names import ENV_MASK_SECRET, QUALITY_RESULTS
 from stateward.control.launchers.driver_process import LaunchError
 from stateward.control.launchers.launch import spark_jars
 from stateward.platform.mask_secret import mask_secret
 from stateward.project.layout import Layout
 from stateward.project.settings import LIBRARY, Settings, library_path
+from stateward.rendering import page_address
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -65,9 +64,8 @@ class QualityOverviewLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
         """Return the page's path on this server."""
-        base_path = urlsplit(Settings().airflow_url).path.rstrip("/")
-        asked = urlencode({"stream": operator.stream, "table": operator.table})
-        return f"{base_path}{PREFIX}/table.html?{asked}"
+        page = page_address.table(operator.stream, operator.table)
+        return page_address.on_server(Settings().airflow_url, page)
 
 
 class ValidateTableOperator(SparkSubmitOperator):
@@ -124,8 +122,7 @@ class ValidateTableOperator(SparkSubmitOperator):
             raise AirflowException(
                 f"{self.stream}: the Spark job ended well, but wrote no results for {run_id}. See its log."
             )
-        base_path = urlsplit(settings.airflow_url).path.rstrip("/")
-        ti.xcom_push(key=_LINK_KEY, value=f"{base_path}{report.url_path}")
+        ti.xcom_push(key=_LINK_KEY, value=page_address.on_server(settings.airflow_url, report.address))
         if asked.to_version is None:
             # A validation of past versions says nothing about the current state.
             dispatcher = Dispatcher(self.stream, f"{ti.dag_id}/{ti.run_id}", context, settings, self.table)

@@ -2,10 +2,11 @@
 
 from airflow.plugins_manager import AirflowPlugin
 
-from stateward.airflow.operators.quality_report import DOCS_PREFIX
 from stateward.airflow.web.folder_app import FolderApp
+from stateward.airflow.web.navigation import below_base
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
+from stateward.rendering.page_address import DATA_DOCS, DATA_DOCS_PAGE
 
 _MISSING = (
     "No such report. Reports are kept for the latest validations of each suite; the table"
@@ -30,12 +31,11 @@ class DataDocsPlugin(AirflowPlugin):
 
     name = "stateward_data_docs"
     # Airflow declares instance attributes, but reads them from the class.
-    fastapi_apps = [{"app": data_docs_app(), "url_prefix": DOCS_PREFIX, "name": "Data Docs"}]  # noqa: RUF012
+    fastapi_apps = [{"app": data_docs_app(), "url_prefix": DATA_DOCS, "name": "Data Docs"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
         {
             "name": "Data Docs",
-            # Without a leading slash it works below any base path.
-            "href": f"{DOCS_PREFIX.removeprefix('/')}/index.html",
+            "href": below_base(DATA_DOCS_PAGE),
             "destination": "nav",
             "category": "browse",
         }

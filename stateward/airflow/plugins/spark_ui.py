@@ -2,7 +2,8 @@
 
 from airflow.plugins_manager import AirflowPlugin
 
-from stateward.airflow.web.spark_ui_app import PREFIX, spark_ui_app
+from stateward.airflow.web.spark_ui_app import spark_ui_app
+from stateward.rendering.page_address import SPARK
 
 
 class SparkUiPlugin(AirflowPlugin):
@@ -10,4 +11,4 @@ class SparkUiPlugin(AirflowPlugin):
 
     name = "stateward_spark_ui"
     # Airflow declares an instance attribute, but reads it from the class.
-    fastapi_apps = [{"app": spark_ui_app(), "url_prefix": PREFIX, "name": "Spark UI"}]  # noqa: RUF012
+    fastapi_apps = [{"app": spark_ui_app(), "url_prefix": SPARK, "name": "Spark UI"}]  # noqa: RUF012

@@ -3,9 +3,9 @@
 from airflow.plugins_manager import AirflowPlugin
 
 from stateward.airflow.web.folder_app import FolderApp
-from stateward.control.jobs.operation_request import PAGES_PREFIX
 from stateward.pages.access import dags_of_operation
 from stateward.project.layout import Layout
+from stateward.rendering.page_address import OPERATIONS
 
 _MISSING = "No such page. An operation's page appears when it has ended, in its folder under `operations`."
 
@@ -21,5 +21,5 @@ class StateOperationsPlugin(AirflowPlugin):
     name = "stateward_state_operations"
     # Airflow declares an instance attribute, but reads it from the class.
     fastapi_apps = [  # noqa: RUF012
-        {"app": operations_app(), "url_prefix": PAGES_PREFIX, "name": "State operations"}
+        {"app": operations_app(), "url_prefix": OPERATIONS, "name": "State operations"}
     ]

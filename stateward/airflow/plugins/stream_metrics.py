@@ -2,7 +2,8 @@
 
 from airflow.plugins_manager import AirflowPlugin
 
-from stateward.airflow.web.metrics_app import PREFIX, WithoutSlash, metrics_app
+from stateward.airflow.web.metrics_app import WithoutSlash, metrics_app
+from stateward.rendering.page_address import METRICS
 
 
 class StreamMetricsPlugin(AirflowPlugin):
@@ -10,5 +11,5 @@ class StreamMetricsPlugin(AirflowPlugin):
 
     name = "stateward_stream_metrics"
     # Airflow declares instance attributes, but reads them from the class.
-    fastapi_apps = [{"app": metrics_app(), "url_prefix": PREFIX, "name": "Metrics"}]  # noqa: RUF012
+    fastapi_apps = [{"app": metrics_app(), "url_prefix": METRICS, "name": "Metrics"}]  # noqa: RUF012
     fastapi_root_middlewares = [{"middleware": WithoutSlash, "name": "Metrics"}]  # noqa: RUF012

@@ -3,7 +3,8 @@
 from airflow.plugins_manager import AirflowPlugin
 
 from stateward.airflow.web.navigation import navigation_entry
-from stateward.airflow.web.streams_app import PREFIX, streams_app
+from stateward.airflow.web.streams_app import streams_app
+from stateward.rendering.page_address import STREAMS, STREAMS_PAGE
 
 _WAVES = "M2 7c3-3 6-3 10 0s7 3 10 0M2 12c3-3 6-3 10 0s7 3 10 0M2 17c3-3 6-3 10 0s7 3 10 0"
 
@@ -13,5 +14,5 @@ class StreamsPagePlugin(AirflowPlugin):
 
     name = "stateward_streams_page"
     # Airflow declares instance attributes, but reads them from the class.
-    fastapi_apps = [{"app": streams_app(), "url_prefix": PREFIX, "name": "Streams"}]  # noqa: RUF012
-    external_views = [navigation_entry("Streams", PREFIX, _WAVES)]  # noqa: RUF012
+    fastapi_apps = [{"app": streams_app(), "url_prefix": STREAMS, "name": "Streams"}]  # noqa: RUF012
+    external_views = [navigation_entry("Streams", STREAMS_PAGE, _WAVES)]  # noqa: RUF012

@@ -52,15 +52,17 @@ def guarded_app(title: str, may_read: Callable[..., Any]) -> "FastAPI":
     from fastapi import Depends, FastAPI, HTTPException, Request
     from fastapi.responses import JSONResponse, RedirectResponse, Response
 
-    app = FastAPI(title=title, openapi_url=None, dependencies=[Depends(may_read)])
+    # No redirect between a path with and without a slash: it would name the host that this server knows.
+    app = FastAPI(title=title, openapi_url=None, dependencies=[Depends(may_read)], redirect_slashes=False)
 
     @app.exception_handler(HTTPException)
     async def refuse(request: Request, error: HTTPException) -> Response:
         # A browser is redirected to the login; a program gets the status.
         if error.status_code == 401 and "text/html" in request.headers.get("accept", ""):
-            return RedirectResponse(
-                get_auth_manager().get_url_login(next_url=str(request.url)), status_code=303
-            )
+            # Back to a path: behind a proxy this server may know neither the scheme nor the host.
+            asked = request.url
+            here = f"{asked.path}?{asked.query}" if asked.query else asked.path
+            return RedirectResponse(get_auth_manager().get_url_login(next_url=here), status_code=303)
         return JSONResponse({"detail": error.detail}, status_code=error.status_code, headers=error.headers)
 
     return app

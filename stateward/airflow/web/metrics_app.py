@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from stateward.airflow.web.logged_in import SAFE_HEADERS, LateApp, guarded_app
 from stateward.project.settings import Settings
+from stateward.rendering.page_address import METRICS
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-
-PREFIX = "/stateward/metrics"
-"""Path below Airflow's base path."""
 
 _Scope = MutableMapping[str, Any]
 _Channel = Callable[..., Awaitable[Any]]
@@ -38,7 +36,7 @@ class WithoutSlash:
 
     async def __call__(self, scope: _Scope, receive: _Channel, send: _Channel) -> None:
         """Pass on one request (ASGI)."""
-        if scope["type"] == "http" and scope["path"].removeprefix(scope.get("root_path", "")) == PREFIX:
+        if scope["type"] == "http" and scope["path"].removeprefix(scope.get("root_path", "")) == METRICS:
             scope = {**scope, "path": scope["path"] + "/"}
         await self._app(scope, receive, send)
 

@@ -16,18 +16,22 @@ _ON_LIGHT = {"colour": "#3f4a5f", "around": "#ffffff"}
 _ON_DARK = {"colour": "#d5dbe6", "around": "none"}
 
 
-def navigation_entry(name: str, prefix: str, path: str) -> dict[str, Any]:
+def below_base(page: str) -> str:
+    """Return the address of a page as Airflow's UI, whose base is its base path, links to it."""
+    return page.removeprefix("/")
+
+
+def navigation_entry(name: str, page: str, path: str) -> dict[str, Any]:
     """Return the external view of an Airflow plugin.
 
     Args:
         name: The entry's name; in lower case it is the entry's route in Airflow.
-        prefix: The mount path of the application, with a leading slash; its page is `index.html`.
+        page: The address of the page below Airflow's base path.
         path: The icon, 24 by 24 units, as the attribute `d` of an SVG path.
     """
     return {
         "name": name,
-        # Without a leading slash it works below any base path.
-        "href": f"{prefix.removeprefix('/')}/index.html",
+        "href": below_base(page),
         "destination": "nav",
         "nav_top_level": True,
         # With a route Airflow shows it inside its own page; without one, as an external link.

@@ -12,9 +12,6 @@ from stateward.project.settings import Settings
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-PREFIX = "/stateward/quality"
-"""Path below Airflow's base path."""
-
 _NAME = r"^[a-z][a-z0-9_]*$"
 
 

@@ -14,9 +14,6 @@ from stateward.project.layout import Layout
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-PREFIX = "/stateward/spark"
-"""Path below Airflow's base path."""
-
 _TIMEOUT_S = 30.0
 _PASSED_ON = ("content-type", "content-security-policy", "cache-control")
 

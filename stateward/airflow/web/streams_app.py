@@ -11,9 +11,6 @@ from stateward.project.settings import Settings
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-PREFIX = "/stateward/streams"
-"""Path below Airflow's base path."""
-
 
 def streams_app() -> LateApp:
     """The application."""

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
-from urllib.parse import quote
 
 from rich.console import Console
 
@@ -19,6 +18,7 @@ from stateward.platform.running import running_settings
 from stateward.platform.secrets import ADMIN, Secrets
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
+from stateward.rendering.page_address import dag, dag_run, public
 
 Action = Literal["run", "stop", "restart", "suspend", "resume", "upgrade", "remove"]
 
@@ -125,10 +125,10 @@ def request(airflow: Airflow, settings: Settings, stream: str, conf: dict[str, A
     if airflow.is_paused(dag_id):
         raise ActionError(
             f"stream {stream}: expected the DAG {dag_id} to be active, found it paused. Unpause it at"
-            f" {url}/dags/{dag_id}."
+            f" {public(url, dag(dag_id))}."
         )
     run_id = airflow.trigger(dag_id, conf)
-    return Run(dag_id, run_id, f"{url}/dags/{dag_id}/runs/{quote(run_id, safe='')}")
+    return Run(dag_id, run_id, public(url, dag_run(dag_id, run_id)))
 
 
 def watch(

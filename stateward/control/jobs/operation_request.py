@@ -24,13 +24,12 @@ from stateward.control.reconcile.observe import measure_limits, read_control
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from stateward.project.spec import StreamSpec, load_spec, load_specs
+from stateward.rendering import page_address
 
 JOB = "state"
 _NEWEST = 100
 # After any ISO 8601 time.
 _NOT_YET = "~"
-PAGES_PREFIX = "/stateward/operations"
-"""Where the plugin serves the result pages, below Airflow's base path."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +59,10 @@ class Operation:
         return f"{self.folder_uri}/index.html"
 
     @property
-    def page_path(self) -> str:
-        """The page's path below Airflow's base path."""
+    def page(self) -> str:
+        """The page's address below Airflow's base URL."""
         *_, stream, operation = self.folder_uri.split("/")
-        return f"{PAGES_PREFIX}/{stream}/{operation}/index.html"
+        return page_address.operation(stream, operation)
 
     def result(self) -> dict[str, Any] | None:
         """What came of it; None before it has ended."""

@@ -33,6 +33,7 @@ from stateward.rendering.human_units import (
     format_range,
     format_time,
 )
+from stateward.rendering.page_address import DATA_DOCS_PAGE, QUALITY_PAGE, relative
 
 MOST_DAYS = 30
 """Longest time that the pages show, days."""
@@ -92,6 +93,7 @@ def render_overview(found: Found, now: datetime, days: int) -> str:
             if said.covers(failing_of(failures, name))
         },
         summary=summary(running),
+        data_docs=relative(DATA_DOCS_PAGE, QUALITY_PAGE),
         failures=[_told(one, found, days) for one in failures[:_FAILURES_ON_OVERVIEW]],
         more_failures=max(0, len(failures) - _FAILURES_ON_OVERVIEW),
         page_of=functools.partial(page_of, days=days),

@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from urllib.parse import quote, urlencode
 
 from stateward.pages.link import Link
 from stateward.pages.quality.charts import Bar, pass_rates, strip
 from stateward.pages.quality.failures import Failure, latest_of
 from stateward.pages.quality.history import NOT_NULL, ROW_COUNT, Name, Reconciliation, Result, Validation
+from stateward.rendering import page_address
 from stateward.rendering.charts import Chart, Mark, Series, across, chart_of
 from stateward.rendering.human_units import format_count, format_percent, format_time
 
@@ -183,14 +183,19 @@ def trends(
     return Trends(rows, tuple(nulls.values()), tuple(sorted(set(by_column) - set(nulls))))
 
 
+def _to(address: str) -> str:
+    # The overview and the tables' pages lie side by side.
+    return page_address.relative(address, page_address.QUALITY_PAGE)
+
+
 def page_of(name: Name, days: int) -> str:
     """Return the path of a table's page, relative to the overview."""
-    return f"table.html?{urlencode({'stream': name.stream, 'table': name.table, 'days': days})}"
+    return _to(page_address.table(name.stream, name.table, days=days))
 
 
 def report_of(docs_path: str, kept: frozenset[str]) -> Link | None:
     """Return the link to a validation's page in Data Docs, if it still exists."""
-    return Link("Data Docs", f"../data-docs/{quote(docs_path)}") if docs_path in kept else None
+    return Link("Data Docs", _to(page_address.report(docs_path))) if docs_path in kept else None
 
 
 def links_of(
@@ -198,9 +203,9 @@ def links_of(
 ) -> list[Link]:
     """Return links about a table, relative to its page."""
     dag = f"{dag_prefix}quality_{name.stream}"
-    links = [Link("DAG", f"../../dags/{quote(dag, safe='')}", dag, outer=True)]
+    links = [Link("DAG", _to(page_address.dag(dag)), dag, outer=True)]
     if name.stream in streams:
-        links.append(Link("Stream", f"../streams/index.html#{quote(name.stream)}", name.stream))
+        links.append(Link("Stream", _to(page_address.stream(name.stream)), name.stream))
     report = report_of(last.docs_path, kept) if last else None
     return [*links, report] if report else links
 

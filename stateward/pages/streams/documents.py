@@ -6,7 +6,6 @@ import functools
 import logging
 from itertools import groupby
 from pathlib import Path
-from urllib.parse import quote
 
 from upath import UPath
 
@@ -21,6 +20,7 @@ from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from stateward.project.spec import StreamSpec, load_specs
 from stateward.project.spec_problems import Problem
+from stateward.rendering import page_address
 
 _LOG = logging.getLogger(__name__)
 _NOT_AS_DESCRIBED = "its documents do not hold what docs/architecture.md says: {}"
@@ -110,16 +110,19 @@ def _history(layout: Layout, stream: str) -> tuple[Sample, ...]:
 
 
 def _links(settings: Settings, readable: MayRead, stream: str, spec: StreamSpec | None) -> tuple[Link, ...]:
-    """Return links relative to the page, so that they work below any base path."""
     layout, name = Layout.of(settings), settings.dag_id(f"stream_{stream}")
-    dag = Link("DAG", f"../../dags/{quote(name, safe='')}", name, outer=True)
+    dag = Link("DAG", _to(page_address.dag(name)), name, outer=True)
     try:
         more = [_newest_operation(layout, readable, stream), _newest_validation(layout, spec)]
     except OSError as error:
         _LOG.warning("stream %s: its reports cannot be listed: %s", stream, error)
         more = []
-    quality = [Link("Quality", "../quality/index.html", "pass rates and failures")]
+    quality = [Link("Quality", _to(page_address.QUALITY_PAGE), "pass rates and failures")]
     return (dag, *(link for link in more if link), *(quality if spec and spec.quality else ()))
+
+
+def _to(address: str) -> str:
+    return page_address.relative(address, page_address.STREAMS_PAGE)
 
 
 def _newest_operation(layout: Layout, readable: MayRead, stream: str) -> Link | None:
@@ -128,7 +131,7 @@ def _newest_operation(layout: Layout, readable: MayRead, stream: str) -> Link | 
     for name in names:
         dags = dags_of_operation(f"{stream}/{name}/index.html")
         if dags and all(map(readable, dags)) and (folder / name / "index.html").exists():
-            return Link("State report", f"../operations/{quote(stream)}/{quote(name)}/index.html", name)
+            return Link("State report", _to(page_address.operation(stream, name)), name)
     return None
 
 
@@ -142,4 +145,4 @@ def _newest_validation(layout: Layout, spec: StreamSpec | None) -> Link | None:
     if newest is None:
         return None
     path = "/".join(newest.parts[-5:])
-    return Link("Data Docs", f"../data-docs/{quote(path)}", newest.parts[-4])
+    return Link("Data Docs", _to(page_address.report(path)), newest.parts[-4])

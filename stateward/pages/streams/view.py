@@ -27,6 +27,7 @@ from stateward.rendering.human_units import (
     format_rate,
     format_time,
 )
+from stateward.rendering.page_address import STREAMS_PAGE, relative, spark_ui
 
 _ORDER = {"bad": 0, "warn": 1, "good": 2, "calm": 2}
 OPERATOR_COLUMNS = (
@@ -133,7 +134,8 @@ def stream_view(read: Documents, begin: datetime, now: datetime, stale_after_s: 
 def _spark_ui(status: Status | None) -> tuple[Link, ...]:
     if status is None or status.spark_ui is None or status.state in ENDED:
         return ()
-    return (Link("Spark UI", f"../spark/{status.stream}/", "jobs, stages, the query's batches", outer=True),)
+    way = relative(spark_ui(status.stream), STREAMS_PAGE)
+    return (Link("Spark UI", way, "jobs, stages, the query's batches", outer=True),)
 
 
 def in_order(views: list[StreamView]) -> list[StreamView]:

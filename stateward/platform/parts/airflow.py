@@ -29,6 +29,14 @@ class MigrationError(RuntimeError):
     """Airflow's metadata database could not be created or brought up to date."""
 
 
+def with_own_address(settings: Settings) -> Settings:
+    """Return the settings with the address of this Airflow: `base_url` in a shell is that of another one."""
+    if "airflow_url" in settings.model_fields_set:
+        return settings
+    given = {name: getattr(settings, name) for name in settings.model_fields_set}
+    return Settings(**given, airflow_url=f"http://localhost:{settings.airflow_port}")
+
+
 def environment(settings: Settings, secrets: Secrets) -> dict[str, str]:
     """Return the whole environment of every supervised part, and so of the tasks and drivers they start."""
     local_hosts = f"localhost,127.0.0.1,{connect_host(settings.bind_host)}"

@@ -137,7 +137,7 @@ def test_downstream_waits_after_a_critical_failure_and_goes_on_after_a_warning(
     [event] = validations.events()
     assert event | {"stream": STREAM, "table": "sessions", "version": 7} == event
     assert event["warnings"] == [{"name": "has_rows", "observed": "0"}]
-    assert event["report"] == "/stateward/data-docs/a%20page.html"
+    assert event["report"] == "http://localhost:18080/stateward/data-docs/a%20page.html"
     assert "sessions_to_warehouse" in validations.waiting()
 
     assert validations.run(HOLDS) == "success"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,20 +10,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stateward.airflow.operators.quality_report import DOCS_PREFIX
 from stateward.airflow.plugins.data_docs import data_docs_app
-from stateward.airflow.web.quality_app import PREFIX as QUALITY_PREFIX
 from stateward.airflow.web.quality_app import quality_app
-from stateward.platform.parts.ports import free_ports
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
+from stateward.rendering.page_address import DATA_DOCS, QUALITY
 from tests.support.pages.browser import CHROMIUM
+from tests.support.pages.reverse_proxy import serving
 from tests.support.pages.sample_quality import week
-from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-    from starlette.types import ASGIApp
 
 pytestmark = [
     pytest.mark.airflow,
@@ -51,23 +46,6 @@ class Served:
     token: str
 
 
-@contextmanager
-def serving(app: ASGIApp) -> Iterator[str]:
-    """Serve an application on a free port, and give its address."""
-    import uvicorn
-
-    (port,) = free_ports(1)
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        wait_until(lambda: server.started, PATIENCE_S, "the server has started")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata_database: Path) -> Iterator[Served]:
     from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
@@ -83,15 +61,15 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata_database: P
     create_app(apps="core")  # Makes the auth manager, which checks the tokens.
     token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="ann", role="user"))
     outer = FastAPI()
-    outer.mount(DOCS_PREFIX, data_docs_app())
-    outer.mount(QUALITY_PREFIX, quality_app())
+    outer.mount(DATA_DOCS, data_docs_app())
+    outer.mount(QUALITY, quality_app())
 
     @outer.get("/frame")
     def frame() -> object:
         from fastapi.responses import HTMLResponse
 
         # As Airflow shows the pages of plugins.
-        return HTMLResponse(f'<iframe src="{DOCS_PREFIX}/index.html"></iframe>')
+        return HTMLResponse(f'<iframe src="{DATA_DOCS}/index.html"></iframe>')
 
     with serving(outer) as guarded, serving(StaticFiles(directory=folder)) as bare:
         yield Served(guarded, bare, token)
@@ -133,11 +111,11 @@ def test_a_person_acknowledges_the_failures_of_a_table(served: Served, browser: 
     context = browser.new_context()
     context.add_cookies([{"name": "_token", "value": served.token, "url": served.guarded, "sameSite": "Lax"}])
     page = context.new_page()
-    page.goto(f"{served.guarded}{QUALITY_PREFIX}/table.html?stream=user_sessions&table=sessions")
+    page.goto(f"{served.guarded}{QUALITY}/table.html?stream=user_sessions&table=sessions")
     page.get_by_text("Acknowledge the failures").click()
     page.locator("#note").fill("known, <b>since the release</b>")
     page.get_by_role("button", name="Save").click()
     page.locator("#said").get_by_text("known, <b>since the release</b>").wait_for()
 
-    page.goto(f"{served.guarded}{QUALITY_PREFIX}/index.html")
+    page.goto(f"{served.guarded}{QUALITY}/index.html")
     page.get_by_text("seen by ann").wait_for()

@@ -56,8 +56,16 @@ def spark() -> Iterator[str]:
 
 
 @pytest.fixture
-def client(tmp_path: Path, metadata_database: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The application, mounted as Airflow mounts it, and a user's token as its cookie."""
+def client(
+    tmp_path: Path,
+    metadata_database: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> Iterator[Any]:
+    """The application, mounted as Airflow mounts it, and a user's token as its cookie.
+
+    Its parameter is Airflow's base path.
+    """
     from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from fastapi import FastAPI
@@ -66,7 +74,7 @@ def client(tmp_path: Path, metadata_database: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("STATEWARD_HOME", str(tmp_path))
     create_app(apps="core")  # Makes the auth manager, which checks the tokens.
     token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="reader", role="viewer"))
-    outer = FastAPI()
+    outer = FastAPI(root_path=getattr(request, "param", ""))
     [mount] = SparkUiPlugin.fastapi_apps
     outer.mount(mount["url_prefix"], mount["app"])
     yield TestClient(outer, follow_redirects=False, cookies={"_token": token})
@@ -90,6 +98,14 @@ def test_a_page_of_spark_is_passed_on_without_cookies_in_either_direction(client
 def test_a_redirect_of_spark_stays_below_airflow(client: Any, spark: str) -> None:
     reported(spark)
     assert client.get(f"{PAGE}/").headers["location"] == f"{PAGE}/jobs/"
+
+
+@pytest.mark.parametrize("client", ["/airflow"], indirect=True)
+def test_spark_builds_its_links_below_airflows_base_path(client: Any, spark: str) -> None:
+    reported(spark)
+    page = f"/airflow{PAGE}"
+    assert client.get(f"{page}/jobs/").json()["base"] == page
+    assert client.get(f"{page}/").headers["location"] == f"{page}/jobs/"
 
 
 def test_it_is_for_people_who_are_logged_in(client: Any, spark: str) -> None:

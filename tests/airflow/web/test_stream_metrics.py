@@ -14,8 +14,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from stateward.airflow.plugins.stream_metrics import StreamMetricsPlugin
-from stateward.airflow.web.metrics_app import PREFIX, metrics_app
+from stateward.airflow.web.metrics_app import metrics_app
 from stateward.contract.names import ENV_METRICS_TOKEN
+from stateward.rendering.page_address import METRICS
 from tests.airflow.conftest import ROOT
 from tests.support.pages.sample_streams import installation, write
 
@@ -60,7 +61,7 @@ def bearer(token: str) -> dict[str, str]:
 
 def test_who_has_the_token_reads_the_metrics_in_the_format_asked_for(server: tuple[Any, str]) -> None:
     client, _ = server
-    answer = client.get(PREFIX, headers=bearer(TOKEN))
+    answer = client.get(METRICS, headers=bearer(TOKEN))
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert answer.headers["cache-control"] == "private, no-cache"
@@ -73,12 +74,12 @@ def test_who_has_the_token_reads_the_metrics_in_the_format_asked_for(server: tup
     assert up == {"user_sessions": 1, "payment_auth_join": 0}
 
     wanted = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"}
-    answer = client.get(PREFIX, headers={**bearer(TOKEN), **wanted})
+    answer = client.get(METRICS, headers={**bearer(TOKEN), **wanted})
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
     assert "stateward_stream_up" in {family.name for family in read_openmetrics(answer.text)}
 
 
-@pytest.mark.parametrize("path", [PREFIX, f"{PREFIX}/"])
+@pytest.mark.parametrize("path", [METRICS, f"{METRICS}/"])
 def test_who_is_logged_in_needs_no_token(server: tuple[Any, str], path: str) -> None:
     client, user = server
     for given in ({"cookies": {"_token": user}}, {"headers": bearer(user)}):
@@ -103,7 +104,7 @@ def test_who_is_logged_in_needs_no_token(server: tuple[Any, str], path: str) -> 
 def test_anybody_else_is_refused(server: tuple[Any, str], headers: dict[str, str]) -> None:
     client, _ = server
     encoded = {name: value.encode() for name, value in headers.items()}
-    answer = client.get(PREFIX, headers=encoded)
+    answer = client.get(METRICS, headers=encoded)
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == "Bearer"
     assert "user_sessions" not in answer.text
@@ -118,20 +119,20 @@ def test_without_a_token_in_the_settings_none_is_right(
     if setting is not None:
         monkeypatch.setenv(ENV_METRICS_TOKEN, setting)
     for token in (TOKEN, "", "None"):
-        assert client.get(PREFIX, headers=bearer(token)).status_code == 401
-    assert client.get(PREFIX, headers=bearer(user)).status_code == 200
+        assert client.get(METRICS, headers=bearer(token)).status_code == 401
+    assert client.get(METRICS, headers=bearer(user)).status_code == 200
 
 
 def test_a_person_who_is_not_logged_in_is_asked_to(server: tuple[Any, str]) -> None:
     client, _ = server
-    answer = client.get(PREFIX, headers={"Accept": "text/html"})
+    answer = client.get(METRICS, headers={"Accept": "text/html"})
     assert answer.status_code == 303
     assert "/login?next=" in answer.headers["location"]
 
 
 def test_other_paths_are_left_to_airflow(server: tuple[Any, str]) -> None:
     client, _ = server
-    for path in ("/", "/stateward/metricsx", f"/x{PREFIX}"):
+    for path in ("/", "/stateward/metricsx", f"/x{METRICS}"):
         assert client.get(path).json() == "Airflow's UI"
 
 
@@ -143,7 +144,7 @@ def test_airflow_takes_the_plugin_as_it_is(metadata_database: Path, monkeypatch:
     plugin = (StreamMetricsPlugin.fastapi_apps, StreamMetricsPlugin.fastapi_root_middlewares)
     monkeypatch.setattr(plugins_manager, "get_fastapi_plugins", lambda: plugin)
     client = TestClient(create_app(apps="core"), follow_redirects=False)
-    assert client.get(PREFIX).status_code == 401
+    assert client.get(METRICS).status_code == 401
     purge_cached_app()
 
 

@@ -7,6 +7,8 @@ import hashlib
 import re
 from html.parser import HTMLParser
 
+from tests.support.pages.links import require_relative
+
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
 
@@ -31,7 +33,7 @@ class _Balanced(HTMLParser):
 
 
 def require_whole(html: str) -> None:
-    """Fail unless every tag is closed, no id is there twice, and nothing is loaded from elsewhere."""
+    """Fail unless every tag is closed, no id is there twice, and each address is relative to the page."""
     parser = _Balanced()
     parser.feed(html)
     assert parser.open == []
@@ -39,6 +41,7 @@ def require_whole(html: str) -> None:
         {one for one in parser.ids if parser.ids.count(one) > 1}
     )
     assert not re.search(r'(?:src|href)="(?:https?:)?//', html)
+    require_relative(html)
     assert " style=" not in html and not re.search(r"\son\w+=", html), "its policy would refuse them"
     assert "nan" not in re.findall(r' d="([^"]*)"', html)
 

@@ -171,14 +171,15 @@ def serve(home: Path, port: int) -> None:
     from airflow.api_fastapi.core_api.security import get_user
     from fastapi import FastAPI
 
-    from stateward.airflow.web.quality_app import PREFIX, create_app
+    from stateward.airflow.web.quality_app import create_app
+    from stateward.rendering.page_address import QUALITY
 
     week(Settings(home=home, data=f"file://{home}/data"), datetime.now(UTC))
     os.environ |= {"STATEWARD_HOME": str(home)}
     app = create_app()
     app.dependency_overrides[get_user] = lambda: None
     outer = FastAPI()
-    outer.mount(PREFIX, app)
+    outer.mount(QUALITY, app)
     uvicorn.run(outer, host="127.0.0.1", port=port, log_level="warning")
 
 

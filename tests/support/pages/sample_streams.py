@@ -105,7 +105,7 @@ class Written:
         layout = Layout.of(self.settings)
         for uri in (
             layout.operation_uri(stream, f"{self.now:%Y%m%dT%H%M%SZ}-inspect") + "/index.html",
-            f"{layout.data_docs_uri}/validations/{suite}/run-7/{self.now:%Y%m%dT%H%M%S}Z/{suite}.html",
+            f"{layout.data_docs_uri}/validations/{suite}/{stream}_v1-7_manual__1/{self.now:%Y%m%dT%H%M%S}Z/{suite}.html",
         ):
             page = Path(uri.removeprefix("file://"))
             page.parent.mkdir(parents=True)
@@ -298,14 +298,15 @@ def serve(home: Path, port: int, what: str) -> None:
     from airflow.api_fastapi.core_api.security import get_user
     from fastapi import FastAPI
 
-    from stateward.airflow.web.streams_app import PREFIX, create_app
+    from stateward.airflow.web.streams_app import create_app
+    from stateward.rendering.page_address import STREAMS
 
     write(installation(home, datetime.now(UTC)), what)
     os.environ |= {"STATEWARD_HOME": str(home), "STATEWARD_STREAMS": str(home / "streams")}
     app = create_app()
     app.dependency_overrides[get_user] = lambda: None
     outer = FastAPI()
-    outer.mount(PREFIX, app)
+    outer.mount(STREAMS, app)
     uvicorn.run(outer, host="127.0.0.1", port=port, log_level="warning")
 
 

@@ -102,7 +102,8 @@ class Written:
             has_page: Whether its page of Data Docs is still there.
         """
         run_id = f"quality_{name.stream}/scheduled__{at:%Y-%m-%dT%H:%M:%S}+00:00/1"
-        docs_path = f"validations/{name.table}/{name.table}_v{versions[1]}/{at:%Y%m%dT%H%M%S}Z/page.html"
+        run = f"{name.stream}_v{versions[0]}-{versions[1]}_manual__1"
+        docs_path = f"validations/{name.table}/{run}/{at:%Y%m%dT%H%M%S}Z/page.html"
         if has_page:
             page = Path(Layout.of(self.settings).data_docs_uri.removeprefix("file://")) / docs_path
             page.parent.mkdir(parents=True, exist_ok=True)

@@ -34,6 +34,7 @@ PURE = (
     "stateward/rendering/charts.py",
     "stateward/pages/streams/condition.py",
     "stateward/rendering/human_units.py",
+    "stateward/rendering/page_address.py",
     "stateward/pages/streams/findings.py",
     "stateward/pages/streams/incidents.py",
     "stateward/pages/link.py",

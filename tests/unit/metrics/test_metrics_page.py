@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from stateward.airflow.web.metrics_app import PREFIX
 from stateward.contract.measures import MEASURES
 from stateward.metrics.catalogue import FAMILIES
+from stateward.rendering.page_address import METRICS
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGE = (DOCS / "metrics.md").read_text()
@@ -88,5 +88,5 @@ def test_a_measure_above_its_limit_has_one_rule_of_each_level() -> None:
 def test_prometheus_looks_where_the_plugin_serves_them() -> None:
     scrape = yaml.safe_load((DOCS / "metrics" / "scrape.yaml").read_text())
     [job] = scrape["scrape_configs"]
-    assert job["metrics_path"] == PREFIX
+    assert job["metrics_path"] == METRICS
     assert scrape["rule_files"] == ["alerts.yaml"]

@@ -54,6 +54,13 @@ def test_a_change_of_the_file_counts_at_the_next_reading(home: Path) -> None:
     assert Settings().kafka_port == 10020
 
 
+def test_the_address_of_airflow_is_that_of_its_file(home: Path) -> None:
+    configure(home, "[api]\nbase_url = https://data.example.com/airflow/\n")
+    assert Settings().airflow_url == "https://data.example.com/airflow"
+    configure(home, "[api]\nbase_url = https://data.example.com\n[stateward]\nairflow_url = https://of.us\n")
+    assert Settings().airflow_url == "https://of.us"
+
+
 def test_an_empty_option_and_a_missing_file_are_none(home: Path) -> None:
     assert option("stateward", "kafka_port") is None
     configure(home, "[stateward]\nkafka_port =\n[core]\nbroken = %(nothing)s\n")

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from stateward.contract.names import ENV_METRICS_TOKEN
 from stateward.control.launchers.launch import resolved_configuration
+from stateward.platform.parts.airflow import with_own_address
 from stateward.project.layout import Layout
 from stateward.project.settings import CHECKOUT, Settings
 from stateward.project.spec import load_spec
@@ -16,7 +17,7 @@ from stateward.project.spec import load_spec
 
 @pytest.fixture(autouse=True)
 def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in Settings().environment():
+    for name in (*Settings().environment(), "AIRFLOW__API__BASE_URL", "AIRFLOW__API__PORT"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -33,7 +34,34 @@ def test_data_and_addresses_follow_home_and_ports(monkeypatch: pytest.MonkeyPatc
     settings = Settings()
     assert settings.data == "file:///srv/stateward/data"
     assert settings.kafka_bootstrap == "localhost:29092"
+    assert settings.airflow_url == settings.airflow_internal_url.replace("127.0.0.1", "localhost")
     assert settings.airflow_url == "http://localhost:28080"
+
+
+@pytest.mark.parametrize(
+    ("base_url", "public", "internal"),
+    [
+        (
+            "https://data.example.com/airflow/",
+            "https://data.example.com/airflow",
+            "http://127.0.0.1:18080/airflow",
+        ),
+        ("https://data.example.com", "https://data.example.com", "http://127.0.0.1:18080"),
+        ("/airflow", "http://localhost:9090/airflow", "http://127.0.0.1:18080/airflow"),
+    ],
+)
+def test_the_address_of_airflow_is_its_own_base_url(
+    monkeypatch: pytest.MonkeyPatch, base_url: str, public: str, internal: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
+    monkeypatch.setenv("AIRFLOW__API__PORT", "9090")
+    assert (Settings().airflow_url, Settings().airflow_internal_url) == (public, internal)
+    # `up` starts another Airflow than that of the shell.
+    embedded = with_own_address(Settings(kafka_port=1234))
+    assert (embedded.airflow_url, embedded.kafka_port) == ("http://localhost:18080", 1234)
+    assert embedded.airflow_internal_url == "http://127.0.0.1:18080"
+    monkeypatch.setenv("STATEWARD_AIRFLOW_URL", "https://streams.example.com/")
+    assert Settings().airflow_url == with_own_address(Settings()).airflow_url == "https://streams.example.com"
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,10 @@ def test_a_healthy_day(written: Written) -> None:
     assert [(link.text, link.href) for link in sessions.links] == [
         ("DAG", "../../dags/stream_user_sessions"),
         ("State report", "../operations/user_sessions/20260203T143000Z-inspect/index.html"),
-        ("Data Docs", "../data-docs/validations/sessions/run-7/20260203T143000Z/sessions.html"),
+        (
+            "Data Docs",
+            "../data-docs/validations/sessions/user_sessions_v1-7_manual__1/20260203T143000Z/sessions.html",
+        ),
         ("Quality", "../quality/index.html"),
     ]
     [restart] = found["device_lifecycle"].incidents
