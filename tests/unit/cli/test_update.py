@@ -220,6 +220,20 @@ def test_a_project_keeps_its_name_in_a_folder_of_another_name(
     assert changes(moved)["docker-compose.yaml"] == Kind.UPDATED
     assert "\nname: shop\n" in (moved / "docker-compose.yaml").read_text()
     assert init(moved).differ == ()
+    # A name that the person has given to the services is an edit of theirs.
+    edit(moved / "docker-compose.yaml", "\nname: shop\n", "\nname: store\n")
+    assert changes(moved) == {}
+
+
+def test_without_a_record_its_name_is_that_of_its_services(
+    project: Path, release: Release, tmp_path: Path
+) -> None:
+    (project / FILE).unlink()
+    moved = project.rename(tmp_path / "checkout-2")
+    init(tmp_path / "shop")
+    release("2.0")
+    assert "README.md" not in changes(moved, tmp_path / "shop")
+    assert "\nname: shop\n" in (moved / "docker-compose.yaml").read_text()
 
 
 def test_a_project_without_a_record_says_how_to_get_one(
