@@ -1,4 +1,7 @@
-"""Two people with roles of their own, in a real Airflow with the FAB auth manager: who sees and does what."""
+"""Two people with roles of their own, in a real Airflow with the FAB auth manager: who sees and does what.
+
+This Airflow has a base path, as behind a reverse proxy.
+"""
 
 from __future__ import annotations
 
@@ -97,6 +100,7 @@ class Server:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     home = tmp_path_factory.mktemp("access")
     (port,) = free_ports(1)
+    url = f"http://127.0.0.1:{port}/airflow"
     environment = {
         **os.environ,
         "AIRFLOW_HOME": str(home / "airflow"),
@@ -104,6 +108,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         "AIRFLOW__CORE__AUTH_MANAGER": "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow/airflow.db",
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": f"{home}/airflow/logs",
+        "AIRFLOW__API__BASE_URL": url,
         "AIRFLOW__API__SECRET_KEY": "a secret of a test",
         "AIRFLOW__API_AUTH__JWT_SECRET": "a secret of a test " * 4,
         "PYTHONPATH": str(ROOT),
@@ -122,7 +127,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         process = subprocess.Popen(
             command, env=environment, stdout=log, stderr=log, start_new_session=True, cwd=home
         )
-    url = f"http://127.0.0.1:{port}"
     try:
         wait_until(
             lambda: answers(url), PATIENCE_S, lambda: (home / "server.log").read_text()[-2000:], poll_s=0.5
@@ -239,6 +243,7 @@ def test_a_person_who_logs_in_with_a_browser_sees_the_same(server: Server) -> No
         page.locator("#password").fill(PASSWORD)
         page.locator("input[type=submit], button[type=submit]").first.click()
         page.get_by_role("heading", name="Streams").wait_for()
+        assert page.url == f"{server.url}/stateward/streams/index.html"
         assert page.get_by_role("heading", name="user_sessions").count() == 1
         assert page.get_by_role("heading", name="fraud_watch").count() == 0
         refused = page.goto(f"{server.url}/stateward/data-docs/{REPORTS['fraud_watch']}")
