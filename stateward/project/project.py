@@ -29,7 +29,7 @@ class NoSuchStreamError(LookupError):
     """The project has no such stream."""
 
 
-class SettingsLoadError(Exception):
+class SettingsLoadError(RuntimeError):
     """A stream's `model.py` cannot be read for its settings."""
 
 

@@ -38,7 +38,6 @@ def init(project: Path) -> Written:
     Args:
         project: Its folder, absolute.
     """
-    (project / "include" / "streams").mkdir(parents=True, exist_ok=True)
     record = read_record(project)
     name, library = (record.project, record.library) if record else (project_name(project), library_version())
     files = layout(name)

@@ -175,7 +175,7 @@ def _files_of(fresh: Path, project: Path, paths: Collection[Path]) -> dict[Path,
     """
     folder = fresh.expanduser().resolve()
     streams = folder / "include" / "streams"
-    if not is_project(folder) or any(streams.iterdir()) or folder.samefile(project):
+    if not is_project(folder) or any(streams.glob("*.yaml")) or folder.samefile(project):
         raise UpdateError(
             f"--base {fresh}: expected a folder as stateward init lays it out, without streams and edits,"
             " found another one. Lay it out: stateward init FOLDER"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from stateward.cli.errors import run_command
 from stateward.cli.project.init import compose_file, init
 from stateward.cli.project.new import NewStreamError, new_stream
 from stateward.cli.project.project_files import NoProjectError
@@ -33,7 +34,8 @@ def add(project: Path, name: str = "refunds", key: str = "order_id") -> set[str]
 def test_a_project_is_laid_out_as_this_repository_is(project: Path) -> None:
     there = {path.name for path in project.iterdir()}
     assert there >= {"dags", "include", "spark_jobs", "docker-compose.yaml", "requirements.txt", "Dockerfile"}
-    assert (project / "include" / "streams").is_dir()
+    # Git keeps no empty folder, and a clone without it is no project.
+    assert (project / "include" / "streams" / ".gitkeep").is_file()
     for name in ("streams.py", "streams_yaml_check.py"):
         mine, ours = ((root / "dags" / name).read_text().partition("\n\n")[2] for root in (project, CHECKOUT))
         assert mine == ours
@@ -114,6 +116,18 @@ def test_a_stream_that_cannot_be_is_refused(project: Path, name: str, key: str, 
     add(project, "taken")
     with pytest.raises(NewStreamError, match=message):
         add(project, name, key)
+
+
+def test_another_stream_whose_model_cannot_be_read_is_named(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add(project)
+    (project / "spark_jobs" / "refunds" / "model.py").write_text("import no_such_module\n")
+    with pytest.raises(SystemExit) as ended:
+        run_command("stateward", lambda: add(project, "returns"))
+    assert ended.value.code == 1
+    said = capsys.readouterr().err
+    assert "refunds/model.py" in said and "no_such_module" in said and "Traceback" not in said
 
 
 def test_without_a_project_it_says_how_to_make_one(tmp_path: Path) -> None:
