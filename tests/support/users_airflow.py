@@ -60,8 +60,8 @@ class UsersAirflow:
     def _passwords(self) -> Path:
         return self.machine.folder / "passwords.json"
 
-    def command(self, *arguments: str, cwd: Path | None = None) -> str:
-        """Run a command of the environment in the project, and return what it said."""
+    def command(self, *arguments: str, cwd: Path | None = None, code: int = 0) -> str:
+        """Run a command of the environment in the project, and return what it said; it has to exit so."""
         done = subprocess.run(
             [self.machine.python.parent / arguments[0], *arguments[1:]],
             cwd=cwd or self.machine.project,
@@ -72,7 +72,7 @@ class UsersAirflow:
             check=False,
         )
         said = f"{done.stdout[-4000:]}{done.stderr[-4000:]}"
-        assert done.returncode == 0, f"{arguments}: {done.returncode}\n{said}"
+        assert done.returncode == code, f"{arguments}: {done.returncode}\n{said}"
         return done.stdout
 
     def connect(self, conn_id: str, **connection: Any) -> None:
