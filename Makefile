@@ -89,6 +89,10 @@ matrix: setup ## Move every kind of state up and down, however Spark keeps it, a
 pages: setup ## Do every state operation by its form in a real browser; SCREENSHOTS=folder keeps pictures
 	$(PYTEST) -v --timeout 3600 tests/e2e/pages
 
+.PHONY: pictures
+pictures: setup ## Take every picture of docs/images again, by the browser tests that are named for them
+	SCREENSHOTS=docs/images $(PYTEST) -v --timeout 3600 $$($(BIN)/python -m tests.support.pages.pictures)
+
 .PHONY: compose
 compose: setup ## Build and run docker-compose.yaml on the Docker engine that is there, and break it
 	$(PYTEST) -v --timeout 3600 --durations=10 tests/compose

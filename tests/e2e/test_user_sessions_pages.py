@@ -1,6 +1,6 @@
 """The pages a person looks at, in a real browser: the supervised stream in Airflow's grid, and its report.
 
-Screenshots go to SCREENSHOTS when it names a folder; those in docs/images were taken so.
+Screenshots go to SCREENSHOTS when it names a folder (tests/support/pages/pictures.py).
 """
 
 from __future__ import annotations
@@ -77,8 +77,6 @@ def test_the_grid_shows_the_supervised_stream(stream: LiveStream, page: Page) ->
     page.goto(f"{stream.installation.settings.airflow_url}/dags/{stream.dag}")
     page.get_by_text("supervise").first.wait_for()
     page.get_by_text("deploy").first.wait_for()
-    page.wait_for_load_state("networkidle")
-    keep(page, "airflow-grid")
 
 
 def test_the_report_opens_from_its_task(stream: LiveStream, page: Page, validated: tuple[str, str]) -> None:
@@ -90,7 +88,6 @@ def test_the_report_opens_from_its_task(stream: LiveStream, page: Page, validate
     page.get_by_role("link", name="Data Docs").click()
     page.get_by_text("Expectation Suite").first.wait_for()
     assert page.get_by_text("Succeeded").count() or page.get_by_text("passed").count()
-    keep(page, "data-docs")
 
 
 def test_the_operators_page_is_in_airflows_navigation(stream: LiveStream, page: Page) -> None:
@@ -124,15 +121,17 @@ def test_sparks_own_ui_opens_from_the_streams_card(stream: LiveStream, page: Pag
     assert page.get_by_text("(kill)").count() == 0
 
 
-def test_the_quality_overview_opens_from_the_navigation_and_from_the_task(
+def test_the_quality_overview_opens_from_navigation_and_task(
     stream: LiveStream, page: Page, validated: tuple[str, str]
 ) -> None:
     page.goto(stream.installation.settings.airflow_url)
     in_navigation(page, "Quality").click()
     frame = page.frame_locator("iframe[title='Quality']")
-    frame.locator("#user_sessions-sessions").get_by_role("link", name="sessions").first.click()
-    frame.get_by_role("heading", name="Reconciliations").wait_for()
+    table = frame.locator("#user_sessions-sessions").get_by_role("link", name="sessions").first
+    table.wait_for()
     keep(page, "quality-in-airflow")
+    table.click()
+    frame.get_by_role("heading", name="Reconciliations").wait_for()
     run, task = validated
     with stream.airflow() as api:
         link = api.task_links(QUALITY_DAG, run, task)["Quality overview"]

@@ -1,4 +1,7 @@
-"""Pages in a real browser: a value that has become HTML is shown and does nothing; a note is saved."""
+"""Pages in a real browser: a value that has become HTML does nothing, a note is saved, sample data is shown.
+
+Screenshots go to SCREENSHOTS when it names a folder (tests/support/pages/pictures.py).
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,17 @@ import pytest
 
 from stateward.airflow.plugins.data_docs import data_docs_app
 from stateward.airflow.web.quality_app import quality_app
+from stateward.airflow.web.streams_app import streams_app
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
-from stateward.rendering.page_address import DATA_DOCS, QUALITY
-from tests.support.pages.browser import CHROMIUM
+from stateward.rendering.page_address import DATA_DOCS, QUALITY, STREAMS
+from tests.support.pages.browser import CHROMIUM, keep
 from tests.support.pages.reverse_proxy import serving
 from tests.support.pages.sample_quality import week
+from tests.support.pages.sample_streams import installation, write
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 pytestmark = [
     pytest.mark.airflow,
@@ -63,6 +68,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata_database: P
     outer = FastAPI()
     outer.mount(DATA_DOCS, data_docs_app())
     outer.mount(QUALITY, quality_app())
+    outer.mount(STREAMS, streams_app())
 
     @outer.get("/frame")
     def frame() -> object:
@@ -88,10 +94,15 @@ def browser() -> Iterator[Browser]:
         made.close()
 
 
-def test_a_value_that_has_become_html_does_nothing(served: Served, browser: Browser) -> None:
-    context = browser.new_context()
+def page_of(browser: Browser, served: Served, width: int, height: int) -> Page:
+    """A page of a person who is logged in."""
+    context = browser.new_context(viewport={"width": width, "height": height})
     context.add_cookies([{"name": "_token", "value": served.token, "url": served.guarded, "sameSite": "Lax"}])
-    framed = context.new_page()
+    return context.new_page()
+
+
+def test_a_value_that_has_become_html_does_nothing(served: Served, browser: Browser) -> None:
+    framed = page_of(browser, served, 1400, 900)
     framed.goto(f"{served.guarded}/frame")
     inner = framed.frames[1]
     inner.get_by_text("a value").wait_for()
@@ -108,9 +119,7 @@ def test_a_value_that_has_become_html_does_nothing(served: Served, browser: Brow
 
 def test_a_person_acknowledges_the_failures_of_a_table(served: Served, browser: Browser) -> None:
     week(Settings(), datetime.now(UTC))
-    context = browser.new_context()
-    context.add_cookies([{"name": "_token", "value": served.token, "url": served.guarded, "sameSite": "Lax"}])
-    page = context.new_page()
+    page = page_of(browser, served, 1400, 900)
     page.goto(f"{served.guarded}{QUALITY}/table.html?stream=user_sessions&table=sessions")
     page.get_by_text("Acknowledge the failures").click()
     page.locator("#note").fill("known, <b>since the release</b>")
@@ -119,3 +128,36 @@ def test_a_person_acknowledges_the_failures_of_a_table(served: Served, browser: 
 
     page.goto(f"{served.guarded}{QUALITY}/index.html")
     page.get_by_text("seen by ann").wait_for()
+
+
+@pytest.mark.parametrize(
+    ("picture", "shown"),
+    [
+        ("streams-healthy", "is held by"),
+        ("streams-lagging", "records behind"),
+        ("streams-failed", "restarted 5 times"),
+    ],
+)
+def test_a_day_of_streams_is_shown(
+    served: Served, browser: Browser, monkeypatch: pytest.MonkeyPatch, picture: str, shown: str
+) -> None:
+    home = Settings().home
+    monkeypatch.setenv("STATEWARD_STREAMS", str(home / "streams"))
+    write(installation(home, datetime.now(UTC)), picture.removeprefix("streams-"))
+    page = page_of(browser, served, 1500, 800)
+    page.goto(f"{served.guarded}{STREAMS}/index.html")
+    page.get_by_text(shown).first.wait_for()
+    page.locator("svg .line").first.wait_for(state="attached")
+    keep(page, picture, whole=True)
+
+
+def test_a_week_of_validations_is_shown(served: Served, browser: Browser) -> None:
+    week(Settings(), datetime.now(UTC))
+    page = page_of(browser, served, 1400, 900)
+    page.goto(f"{served.guarded}{QUALITY}/index.html")
+    page.get_by_text("duration_is_not_negative").first.wait_for()
+    keep(page, "quality-overview", whole=True)
+    page.locator("#user_sessions-sessions").get_by_role("link", name="sessions").first.click()
+    page.get_by_role("columnheader", name="Kafka offsets").first.wait_for()
+    page.set_viewport_size({"width": 1400, "height": 1300})
+    keep(page, "quality-table")

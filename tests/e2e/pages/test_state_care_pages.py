@@ -3,7 +3,7 @@
 With a day of a second nothing that was refused or has failed stands in the way of the next test. With one
 partition as the most, a small state has something to propose. Leave the checkout alone meanwhile: an edit of
 the library is another release, and then nothing is asked. `make pages` runs it; screenshots go to SCREENSHOTS
-when that names a folder, and one of them is in docs/images.
+when that names a folder (tests/support/pages/pictures.py).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def begun(stream: LiveStream, page: Page) -> str:
         return run
 
 
-def answered(stream: LiveStream, page: Page, run: str, answer: str) -> None:
+def answered(stream: LiveStream, page: Page, run: str, answer: str, shot: str) -> None:
     """Answer the question of a run as a person does: from the list of required actions."""
     dag, url = f"state_{stream.name}", stream.installation.settings.airflow_url
     with stream.airflow() as api:
@@ -94,7 +94,7 @@ def answered(stream: LiveStream, page: Page, run: str, answer: str) -> None:
     dry_run = page.get_by_role("link", name="Page of the dry run").first
     href = dry_run.get_attribute("href")
     assert href
-    keep(page, f"state-care-question-{answer.lower()}")
+    keep(page, shot)
     question = page.url
     page.goto(urljoin(url, href))
     page.get_by_text("would go from 2 to 1 partitions").first.wait_for()
@@ -160,7 +160,7 @@ def test_what_a_person_rejects_changes_nothing(stream: LiveStream, page: Page) -
     check = unchanged(stream)
     with declared(stream, state_care=care("approve"), savepoints="null"):
         run = begun(stream, page)
-        answered(stream, page, run, "Reject")
+        answered(stream, page, run, "Reject", "state-care-question-reject")
         tasks, text = reported(stream, page, run, "rejected")
     assert f"{CHANGE}: not done" in text
     assert "Rejected by admin" in text
@@ -176,7 +176,7 @@ def test_what_fails_is_taken_back(stream: LiveStream, page: Page) -> None:
     with declared(stream, state_care=care("approve"), savepoints="null"), stream.airflow() as api:
         known = set(api.runs(CHANGING_DAG))
         run = begun(stream, page)
-        answered(stream, page, run, "Approve")
+        answered(stream, page, run, "Approve", "state-care-question-approve")
         triggered = wait_until(
             lambda: next(iter(set(api.runs(CHANGING_DAG)) - known), ""),
             PATIENCE_S,
@@ -203,7 +203,7 @@ def test_what_a_person_approves_is_made_and_proved(stream: LiveStream, page: Pag
     (driver,) = stream.drivers()
     with declared(stream, state_care=care("approve")):
         run = begun(stream, page)
-        answered(stream, page, run, "Approve")
+        answered(stream, page, run, "Approve", "state-care-question")
         tasks, text = reported(stream, page, run, "approved")
     wanted = "deployed advise dry_run savepoint verify prune approve act report"
     assert tasks == states(success=wanted)

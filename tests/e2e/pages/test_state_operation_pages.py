@@ -1,14 +1,14 @@
 """Every state operation as a person does it: the form in a real browser, the run, the page of its result.
 
 A quarter of an hour, so `make pages` runs it and not `make test`. Screenshots go to SCREENSHOTS when that
-names a folder; those in docs/images were taken so.
+names a folder (tests/support/pages/pictures.py).
 """
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin
+from urllib.parse import quote, urljoin
 
 import pyarrow as pa
 import pytest
@@ -107,10 +107,17 @@ def test_a_repartition_by_one_click(stream: LiveStream, page: Page) -> None:
     (driver,) = stream.drivers()
     dry = operate(stream, page, "repartition", dry_run=True, partitions="3")
     assert re.search(r"would go from 2 to 3 partitions", dry), dry
+    keep(page, "state-dry-run")
     assert stream.drivers() == [driver]
     done = operate(stream, page, "repartition", partitions="3")
     assert "has 3 partitions and had 2" in done, done
     assert stream.drivers() != [driver]
+    dag = VERBS["repartition"].dag_id
+    with stream.airflow() as api:
+        *_, run = api.runs(dag)
+    page.goto(f"{stream.installation.settings.airflow_url}/dags/{dag}/runs/{quote(run, safe='')}")
+    page.get_by_role("link", name="outcome", exact=True).first.wait_for()
+    keep(page, "state-run")
 
 
 def test_looks_at_the_state(stream: LiveStream, page: Page) -> None:

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stateward.platform.secrets import ADMIN
+from stateward.project.settings import CHECKOUT
 from tests.support.control.installation import Installation
+from tests.support.pages.pictures import PICTURES
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+IMAGES = CHECKOUT / "docs" / "images"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
@@ -39,7 +42,14 @@ def logged_in(platform: Installation) -> Iterator[Page]:
         browser.close()
 
 
-def keep(page: Page, name: str) -> None:
-    """Keep a screenshot for the docs, when SCREENSHOTS names a folder."""
-    if folder := os.environ.get("SCREENSHOTS"):
-        page.screenshot(path=Path(folder) / f"{name}.png")
+def keep(page: Page, name: str, *, whole: bool = False) -> None:
+    """Keep a screenshot, when SCREENSHOTS names a folder; in docs/images only those that the docs show.
+
+    Args:
+        page: What is shown.
+        name: That of the picture.
+        whole: Whether it has the whole page, and not only what is in the window.
+    """
+    folder = os.environ.get("SCREENSHOTS")
+    if folder and (name in PICTURES or Path(folder).resolve() != IMAGES):
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=whole)
