@@ -50,7 +50,9 @@ def with_kafka(settings: Settings) -> Settings:
 
 
 def _extra(conn_id: str) -> Mapping[str, Any] | None:
-    from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
+    from airflow.sdk import BaseHook
+
+    from stateward.airflow.compat import AirflowNotFoundException
 
     try:
         connection = BaseHook.get_connection(conn_id)

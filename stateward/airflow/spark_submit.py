@@ -70,7 +70,9 @@ def master_of(spec: StreamSpec) -> str:
 
 
 def _require_connection(spec: StreamSpec) -> None:
-    from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
+    from airflow.sdk import BaseHook
+
+    from stateward.airflow.compat import AirflowNotFoundException
 
     name = spec.spark.conn_id
     try:

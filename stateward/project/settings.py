@@ -68,7 +68,8 @@ def _default_data(values: dict[str, Any]) -> str:
 
 
 def _default_bootstrap(values: dict[str, Any]) -> str:
-    return f"localhost:{values['kafka_port']}"
+    # A port that is none is missing here with pydantic 2.11, and reported with every version.
+    return f"localhost:{values.get('kafka_port')}"
 
 
 def _default_embedded(values: dict[str, Any]) -> bool:

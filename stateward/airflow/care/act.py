@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk.exceptions import AirflowSkipException
 
 from stateward.airflow.care.context import (
     ANSWER,
@@ -19,6 +18,7 @@ from stateward.airflow.care.context import (
     require_open,
     spec_of,
 )
+from stateward.airflow.compat import AirflowFailException, AirflowSkipException, is_paused, limit_response
 from stateward.airflow.operators.deploy_stream import dag_run_of
 from stateward.airflow.operators.state_operation import RESULT_PAGE
 from stateward.contract.state_care import Change
@@ -62,7 +62,7 @@ class ApproveCareOperator(ApprovalOperator):
         page = context["ti"].xcom_pull(task_ids="dry_run", key=RESULT_PAGE) or ""
         self.subject = f"{self.stream}: {proposal_text(proposal)}?"
         self.body = question(self.stream, proposal, page, f"{closes:%Y-%m-%d %H:%M} UTC")
-        self.response_timeout = max(closes - datetime.now(UTC), timedelta(seconds=1))
+        limit_response(self, max(closes - datetime.now(UTC), timedelta(seconds=1)))
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
@@ -103,7 +103,6 @@ class RunOperationOperator(TriggerDagRunOperator):
             trigger_dag_id=Settings().dag_id(CHANGING_DAG),
             wait_for_completion=True,
             deferrable=True,
-            fail_when_dag_is_paused=True,
             poke_interval=5,
             **kwargs,
         )
@@ -121,6 +120,7 @@ class RunOperationOperator(TriggerDagRunOperator):
         """Trigger the run.
 
         Raises:
+            AirflowFailException: Runs of that DAG do not start, because it is paused.
             AirflowSkipException: There is nothing to do, or the window has closed.
             TaskDeferred: The run has not ended yet.
         """
@@ -130,6 +130,12 @@ class RunOperationOperator(TriggerDagRunOperator):
         self.trigger_run_id = f"state_care__{self.stream}__{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
         verb, fields = self.choose(context, spec)
         self.conf = fixed_parameters(self.stream, verb.name, **fields)
+        # By the provider's own argument it would be refused, or be ignored, by some of its versions.
+        if is_paused(context["ti"], self.trigger_dag_id):
+            raise AirflowFailException(
+                f"stream {self.stream}: expected the DAG {self.trigger_dag_id} to run {verb.name}, found it"
+                " paused. Unpause it; the next run of state care goes on."
+            )
         super().execute(context)
 
 

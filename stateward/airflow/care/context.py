@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from pydantic import TypeAdapter
 
+from stateward.airflow.compat import AirflowFailException, AirflowSkipException
 from stateward.contract.reading import InvalidDocumentError
 from stateward.control.care.policy import Decision
 from stateward.control.jobs.operation_request import operations_of_run

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-
 from stateward.airflow.care.context import (
     DECISION,
     DECISION_JSON,
@@ -18,6 +16,7 @@ from stateward.airflow.care.context import (
     operation_result,
     spec_of,
 )
+from stateward.airflow.compat import AirflowFailException, AirflowSkipException
 from stateward.airflow.operators.operation_params import Asked, asked_of
 from stateward.airflow.operators.state_operation import StateOperationOperator
 from stateward.contract.reading import InvalidDocumentError, read_as

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
 
 from stateward.airflow.care.context import ANSWER, TRIGGERED, decision_of, spec_of
+from stateward.airflow.compat import AirflowFailException
 from stateward.airflow.notifiers.dispatcher import Dispatcher
 from stateward.airflow.operators.deploy_stream import dag_run_of
 from stateward.airflow.operators.incident_reporting import report_message

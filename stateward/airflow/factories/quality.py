@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, AssetWatcher, Param
+from airflow.sdk import DAG, Asset, AssetAny, AssetWatcher, Param
 
+from stateward.airflow.compat import AssetOrTimeSchedule
 from stateward.airflow.factories.timetable import at_times
 from stateward.airflow.operators.validate_table import ValidateTableOperator
 from stateward.airflow.triggers.table_update import TableUpdateTrigger

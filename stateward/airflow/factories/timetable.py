@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import CronTriggerTimetable
+from stateward.airflow.compat import CronTriggerTimetable
 
 
 def at_times(cron: str) -> CronTriggerTimetable:

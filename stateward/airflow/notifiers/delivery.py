@@ -6,9 +6,9 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseNotifier
-from airflow.sdk.exceptions import AirflowTaskTimeout
 from airflow.sdk.execution_time.timeout import timeout
 
+from stateward.airflow.compat import AirflowTaskTimeout
 from stateward.alerts.notifier_config import Declared, Notifiers
 
 if TYPE_CHECKING:

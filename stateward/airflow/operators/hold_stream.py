@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowSkipException
 
+from stateward.airflow.compat import AirflowSkipException
 from stateward.airflow.operators.deploy_stream import controller_of
 from stateward.airflow.operators.operation_params import CANNOT, Asked, asked_of, failed
 from stateward.airflow.triggers.stream_turn import StreamBackTrigger, StreamDrainedTrigger

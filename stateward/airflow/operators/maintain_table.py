@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowSkipException
 
+from stateward.airflow.compat import AirflowSkipException
 from stateward.contract.names import TABLE_MAINTENANCE
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.log import mask_secret
 
+from stateward.airflow.compat import AirflowFailException
 from stateward.airflow.kafka_connection import with_kafka
 from stateward.airflow.operators.deploy_stream import dag_run_of
 from stateward.contract.reading import InvalidDocumentError

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
+from stateward.airflow.compat import AirflowException, AirflowFailException, AirflowSkipException
 from stateward.airflow.operators.deploy_stream import dag_run_of
 from stateward.airflow.spark_submit import master_of
 from stateward.contract.names import ENV_MASK_SECRET, LATE_EVENTS, RAW_EVENTS

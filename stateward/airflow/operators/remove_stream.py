@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowSkipException
 
+from stateward.airflow.compat import AirflowSkipException
 from stateward.airflow.kafka_connection import with_kafka
 from stateward.airflow.operators.deploy_stream import dag_run_of
 from stateward.airflow.operators.operation_params import failed

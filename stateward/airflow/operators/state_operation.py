@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from airflow.sdk.log import mask_secret as keep_out_of_logs
 
+from stateward.airflow.compat import AirflowException, AirflowFailException, AirflowSkipException
 from stateward.airflow.kafka_connection import with_kafka
 from stateward.airflow.operators.operation_params import CANNOT, Asked, asked_of, failed
 from stateward.airflow.spark_submit import master_of

@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from stateward.airflow.compat import AirflowFailException, AirflowSkipException
 from stateward.airflow.notifiers.dispatcher import Dispatcher, Remaining
 from stateward.airflow.operators.deploy_stream import controller_of, dag_run_of
 from stateward.airflow.operators.incident_reporting import become_supervisor, deliver

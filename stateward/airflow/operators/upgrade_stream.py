@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk.exceptions import AirflowSkipException
 
+from stateward.airflow.compat import AirflowSkipException
 from stateward.control.jobs.verbs import CHANGING_DAG
 from stateward.project.settings import Settings
 

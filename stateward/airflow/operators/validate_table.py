@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseOperatorLink
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
+from stateward.airflow.compat import AirflowException, AirflowFailException, AirflowSkipException
 from stateward.airflow.notifiers.dispatcher import Dispatcher
 from stateward.airflow.operators.incident_reporting import report_table
 from stateward.airflow.operators.quality_report import QualityReport, read_report

@@ -118,7 +118,8 @@ class Parser:
                     and no_blank(self._texts(record))
                 ):
                     return Parsed(record, event_ms)
-        except ValueError:  # encoding, JSON or time; `explain` finds the reason
+        # Encoding, JSON or time; `explain` finds the reason. With msgspec 0.19 its error is no ValueError.
+        except (ValueError, msgspec.DecodeError):
             pass
         except RecursionError:
             return TOO_DEEP

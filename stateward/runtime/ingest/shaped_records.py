@@ -64,7 +64,7 @@ class ShapedParser(Parser):
                     and no_blank(self._texts(record))
                 ):
                     return Parsed(record, event_ms)
-        except (ValueError, AttributeError):  # an attribute of an object that is null
+        except (ValueError, msgspec.DecodeError, AttributeError):  # an attribute of an object that is null
             pass
         except RecursionError:
             return TOO_DEEP

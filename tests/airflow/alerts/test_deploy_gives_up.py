@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 
+from stateward.airflow.compat import AirflowFailException
 from stateward.airflow.notifiers.dispatcher import Dispatcher
 from stateward.airflow.operators import deploy_stream
 from stateward.airflow.operators.deploy_stream import DeployStreamOperator

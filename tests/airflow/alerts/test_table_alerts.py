@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 
+from stateward.airflow.compat import AirflowFailException
 from stateward.alerts.incident_document import incidents_uri
 from stateward.project.layout import Layout
 from tests.airflow.alerts.test_notifications import HERE, JSON_LINES

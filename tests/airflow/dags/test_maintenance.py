@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk.exceptions import AirflowSkipException
 from deltalake import DeltaTable, write_deltalake
 
+from stateward.airflow.compat import AirflowSkipException
 from stateward.airflow.operators.maintain_table import (
     ListTablesOperator,
     MaintainTableOperator,

@@ -12,9 +12,9 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Asset
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from deltalake import write_deltalake
 
+from stateward.airflow.compat import AirflowException, AirflowFailException, AirflowSkipException
 from stateward.airflow.operators.validate_table import Asked, ValidateTableOperator, is_wanted, requested
 from stateward.airflow.triggers.table_update import TableUpdateTrigger
 from stateward.project.layout import Layout

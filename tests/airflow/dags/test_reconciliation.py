@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from deltalake import write_deltalake
 
+from stateward.airflow.compat import AirflowException, AirflowFailException, AirflowSkipException
 from stateward.airflow.operators.reconcile_stream import ReconcileStreamOperator
 from stateward.contract.storage import read_json, write_json
 from stateward.control.jobs import batch_job

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from stateward.airflow.compat import AirflowFailException, AirflowSkipException
 from stateward.airflow.operators.operation_outcome import OperationOutcomeOperator
 from stateward.airflow.operators.operation_params import asked_of
 from stateward.airflow.operators.state_operation import (

@@ -11,11 +11,11 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
 from airflow.models.asset import AssetActive, AssetDagRunQueue, AssetEvent, AssetModel
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk.exceptions import AirflowException
 from airflow.utils.session import create_session
 from deltalake import write_deltalake
 from sqlalchemy import delete, select
 
+from stateward.airflow.compat import AirflowException
 from stateward.airflow.operators.valid_asset import valid_asset
 from stateward.project.layout import Layout
 from tests.airflow.conftest import ROOT, STREAM
