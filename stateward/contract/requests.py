@@ -87,6 +87,8 @@ class DriverConfig(Struct, frozen=True, kw_only=True):
     state_buckets: int
     state_cache_dir: str | None = None
     growth_window_ms: int = 3_600_000
+    leave_deadline_ms: int = 0
+    """How long the driver may take to drain before it ends itself; 0 for any time, as before it had one."""
     spark_conf: Mapping[str, str]
     lease: LeaseConfig
     checkpoint_uri: str

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
 import pytest
+from confluent_kafka import Producer
+from msgspec import structs
 
 from stateward.airflow.spark_submit import build_command
 from stateward.contract.lease import LeaseRecord, read_lease
 from stateward.contract.process_identity import started_at
+from stateward.contract.reading import as_json
+from stateward.contract.storage import write_json
 from stateward.contract.stream_status import Status
 from stateward.control.launchers import processes
 from stateward.control.launchers.launch import SparkLauncher
@@ -31,18 +37,29 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark]
 
 STREAM = "user_sessions"
 LOOK_EVERY_S = 0.5
+# The driver ends itself after the first and twice the second.
+IMPATIENT = "\nhealth: {stop_deadline: 3s, kill_grace: 1s}\n"
 
 
 @pytest.fixture
 def controller(
-    tmp_path: Path, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, tmp_path: Path, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Controller]:
     connection = {"conn_type": "spark", "host": "local[2]"}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
-    settings = Settings(
-        home=tmp_path / "home", kafka_bootstrap=broker.bootstrap, create_topics_at=broker.bootstrap
+    # The parameter is the end of the stream's YAML.
+    streams = tmp_path / "streams"
+    streams.mkdir()
+    (streams / f"{STREAM}.yaml").write_text(
+        (Settings().streams / f"{STREAM}.yaml").read_text() + request.param
     )
-    spec = load_spec(STREAM)
+    settings = Settings(
+        home=tmp_path / "home",
+        streams=streams,
+        kafka_bootstrap=broker.bootstrap,
+        create_topics_at=broker.bootstrap,
+    )
+    spec = load_spec(STREAM, streams)
     yield Controller(spec, settings, SparkLauncher(spec, settings, build_command))
     assert processes.kill(processes.find_by_env(settings.home, STREAM), timeout_s=20) == []
 
@@ -73,6 +90,7 @@ def held(controller: Controller) -> LeaseRecord:
 
 
 @ci_full
+@pytest.mark.parametrize("controller", [""], indirect=True, ids=["as shipped"])
 def test_a_driver_is_launched_killed_launched_again_and_drained(controller: Controller) -> None:
     controller.request(wish("run", "test"))
     reach(controller, Healthy)
@@ -106,3 +124,45 @@ def test_a_driver_is_launched_killed_launched_again_and_drained(controller: Cont
         PATIENCE_S,
         lambda: f"left behind: {processes.find_by_env(controller.settings.home, STREAM)}",
     )
+
+
+def send(controller: Controller, event_id: str) -> None:
+    event = {"event_id": event_id, "user_id": "ann", "event_type": "view"}
+    text = json.dumps({**event, "event_time": datetime.now(UTC).isoformat()})
+    producer = Producer({"bootstrap.servers": controller.settings.kafka_bootstrap})
+    producer.produce(controller.spec.source.names[0], text.encode(), b"ann")
+    assert producer.flush(PATIENCE_S) == 0
+
+
+@ci_full
+@pytest.mark.parametrize("controller", [IMPATIENT], indirect=True, ids=["impatient"])
+def test_a_driver_on_another_host_that_hangs_ends_itself_and_is_replaced(controller: Controller) -> None:
+    layout = controller.layout
+    controller.request(wish("run", "test"))
+    reach(controller, Healthy)
+    before = status_of(controller).batch_id
+    send(controller, "1")
+    wait_until(lambda: status_of(controller).batch_id != before, PATIENCE_S, "a batch is committed")
+
+    # No worker answers any more, so the next batch never ends.
+    first = status_of(controller)
+    for process in processes.find_by_env(controller.settings.home, STREAM):
+        if process.pid not in (first.pid, first.python_pid):
+            process.send_signal(signal.SIGSTOP)
+    send(controller, "2")
+    wait_until(lambda: status_of(controller).caught_up is False, PATIENCE_S, "a record waits")
+    control = read_control(layout, STREAM)
+    assert control is not None and control.launch is not None
+    elsewhere = structs.replace(control.launch, host="another/boot/pid:[1]")
+    write_json(layout.control_uri(STREAM), as_json(structs.replace(control, launch=elsewhere)))
+
+    controller.request(wish("restart", "another run"))
+    reach(controller, Healthy)
+    second = read_control(layout, STREAM)
+    assert second is not None and second.launch is not None
+    assert second.launch.run_id != first.run_id
+    assert "expected the driver to drain within 5 s" in Path(control.launch.log).read_text()
+    assert started_at(first.pid or 0) is None
+    wait_until(lambda: status_of(controller).caught_up is True, PATIENCE_S, "its batch is committed")
+    controller.request(wish("stop", "test"))
+    reach(controller, Done)

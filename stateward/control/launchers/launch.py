@@ -75,6 +75,8 @@ def driver_config(spec: StreamSpec, settings: Settings, run_id: str) -> DriverCo
         state_buckets=spec.state.buckets,
         state_cache_dir=_state_cache(spec, settings, layout),
         growth_window_ms=to_ms(spec.health.growth_window),
+        # Later than the control plane ends it, where it can.
+        leave_deadline_ms=to_ms(spec.health.stop_deadline + 2 * spec.health.kill_grace),
         spark_conf=spec.spark.conf,
         lease=LeaseConfig(layout.lease_uri(spec.stream), to_ms(spec.lease.ttl), to_ms(spec.lease.renew)),
         checkpoint_uri=layout.checkpoint_uri(spec.stream),

@@ -211,7 +211,7 @@ def _drain(limits: Thresholds, seen: Observed, control: Control, now: datetime) 
         return Drain(f"asked to drain {_seconds(waited)} ago by {control.requested_by}")
     late = f"has not drained within {_seconds(limits.stop_deadline)} of being asked to"
     if seen.driver is Presence.ELSEWHERE:
-        return Wait(f"the driver on another host {late}; only its own host could end it")
+        return Wait(f"the driver on another host {late}; it ends itself soon, or falls silent")
     if waited <= limits.stop_deadline + limits.kill_grace:
         return Kill(f"the driver {late}", how="terminate")
     return Kill(f"the driver {late}, nor left after SIGTERM")
@@ -219,8 +219,9 @@ def _drain(limits: Thresholds, seen: Observed, control: Control, now: datetime) 
 
 def _relaunch(limits: Thresholds, seen: Observed, control: Control, now: datetime) -> Action:
     status = seen.own_status
+    asked = control.launch is not None and control.launch.end_reason
     lasted = status is not None and status.updated_at - status.started_at > limits.max_status_age
-    if status is not None and status.state == "stopped" and lasted:
+    if status is not None and status.state == "stopped" and lasted and not asked:
         # It was asked to leave from outside, as `stateward down` does, and had lasted until then.
         return Launch("the driver was drained from outside while it should run")
     failure = failure_of_end(control, status, seen.exit, seen.last_words)

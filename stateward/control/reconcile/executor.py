@@ -207,7 +207,7 @@ class Controller:
 
     def _end(self, action: Kill, seen: Observed, launch: Launch) -> None:
         if seen.driver is not Presence.ALIVE:
-            log.error("stream %s: its driver is on %s, out of reach", self.spec.stream, launch.host)
+            log.warning("stream %s: its driver on %s reads that it has to end", self.spec.stream, launch.host)
             return
         family = processes.find_by_env(self.layout.home, self.spec.stream, launch.run_id)
         pids = [launch.pid] if launch.pid is not None else [process.pid for process in family]

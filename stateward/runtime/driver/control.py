@@ -27,6 +27,8 @@ def stop_reason(uri: str, run_id: str) -> str | None:
         return f"asked to {asked} by {orders.requested_by or 'the control plane'}"
     if orders.run_id and orders.run_id != run_id:
         return f"run {orders.run_id} is to take over"
+    if orders.run_id and orders.launch and orders.launch.end_reason:
+        return f"asked to end: {orders.launch.end_reason}"
     return None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -27,6 +26,7 @@ from stateward.runtime.driver.ending import Ending
 from stateward.runtime.driver.failure import explain, is_transient
 from stateward.runtime.driver.history import History, history_uri
 from stateward.runtime.driver.jvm_watchdog import ParentJvm
+from stateward.runtime.driver.leaving import Leaving, end_overdue
 from stateward.runtime.driver.retries import FIRST_DELAY_S, LONGEST_DELAY_S, Retries
 from stateward.runtime.driver.state_checks import StateChecks
 from stateward.runtime.kafka.broker import Broker, BrokerAwayError
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("stateward.driver")
 _POLL_S = 0.5
-_CONTROL_S = 1.0
 
 T = TypeVar("T")
 
@@ -71,25 +70,29 @@ class Driver:
             window=timedelta(milliseconds=config.growth_window_ms),
         )
         self._broker = Broker(config.bootstrap_servers)
-        self._stop_requested = threading.Event()
-        self._reason = ""
+        self._jvm = ParentJvm()
+        deadline_s = config.leave_deadline_ms / 1000
+        self._leaving = Leaving(
+            partial(control.stop_reason, config.control_uri, config.run_id),
+            deadline_s,
+            partial(end_overdue, config.stream, status, self._jvm, deadline_s),
+        )
         self._progress: Progress | None = None
         self._monitor: TopicMonitor | None = None
         self._memory = MemoryGauge(driver_process().pid)
-        self._control_read = 0.0
 
     def run(self) -> int:
         """Run until drained, failed, or without the lease; returns the exit code."""
-        signals.handle_in_python(self._request_stop)
-        jvm = ParentJvm()
-        jvm.exit_when_gone(self._status)
+        signals.handle_in_python(self._leaving.request)
+        self._jvm.exit_when_gone(self._status)
+        self._leaving.start()
         self._keeper.start()
         self._status.start_heartbeat(self._history.note)
         try:
             self._serve()
-            ending = endings.drained(self._reason)
+            ending = endings.drained(f"drained: {self._leaving.reason}")
         except Exception as error:
-            ending = endings.ending_of(jvm.root_cause(error), self._keeper.lost)
+            ending = endings.ending_of(self._jvm.root_cause(error), self._keeper.lost)
             if ending.code == DriverExit.FAILED:
                 _LOG.exception("stream %s failed", self._config.stream)
         self._finish(ending)
@@ -111,7 +114,7 @@ class Driver:
             },
         )
         try:
-            signals.handle_in_jvm(spark, self._request_stop)
+            signals.handle_in_jvm(spark, self._leaving.request)
             self._status.enter("topics", spark_ui=spark.sparkContext.uiWebUrl)
             partitions = self._when_kafka_answers(self._ensure_topics)
             if partitions is None:
@@ -185,7 +188,7 @@ class Driver:
             self._raise_if_lasting(failure, retries)
             message = f"Kafka does not answer, trying again: {explain(failure)}"
             self._when_kafka_answers(lambda: self._broker.partitions(self._config.topic), message)
-            self._stop_requested.wait(retries.delay_s)
+            self._leaving.wait(retries.delay_s)
         self._drain(stream_query, None)
 
     def _run_one(self, stream_query: StreamQuery) -> Exception | None:
@@ -205,7 +208,7 @@ class Driver:
                 if (rows := fields.get("state_rows")) is not None:
                     stream_query.note_state(rows)
                 self._publish({**fields, **self._memory.sample(time.monotonic())})
-                self._stop_requested.wait(_POLL_S)
+                self._leaving.wait(_POLL_S)
             if query.isActive:
                 self._drain(stream_query, query)
                 return None
@@ -224,7 +227,7 @@ class Driver:
     def _drain(self, stream_query: StreamQuery, query: StreamingQuery | None) -> None:
         if self._keeper.lost is not None:
             raise self._keeper.lost
-        self._status.update(state="draining", message=self._reason)
+        self._status.update(state="draining", message=f"drained: {self._leaving.reason}")
         draining.drain(
             query, stream_query.checkpoint, lambda: stream_query.start(once=True), self._config.stream
         )
@@ -235,7 +238,7 @@ class Driver:
         """Raise the failure unless it is transient."""
         if self._keeper.lost is not None:
             raise self._keeper.lost
-        if self._stop_requested.is_set() or self._broker_is_away():
+        if self._leaving.is_requested or self._broker_is_away():
             return
         cause = cause_of(failure)
         if not is_transient(failure) or retries.exhausted(cause):
@@ -253,7 +256,7 @@ class Driver:
                 return request()
             except BrokerAwayError as error:
                 self._status.update(state="waiting", message=message or str(error))
-                self._stop_requested.wait(delay)
+                self._leaving.wait(delay)
                 delay = min(delay * 2, LONGEST_DELAY_S)
         return None
 
@@ -277,16 +280,7 @@ class Driver:
         """Whether a stop is requested; raises if the lease is lost."""
         if self._keeper.lost is not None:
             raise self._keeper.lost
-        now = time.monotonic()
-        if not self._stop_requested.is_set() and now - self._control_read >= _CONTROL_S:
-            self._control_read = now
-            if reason := control.stop_reason(self._config.control_uri, self._config.run_id):
-                self._request_stop(reason)
-        return self._stop_requested.is_set()
-
-    def _request_stop(self, reason: str) -> None:
-        self._reason = self._reason or f"drained: {reason}"
-        self._stop_requested.set()
+        return self._leaving.is_requested
 
     def _finish(self, ending: Ending) -> None:
         self._keeper.stop()
@@ -298,3 +292,4 @@ class Driver:
         self._status.update(**ending.status_fields)
         shown = (self._config.stream, ending.state, ending.code, ending.message)
         _LOG.info("stream %s: %s (exit %d): %s", *shown)
+        self._leaving.done()

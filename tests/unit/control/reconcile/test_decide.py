@@ -68,6 +68,10 @@ def status(state: DriverState = "running", **changes: Any) -> Status:
     return structs.replace(plain, **changes)
 
 
+def asked_to_end() -> Control:
+    return control(launch=structs.replace(launched(300), end_reason="it stalls"))
+
+
 def elsewhere(desired: Desired = "running", updated_at: datetime = NOW, **changes: Any) -> Observed:
     """As a watcher sees a driver on a host whose clock may be wrong."""
     return Observed(control(desired=desired), status(updated_at=updated_at), ELSEWHERE, **changes)
@@ -196,10 +200,11 @@ def test_a_late_driver_is_asked_first_and_killed_after_the_grace() -> None:
         (Observed(control(run_id="r2"), status("stopped"), GONE), False),
         (Observed(control(), status("stopped"), GONE), False),
         (Observed(control(), status("stopped", started_at=ago(16)), GONE), True),
+        (Observed(asked_to_end(), status("stopped"), GONE), True),
         (Observed(control(), status("failed"), GONE), True),
         (Observed(control(), status(), GONE), True),
     ],
-    ids=["first", "asked for", "drained by down", "drains soon, always", "failed", "killed"],
+    ids=["first", "asked for", "drained by down", "drains soon, always", "asked to end", "failed", "killed"],
 )
 def test_only_failures_count_as_restarts(seen: Observed, counts: bool) -> None:
     action = decide(LIMITS, seen, NOW)

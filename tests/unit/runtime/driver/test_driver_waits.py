@@ -114,7 +114,7 @@ def test_a_driver_waits_until_a_full_disk_has_room_again_but_not_for_ever(
     monkeypatch.setattr(Retries, "delay_s", 0)
     monkeypatch.setattr(Broker, "partitions", lambda self, topic: 1)
     driver, written = driver_at(tmp_path, "cause")
-    query: Any = QueryOnAFullDisk(tmp_path, failures, lambda: driver._request_stop("seen enough"))
+    query: Any = QueryOnAFullDisk(tmp_path, failures, lambda: driver._leaving.request("seen enough"))
 
     if comes_back:
         driver._run_queries(query)
@@ -136,7 +136,7 @@ def test_a_driver_asks_kafka_until_it_answers_or_a_stop_is_requested(
 
     def request() -> int:
         if is_stopped and len(answers) == 2:
-            driver._request_stop("seen enough")
+            driver._leaving.request("seen enough")
         answer = answers.pop(0)
         if isinstance(answer, Exception):
             raise answer

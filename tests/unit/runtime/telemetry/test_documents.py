@@ -113,10 +113,15 @@ def test_a_missing_configuration_is_named(tmp_path: Path) -> None:
         ('{"desired": "stopped", "run_id": "r1", "requested_by": "dag run x"}', "asked to stop by dag run x"),
         ('{"desired": "suspended", "run_id": "r1", "requested_by": "run y"}', "asked to suspend by run y"),
         ('{"desired": "running", "run_id": "r2"}', "run r2 is to take over"),
+        (
+            '{"run_id": "r1", "launch": {"run_id": "r1", "at": "2026-01-31T12:00:00+00:00", "host": "h",'
+            ' "log": "/l", "end_reason": "it stalls"}}',
+            "asked to end: it stalls",
+        ),
         ("{half a docum", None),
         (None, None),
     ],
-    ids=["go on", "stop", "suspend", "other run", "unreadable", "absent"],
+    ids=["go on", "stop", "suspend", "other run", "end", "unreadable", "absent"],
 )
 def test_control_says_when_to_leave(tmp_path: Path, document: str | None, expected: str | None) -> None:
     if document is not None:
