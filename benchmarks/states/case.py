@@ -5,6 +5,7 @@ A process of its own, so that memory and collections of the JVM are those of the
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections import Counter
@@ -202,9 +203,11 @@ def resident() -> dict[str, int]:
     """MiB of resident memory of the JVM, and of its Python workers."""
     found = {JVM: 0, WORKERS: 0}
     for process in psutil.Process().children(recursive=True):
-        role = role_of(process)
-        if role in found:
-            found[role] += process.memory_info().rss
+        # One that has ended meanwhile has no memory.
+        with contextlib.suppress(psutil.Error):
+            role = role_of(process)
+            if role in found:
+                found[role] += process.memory_info().rss
     return {role: size >> 20 for role, size in found.items()}
 
 
