@@ -97,6 +97,10 @@ pictures: setup ## Take every picture of docs/images again, by the browser tests
 compose: setup ## Build and run docker-compose.yaml on the Docker engine that is there, and break it
 	$(PYTEST) -v --timeout 3600 --durations=10 tests/compose
 
+.PHONY: cells
+cells: setup ## Try the wheel with the oldest Airflow and the newest, the latter in a Debian of its own (20 minutes; root)
+	$(PYTEST) -v --timeout 3600 tests/cells
+
 .PHONY: soak
 soak: setup ## Watch sockets, descriptors and memory under steady batches for SOAK_MINUTES (15)
 	$(PYTEST) -s --timeout 7200 proof/soak

@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tests.support.wheel import ROOT, build_wheel
 
 UV = Path(sys.executable).parent / "uv"
-_SPARK = "apache-airflow-providers-apache-spark"
+# What an Airflow finds; printed as the last line. Two of its names are others with Airflow 3.1.
+_FINDS = """
+import json
+import stateward
+from airflow import plugins_manager
+try:
+    from airflow.dag_processing.dagbag import DagBag
+except ImportError:
+    from airflow.models.dagbag import DagBag
+from airflow.providers_manager import ProvidersManager
+bag = DagBag()
+if hasattr(plugins_manager, "_get_plugins"):
+    plugins, errors = plugins_manager._get_plugins()
+else:
+    plugins_manager.ensure_plugins_loaded()
+    plugins, errors = plugins_manager.plugins, plugins_manager.import_errors
+print(json.dumps({
+    "library": stateward.__file__,
+    "dags": sorted(bag.dags),
+    "errors": {**bag.import_errors, **errors},
+    "plugins": sorted(one.name for one in plugins if one.name.startswith("stateward")),
+    "provider": ProvidersManager().providers["stateward"].version,
+}))
+"""
 
 
 @dataclass(frozen=True)
@@ -22,11 +47,15 @@ class Machine:
         folder: The folder.
         frozen: The packages of Airflow alone, as `pip freeze` lists them.
         name: The project's folder in it.
+        enter: What a command begins with to run in another system, where the folder has the same path.
+        uv: The command in that system.
     """
 
     folder: Path
     frozen: str = ""
     name: str = "shop"
+    enter: tuple[str, ...] = ()
+    uv: str | Path = UV
 
     @property
     def python(self) -> Path:
@@ -43,11 +72,18 @@ class Machine:
 
     def run(self, *command: str | Path, cwd: Path | None = None) -> str:
         """Run a command with nothing of this process's environment that names the checkout."""
-        return run(*command, cwd=cwd or self.folder, environment=self.environment)
+        where = cwd or self.folder
+        return run(*self.entered(where), *command, cwd=where, environment=self.environment)
+
+    def entered(self, cwd: Path) -> tuple[str, ...]:
+        """What a command begins with that is to run in a folder of the machine."""
+        return (*self.enter, str(cwd)) if self.enter else ()
 
     @property
     def environment(self) -> dict[str, str]:
-        ours = ("AIRFLOW", "STATEWARD", "PYTHON", "VIRTUAL_ENV", "COV_", "PYTEST")
+        ours: tuple[str, ...] = ("AIRFLOW", "STATEWARD", "PYTHON", "VIRTUAL_ENV", "COV_", "PYTEST")
+        # Another system has a Java of its own.
+        ours += ("JAVA_HOME",) if self.enter else ()
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith(ours)},
             "AIRFLOW_HOME": str(self.airflow_home),
@@ -59,8 +95,14 @@ class Machine:
 
     def versions(self) -> dict[str, str]:
         """The version of each package that is installed."""
-        lines = self.run(UV, "pip", "freeze").splitlines()
+        lines = self.run(self.uv, "pip", "freeze").splitlines()
         return dict(line.split("==") for line in lines if "==" in line)
+
+
+def airflow_found(machine: Machine) -> dict[str, Any]:
+    """Return the DAGs, plugins and provider that its Airflow finds, and the errors of imports."""
+    found: dict[str, Any] = json.loads(machine.run(machine.python, "-c", _FINDS).splitlines()[-1])
+    return found
 
 
 def run(*command: str | Path, cwd: Path, environment: dict[str, str] | None = None) -> str:
@@ -73,7 +115,6 @@ def run(*command: str | Path, cwd: Path, environment: dict[str, str] | None = No
 
 def with_airflow_and_wheel(folder: Path, extras: str) -> Machine:
     """Install an Airflow alone, of the lock's versions, and then the wheel without changing one of them."""
-    wheel = build_wheel(folder / "dist")
     bare = Machine(folder)
     run(UV, "venv", "-q", "--python", sys.executable, folder / "venv", cwd=folder)
     # What an index offers can differ from one question to the next. The lock has a Spark provider for which
@@ -83,9 +124,22 @@ def with_airflow_and_wheel(folder: Path, extras: str) -> Machine:
         one for one in lock if "==" in one and not one.startswith("apache-airflow-providers-apache-spark")
     ]
     (folder / "lock.txt").write_text("\n".join(pinned))
-    bare.run(UV, "pip", "install", "-q", "--constraint", "lock.txt", "apache-airflow>=3.3,<4")
-    machine = replace(bare, frozen=bare.run(UV, "pip", "freeze"))
-    (folder / "airflow.txt").write_text(machine.frozen)
-    constraints = ("--constraint", "airflow.txt", "--constraint", "lock.txt")
-    machine.run(UV, "pip", "install", "-q", *constraints, f"stateward[{extras}] @ {wheel.as_uri()}")
+    return add_wheel(bare, extras, "--constraint", "lock.txt", airflow=("apache-airflow>=3.3,<4",))
+
+
+def add_wheel(bare: Machine, extras: str, *constraints: str, airflow: tuple[str, ...]) -> Machine:
+    """Install an Airflow into an empty virtual environment, and then the wheel beside its versions.
+
+    Args:
+        bare: The machine.
+        extras: Those of the wheel, by commas.
+        constraints: Arguments of uv for both steps.
+        airflow: The requirement, and further arguments for the first step.
+    """
+    wheel = build_wheel(bare.folder / "dist")
+    bare.run(bare.uv, "pip", "install", "-q", *constraints, *airflow)
+    machine = replace(bare, frozen=bare.run(bare.uv, "pip", "freeze"))
+    (machine.folder / "airflow.txt").write_text(machine.frozen)
+    wanted = f"stateward[{extras}] @ {wheel.as_uri()}"
+    machine.run(machine.uv, "pip", "install", "-q", "--constraint", "airflow.txt", *constraints, wanted)
     return machine

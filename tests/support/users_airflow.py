@@ -62,9 +62,10 @@ class UsersAirflow:
 
     def command(self, *arguments: str, cwd: Path | None = None, code: int = 0) -> str:
         """Run a command of the environment in the project, and return what it said; it has to exit so."""
+        where = cwd or self.machine.project
         done = subprocess.run(
-            [self.machine.python.parent / arguments[0], *arguments[1:]],
-            cwd=cwd or self.machine.project,
+            [*self.machine.entered(where), self.machine.python.parent / arguments[0], *arguments[1:]],
+            cwd=where,
             env=self.environment,
             capture_output=True,
             text=True,
@@ -84,7 +85,10 @@ class UsersAirflow:
         self._passwords.write_text(json.dumps({USER: PASSWORD}))
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [self.machine.python.parent / "airflow", "standalone"],
+                [
+                    *self.machine.entered(self.machine.folder),
+                    *(self.machine.python.parent / "airflow", "standalone"),
+                ],
                 cwd=self.machine.folder,
                 env=self.environment,
                 stdout=log,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -139,7 +140,10 @@ def site_of(case: Case, machine: Machine, kafka: Path) -> Iterator[Site]:
     own = replace(machine, name=case.name)
     case.make(own)
     # What `stateward jars` would fetch; it checks them.
-    (own.project / "jars").symlink_to(ROOT / "jars")
+    if own.enter:  # the checkout is not in its system
+        shutil.copytree(ROOT / "jars", own.project / "jars")
+    else:
+        (own.project / "jars").symlink_to(ROOT / "jars")
     own.run(own.python.parent / "stateward", "jars", cwd=own.project)
     secured = SecuredBroker.in_folder(kafka)
     broker, airflow = RunningBroker(secured, client=secured.client()), UsersAirflow(own)

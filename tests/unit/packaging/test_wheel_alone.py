@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.fresh_machine import UV, Machine, with_airflow_and_wheel
+from tests.support.fresh_machine import UV, Machine, airflow_found, with_airflow_and_wheel
 from tests.support.full import ci_full
 
 pytestmark = [ci_full, pytest.mark.timeout(1200)]
-
-# What Airflow says after it was installed; printed as the last line.
-PROGRAM = """
-import json
-import stateward
-from airflow import plugins_manager
-from airflow.dag_processing.dagbag import DagBag
-from airflow.providers_manager import ProvidersManager
-bag = DagBag()
-plugins, errors = plugins_manager._get_plugins()
-print(json.dumps({
-    "library": stateward.__file__,
-    "dags": sorted(bag.dags),
-    "errors": {**bag.import_errors, **errors},
-    "plugins": sorted(one.name for one in plugins if one.name.startswith("stateward")),
-    "provider": ProvidersManager().providers["stateward"].version,
-}))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +80,7 @@ def test_a_command_of_an_extra_that_is_missing_names_the_extra(machine: Machine,
 
 @pytest.mark.usefixtures("project")
 def test_that_airflow_parses_its_dags_and_finds_plugins_and_provider(machine: Machine) -> None:
-    said: dict[str, Any] = json.loads(machine.run(machine.python, "-c", PROGRAM).splitlines()[-1])
+    said = airflow_found(machine)
     assert said["library"].startswith(str(machine.folder / "venv"))
     assert said["errors"] == {}
     assert said["dags"] == ["state_inspection", "state_operations", "stream_refunds"]
