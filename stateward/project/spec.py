@@ -80,7 +80,11 @@ class StreamSpec(Part):
     def _quality_knows_its_tables(self) -> Self:
         named = self.quality.tables if self.quality else []
         if not set(named) <= set(self.tables) or len(set(named)) != len(named):
-            raise UnexpectedValueError(f"quality.tables to be some of tables {self.tables}, each once")
+            raise UnexpectedValueError(
+                f"some of the tables {', '.join(self.tables)}, each once",
+                field=("quality", "tables"),
+                found=named,
+            )
         return self
 
     @model_validator(mode="after")
@@ -197,7 +201,7 @@ def load_specs(folder: Path | None = None) -> tuple[list[StreamSpec], list[Probl
     """
     specs: list[StreamSpec] = []
     problems: list[Problem] = []
-    root = folder or Settings().streams
+    root = _existing(folder or Settings().streams)
     for file in sorted(path for path in root.iterdir() if re.search(r"\.ya?ml$", path.name)):
         document = read_yaml(file)
         if isinstance(document, Problem):
@@ -226,7 +230,21 @@ def load_spec(stream: str, folder: Path | None = None, jobs: Path | None = None)
         # It may come from the form of a run, and is about to become a path.
         remedy = "Name a stream by its YAML's `stream`."
         raise SpecError([Problem(str(root), 0, "(file)", "the name of a stream", repr(stream), remedy)])
-    return _parsed(read_yaml(root / f"{stream}.yaml"), jobs)
+    file = _existing(root) / f"{stream}.yaml"
+    if not file.exists():
+        known = ", ".join(sorted(one.stem for one in root.glob("*.yaml"))) or "none"
+        remedy = f"The project's streams are: {known}. `stateward new stream {stream}` adds it."
+        raise SpecError([Problem(str(file), 0, "(file)", "the YAML of a stream", "no such file", remedy)])
+    return _parsed(read_yaml(file), jobs)
+
+
+def _existing(root: Path) -> Path:
+    if not root.is_dir():
+        raise FileNotFoundError(
+            f"expected the YAMLs of a project's streams in {root}, found no such folder. Call the command in"
+            " the folder of a project, or name it by STATEWARD_PROJECT; `stateward init` lays one out."
+        )
+    return root
 
 
 def spec_of(content: bytes, file: Path) -> StreamSpec:

@@ -140,13 +140,16 @@ def problems_of(
 def _problem(
     detail: ErrorDetails, document: YamlDocument, model: type[BaseModel], parts: Mapping[str, type[BaseModel]]
 ) -> Problem:
-    location = tuple(detail["loc"])
+    location, value = tuple(detail["loc"]), detail["input"]
     expected = _expected(detail)
+    own = _unexpected(detail)
+    if own is not None and own.field:
+        location, value = own.field, own.found
     if location[:1] == ("logic",) and len(location) > 2:
         location = location[:2]  # what follows names a member of the union, which no one wrote
         expected = "a duration, a number, text, true or false"
     field = field_path(location)
-    found = _found(detail["input"])
+    found = _found(value)
     remedy = f"Set `{field}` to {expected}."
     if detail["type"] == "missing":
         expected, found = "this field", "nothing"
@@ -158,7 +161,7 @@ def _problem(
         near = difflib.get_close_matches(str(location[-1]), known, n=1)
         expected, found = f"one of {', '.join(known)}", "an unknown field"
         remedy = f"Rename it to `{near[0]}`." if near else "Remove it."
-    elif len(location) == 0 or _unexpected(detail) is not None:
+    elif len(location) == 0 or own is not None:
         remedy = "Change the value; include/streams/stream.schema.json lists every field."
     return Problem(document.file, document.line_of(location), field, expected, found, remedy)
 

@@ -42,7 +42,7 @@ def case_of(stream: str, **values: st.SearchStrategy[Any]) -> Case:
     Args:
         stream: The stream.
         values: By field of the event its values, where those of its type say too little: a `kind` that the
-            logic knows, for example.
+            logic knows, for example. Those of a required field with `one_of` are known.
 
     Raises:
         TypeError: The stream is not one of keyed logic, or a field has a type without values.
@@ -60,8 +60,15 @@ def case_of(stream: str, **values: st.SearchStrategy[Any]) -> Case:
             f"stream {stream}: expected values for some of {', '.join(hints) or 'no field'}, found"
             f" {', '.join(unknown)}. Name fields of {job.event_type.__name__}."
         )
+    closed = {
+        one.name: st.sampled_from(one.one_of)
+        for fields in job.fields_of(config).values()
+        for one in fields
+        if one.required and one.one_of
+    }
+    known = {**closed, **values}
     strategies = tuple(
-        values[name] if name in values else _values(stream, name, kind) for name, kind in hints.items()
+        known[name] if name in known else _values(stream, name, kind) for name, kind in hints.items()
     )
     short = replace(config, logic=scaled_down(dict(config.logic)))
     return Case(configured(job, config), job.logic(short), job.event_type, strategies)

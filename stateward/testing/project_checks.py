@@ -12,6 +12,8 @@ from stateward.project.settings import Settings
 from stateward.project.spec import load_specs
 from stateward.quality.suites.project_check import problems
 from stateward.runtime.api.any_job import configured
+from stateward.runtime.api.landing_job import LandingJob
+from stateward.runtime.api.tables import DEAD_LETTERS, LATE_EVENTS
 from stateward.testing.declarations import TODAY_MS, config_of
 from stateward.trial.from_lines import Found, Line, rows_of
 
@@ -29,13 +31,20 @@ def tried(
 
     Raises:
         StreamCodeError: The stream's code fails; the number of the line is that of the event.
+
+    Returns:
+        What the stream makes of them; a table without a row has an empty list.
     """
     config = config_of(stream)
     job = configured(Project.imported().declaration(stream), config)
     lines = [
         Line("events", topic or config.topic, number, _value(event)) for number, event in enumerate(events, 1)
     ]
-    return rows_of(job, config, lines, now_ms)
+    found = rows_of(job, config, lines, now_ms)
+    outputs = (job.output,) if isinstance(job, LandingJob) else job.outputs
+    for table in (*(one.table for one in outputs), DEAD_LETTERS, LATE_EVENTS):
+        found.rows.setdefault(table.name, [])
+    return found
 
 
 def check_project() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import sysconfig
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 
-from stateward.project.project import PACKAGE
 from stateward.runtime.api.key_logic import KeyState, advance, next_timer
 from stateward.runtime.api.landing_job import LandingJob
 from stateward.runtime.api.native_job import NativeJob
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from stateward.runtime.api.stream_job import Output, StreamJob
 
 Row = dict[str, Any]
+_LIBRARY = Path(__file__).resolve().parents[1]
 _NOTHING: KeyState[Any, Any] = KeyState()
 
 
@@ -181,7 +182,7 @@ class _Keyed:
 
     def _step(self, key: str, records: list[tuple[Any, ...]], watermark_ms: int) -> None:
         # Before the event a packed record has its key, slot, offset, timestamp and raw value.
-        events = [self._job.event_type._make(record[5:]) for record in records]
+        events = [self._event(record[5:]) for record in records]
         state = self._states.get(key)
         kept = _NOTHING if state is None else self._codec.decode(state)
         result = advance(self._logic, key, kept, events, watermark_ms=watermark_ms, limits=self._limits)
@@ -196,6 +197,15 @@ class _Keyed:
         if self._due.get(key) != due_ms:
             self._due[key] = due_ms
             heapq.heappush(self._timers, (due_ms, key))
+
+    def _event(self, values: tuple[Any, ...]) -> Any:
+        names = self._job.event_type._fields
+        if len(values) != len(names):
+            raise TypeError(
+                f"`event` of the declaration returned {len(values)} values for the {len(names)} of"
+                f" {self._job.event_type.__name__} ({', '.join(names)})"
+            )
+        return self._job.event_type._make(values)
 
     def _expire(self, watermark_ms: int) -> None:
         while self._timers and self._timers[0][0] <= watermark_ms:
@@ -264,14 +274,21 @@ def _add_letters(found: Found, letters: list[tuple[Any, ...]]) -> None:
     found.counts["dead"] = len(letters)
 
 
+def _is_own(file: Path) -> bool:
+    """Whether a file is neither the library's nor Python's nor of a package."""
+    others = (_LIBRARY, *(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")))
+    return file.is_file() and not any(file.is_relative_to(other) for other in others)
+
+
 @contextlib.contextmanager
 def _own_code(config: Config, where: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if PACKAGE in Path(frame.filename).parts] or frames
+        own = [frame for frame in frames if _is_own(Path(frame.filename))]
+        at = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
         raise StreamCodeError(
             f"stream {config.stream}, {where}: expected a result of the stream's code, found "
-            f"{type(error).__name__}: {error} ({own[-1].filename}:{own[-1].lineno}). Correct the code."
+            f"{type(error).__name__}: {error}{at}. Correct the code."
         ) from error

@@ -13,7 +13,10 @@ import pytest
 from hypothesis import strategies as st
 
 from spark_jobs.user_sessions.model import SessionEvent
+from stateward.project.project import Project
+from stateward.runtime.api.config import Config
 from stateward.runtime.api.key_logic import KeyState
+from stateward.runtime.api.record_fields import Field
 from stateward.runtime.keyed.state_upgrade import UpgradeError
 from stateward.testing import case_of, check_project, reads_states, tried
 from stateward.testing.bucket_bench import BucketBench
@@ -63,6 +66,25 @@ def test_events_become_rows_dead_letters_and_late_events() -> None:
     assert [row["user_id"] for row in found.rows["sessions"]] == ["u"]
     reasons = [row["reason"] for row in found.rows["dead_letters"]]
     assert reasons == ["not_an_object", "malformed_json", "wrong_type"]
+
+
+def test_a_table_without_rows_has_an_empty_list() -> None:
+    found = tried("user_sessions", [])
+    assert found.rows == {"sessions": [], "dead_letters": [], "late_events": []}
+
+
+def test_values_of_a_closed_set_are_those_of_the_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Project.imported().declaration("user_sessions")
+
+    def fields(config: Config) -> tuple[Field, ...]:
+        closed = Field("event_type", "text", one_of=("view", "leave"))
+        return tuple(closed if one.name == closed.name else one for one in job.fields(config))
+
+    monkeypatch.setattr(Project, "declaration", lambda *_: replace(job, fields=fields))
+    place = list(job.event_type._fields).index("event_type") - 2
+    assert repr(case_of("user_sessions").values[place]) == repr(st.sampled_from(("view", "leave")))
+    named = case_of("user_sessions", event_type=st.just("view")).values[place]
+    assert repr(named) == repr(st.just("view"))
 
 
 def test_a_stream_without_events_of_its_own_is_refused() -> None:

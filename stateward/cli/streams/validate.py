@@ -35,7 +35,8 @@ def run() -> None:
         console.print(problem, highlight=False, markup=False, soft_wrap=True)
     if found:
         raise typer.Exit(CommandExit.DIFFERENT)
-    console.print(f"{len(specs)} streams are valid: YAML, declarations and suites.")
+    valid = "1 stream is valid" if len(specs) == 1 else f"{len(specs)} streams are valid"
+    console.print(f"{valid}: YAML, declarations and suites.")
 
 
 def other_problems(settings: Settings) -> Iterator[str]:

@@ -90,6 +90,9 @@ def main(argv: list[str]) -> int:
             code = JobExit.DONE
         except (duckdb.Error, NotValidError) as error:
             sys.stderr.write(f"{error}\n")
+            if isinstance(error, duckdb.CatalogException):
+                known = ", ".join(session.tables) or "none yet; a stream's first batch makes them"
+                sys.stderr.write(f"Tables of {given['tables_uri']}: {known}.\n")
             code = JobExit.FAILED
         else:
             if found is not None:

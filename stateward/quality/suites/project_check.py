@@ -6,8 +6,10 @@ of standard output is a problem.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from stateward.runtime.api.config import Config, parse_config
 from stateward.runtime.api.landing_job import LandingJob
 from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.api.record_fields import field_problems
+from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.api.tables import SHARED_TABLES, Table
 from stateward.runtime.ingest.event_rows import column_problems
 
@@ -40,7 +43,10 @@ def problems(suites: Path, streams: dict[str, dict[str, Any]]) -> Iterator[str]:
             job = project.declaration(stream)
         except Exception as error:
             unknown |= set(given["tables"])
-            cannot = f"stream {stream}: its declaration cannot be imported: {type(error).__name__}: {error}"
+            cannot = (
+                f"{_place(project, error)}: stream {stream}: its declaration cannot be imported:"
+                f" {type(error).__name__}: {error}. Correct the code."
+            )
             yield str(error) if isinstance(error, NoSuchStreamError) else cannot
         else:
             declared |= {one.table.name: one.table for one in (*job.outputs, *job.optional_outputs)}
@@ -48,8 +54,16 @@ def problems(suites: Path, streams: dict[str, dict[str, Any]]) -> Iterator[str]:
                 yield f"{given['file']}: stream {stream}: {problem}"
             yield from _sources(stream, given, job)
             if given.get("config"):
-                yield from _fields(job, parse_config(given["config"], given["file"]))
-    for stream in sorted(set(project.streams()) - streams.keys()):
+                config = parse_config(given["config"], given["file"])
+                file = project.jobs / stream / "declaration.py"
+                yield from (f"{file}: stream {stream}: {problem}" for problem in _fields(job, config))
+    # A stream whose YAML is invalid has its problem already, and the suites of its tables are judged.
+    written = {file.stem for file in (suites.parent / "streams").glob("*.y*ml")} - streams.keys()
+    for stream in sorted(written & set(project.streams())):
+        with contextlib.suppress(Exception):
+            job = project.declaration(stream)
+            declared |= {one.table.name: one.table for one in (*job.outputs, *job.optional_outputs)}
+    for stream in sorted(set(project.streams()) - streams.keys() - written):
         yield (
             f"{project.jobs / stream}: expected a YAML of the stream {stream}, found none."
             " Add it beside those of the other streams, or remove the folder."
@@ -86,11 +100,44 @@ def _fields(job: AnyJob, config: Config) -> Iterator[str]:
     try:
         each = set(job.fields_of(config).values())
     except ValueError as error:
-        yield f"stream {config.stream}: its declaration: {error}"
+        yield str(error)
         return
     for fields in each:
-        found = [*field_problems(fields), *(column_problems(fields) if isinstance(job, NativeJob) else ())]
-        yield from (f"stream {config.stream}: its declaration: {problem}" for problem in found)
+        yield from field_problems(fields)
+        if isinstance(job, NativeJob):
+            yield from column_problems(fields)
+        elif isinstance(job, StreamJob) and job.key_of is None and job.key not in fields:
+            yield (
+                f"expected the key {job.key.name} among its fields, found"
+                f" {', '.join(field.name for field in fields)}. Add the field of `key` to `fields`."
+            )
+    if isinstance(job, StreamJob):
+        yield from _methods(job, config)
+
+
+def _methods(job: StreamJob, config: Config) -> Iterator[str]:
+    """What the logic lacks."""
+    try:
+        logic = job.logic(config)
+    except Exception as error:
+        found = f"{type(error).__name__}: {error}"
+        yield f"expected its logic, found {found}. Correct `logic` of the `StreamJob`."
+        return
+    missing = [name for name in ("apply", "deadline", "expire") if not callable(getattr(logic, name, None))]
+    if missing:
+        yield (
+            f"expected {type(logic).__name__} to have apply, deadline and expire, found no"
+            f" {', '.join(missing)}. Add it to the logic."
+        )
+
+
+def _place(project: Project, error: Exception) -> str:
+    """The file and line of the project's code where an error came from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(project.jobs)]
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else str(project.jobs)
 
 
 def _columns(file: Path, declared: dict[str, Table]) -> Iterator[str]:

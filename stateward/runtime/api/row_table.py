@@ -42,9 +42,16 @@ def table_of(
         came_at: See `Table`.
 
     Raises:
-        ValueError: A field has no `Col`, or a type that no column has.
+        ValueError: A field has no `Col`, or a type that no column has; or an argument names no column.
     """
     found = [_column(row, field, hint) for field, hint in get_type_hints(row, include_extras=True).items()]
+    names = [column.name for column, _ in found]
+    for one in (*partition_by, *current_by, *filter(None, [came_at])):
+        if one not in names:
+            raise ValueError(
+                f"table {name}: expected a column for partition_by, current_by or came_at, found {one}."
+                f" The columns of {row.__name__} are {', '.join(names)}"
+            )
     return Table(
         name,
         (row.__doc__ or "").partition("\n")[0].removesuffix("."),

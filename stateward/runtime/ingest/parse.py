@@ -178,10 +178,12 @@ class Parser:
             raise RejectedError(Reason.EVENT_TIME_UNPARSABLE, wanted) from None
         if event_ms < self._not_before_ms:
             raise RejectedError(
-                Reason.EVENT_TIME_TOO_OLD, f"event_time {shown} is before the stream's not_before"
+                Reason.EVENT_TIME_TOO_OLD,
+                f"event_time {shown} is {_instant(event_ms)}, before source.not_before,"
+                f" {_instant(self._not_before_ms)}",
             )
         if now_ms is not None and event_ms > now_ms + self._max_ahead_ms:
-            read = (_EPOCH + timedelta(milliseconds=now_ms)).isoformat()
+            read = _instant(now_ms)
             raise RejectedError(
                 Reason.EVENT_TIME_IN_FUTURE,
                 f"event_time {shown} is more than {self._max_ahead_ms} ms after {read}, when it was read",
@@ -190,6 +192,13 @@ class Parser:
 
 
 TOO_DEEP = Rejection(Reason.MALFORMED_JSON, "the value is nested too deeply")
+
+
+def _instant(at_ms: int) -> str:
+    try:
+        return (_EPOCH + timedelta(milliseconds=at_ms)).isoformat()
+    except OverflowError:
+        return f"{at_ms} ms since 1970"
 
 
 def place_id(topic: str, partition: int, offset: int) -> str:

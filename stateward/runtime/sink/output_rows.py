@@ -90,7 +90,12 @@ def _rows(table: Table, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
             f"table {table.name}: expected rows of {len(schema)} values ({', '.join(schema.names)}), "
             f"found {len(columns)}"
         )
-    arrays = [_array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    arrays = []
+    for values, field in zip(columns, schema, strict=True):
+        try:
+            arrays.append(_array(values, field.type))
+        except pa.ArrowException as error:
+            raise type(error)(f"table {table.name}, column {field.name}: {error}") from error
     return pa.Table.from_arrays(arrays, schema=schema)
 
 

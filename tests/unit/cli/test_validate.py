@@ -9,7 +9,7 @@ import pytest
 
 from stateward.cli.streams.validate import declaration_problems, other_problems
 from stateward.project.settings import CHECKOUT, Settings
-from stateward.project.spec import load_specs
+from stateward.project.spec import SpecError, load_spec, load_specs
 from stateward.quality.suites.project_check import _sources
 from tests.support.streams.matches import JOB as MATCHES
 from tests.support.streams.purchases import JOB as PURCHASES
@@ -56,11 +56,69 @@ def test_a_table_that_the_stream_does_not_have_is_named(project: Settings) -> No
 
 
 def test_a_declaration_that_cannot_be_imported_is_a_problem_of_its_stream(project: Settings) -> None:
-    (project.jobs / "fraud_watch" / "machine.py").write_text("1/0\n")
+    file = project.jobs / "fraud_watch" / "machine.py"
+    file.write_text("1/0\n")
     [problem] = found(project)
     assert problem == (
-        "stream fraud_watch: its declaration cannot be imported: ZeroDivisionError: division by zero"
+        f"{file}:1: stream fraud_watch: its declaration cannot be imported: ZeroDivisionError: division by"
+        " zero. Correct the code."
     )
+
+
+def test_an_error_of_syntax_is_named_with_its_line(project: Settings) -> None:
+    file = project.jobs / "fraud_watch" / "machine.py"
+    file.write_text("\ndef of(:\n")
+    [problem] = found(project)
+    assert problem.startswith(
+        f"{file}:2: stream fraud_watch: its declaration cannot be imported: SyntaxError"
+    )
+
+
+def test_a_stream_with_an_invalid_yaml_is_not_said_to_have_none(project: Settings) -> None:
+    file = project.streams / "user_sessions.yaml"
+    line = replaced(file, "stream: user_sessions", "stream: user_session")
+    [problem] = found(project)
+    assert problem.startswith(f"{file}:{line}: stream: expected the name of the file")
+
+
+def test_tables_of_quality_are_named_with_their_line(project: Settings) -> None:
+    file = project.streams / "user_sessions.yaml"
+    line = replaced(file, "quality: {tables: [sessions]", "quality: {tables: [sesions]")
+    [problem] = found(project)
+    assert problem.startswith(
+        f"{file}:{line}: quality.tables: expected some of the tables sessions, each once, found ['sesions']"
+    )
+
+
+def test_a_key_that_is_no_field_is_named(project: Settings) -> None:
+    file = project.jobs / "user_sessions" / "declaration.py"
+    replaced(file, "key=", 'key=Field("absent", "text") if True else ')
+    [problem] = found(project)
+    assert problem.startswith(f"{file}: stream user_sessions: expected the key absent among its fields")
+
+
+def test_a_logic_without_a_function_is_named(project: Settings) -> None:
+    file = project.jobs / "user_sessions" / "declaration.py"
+    replaced(file, "JOB = ", "def _no_logic(config: object) -> object:\n    return object()\n\n\nJOB = ")
+    text = file.read_text()
+    logic = next(line for line in text.splitlines() if line.strip().startswith("logic="))
+    file.write_text(text.replace(logic, "    logic=_no_logic,"))
+    [problem] = found(project)
+    assert problem == (
+        f"{file}: stream user_sessions: expected object to have apply, deadline and expire, found no apply,"
+        " deadline, expire. Add it to the logic."
+    )
+
+
+def test_a_folder_that_is_no_project_is_named_with_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="Call the command in the folder of a project"):
+        load_specs(tmp_path / "include" / "streams")
+
+
+def test_the_streams_of_the_project_are_named_for_one_that_is_not_there(project: Settings) -> None:
+    with pytest.raises(SpecError, match=r"The project's streams are: .*user_sessions") as caught:
+        load_spec("user_session", project.streams)
+    assert "stateward new stream user_session" in str(caught.value)
 
 
 def test_lookups_are_those_of_the_declaration() -> None:

@@ -125,7 +125,7 @@ BAD = [
     pytest.param(
         "  tables: [sessions]",
         "  tables: [session]",
-        ["quality.tables to be some of tables ['sessions']"],
+        [": quality.tables: ", "some of the tables sessions, each once", "['session'] (list)"],
         id="quality-of-unknown-table",
     ),
     pytest.param(

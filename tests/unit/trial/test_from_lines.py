@@ -187,6 +187,32 @@ def test_a_failure_of_the_logic_names_the_line_and_where_it_is_in_the_code() -> 
     assert re.search(r"events\.jsonl:2: .*ZeroDivisionError.*test_from_lines\.py:\d+", str(caught.value))
 
 
+def test_an_event_of_too_few_values_names_those_of_its_type() -> None:
+    config, job = config_of("user_sessions"), Project.imported().declaration("user_sessions")
+    short = dataclasses.replace(job, event=lambda record, event_ms: (record.event_id, event_ms))
+    with pytest.raises(StreamCodeError) as caught:
+        rows_of(short, config, lines([view("a", "u", 0)]), NOW_MS)
+    assert "`event` of the declaration returned 2 values for the 5 of SessionEvent" in str(caught.value)
+    assert "(event_id, event_ms, " in str(caught.value)
+
+
+class WrongRowLogic(FailingLogic):
+    """A logic whose row has a text where its table has a number."""
+
+    def apply(self, key: str, state: Any, event: Any) -> Any:
+        (output,) = Project.imported().declaration("user_sessions").outputs
+        values = dict.fromkeys(output.row._fields, "many")
+        times = {name: 0 for name in output.row._fields if name.endswith("_ms")}
+        return None, (output.row(**values | times),)
+
+
+def test_a_row_that_does_not_fit_names_its_table_and_column() -> None:
+    config, job = config_of("user_sessions"), Project.imported().declaration("user_sessions")
+    wrong = dataclasses.replace(job, logic=WrongRowLogic)
+    with pytest.raises(StreamCodeError, match="table sessions, column event_count: "):
+        rows_of(wrong, config, lines([view("a", "u", 0)]), NOW_MS)
+
+
 def test_a_file_that_is_not_there_is_an_error_and_a_blank_line_no_record(tmp_path: Path) -> None:
     with pytest.raises(TrialError, match=r"events\.jsonl, found none"):
         list(lines_of({"t": str(tmp_path / "events.jsonl")}))

@@ -94,3 +94,14 @@ def test_the_command_prints_rows_and_fails_with_its_last_query(
     assert main([given, "SELECT max(event_count) AS most FROM sessions"]) == JobExit.DONE
     assert "most" in capsys.readouterr().out
     assert main([given, "SELECT 1", "SELECT"]) == JobExit.FAILED
+
+
+def test_a_table_that_is_not_there_is_answered_with_those_that_are(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = ", ".join(SqlSession(str(folder), TABLES).tables)
+    assert main([json.dumps({"tables_uri": str(folder), "tables": TABLES}), "FROM nothing"]) == JobExit.FAILED
+    assert f"Tables of {folder}: {known}." in capsys.readouterr().err
+    empty = json.dumps({"tables_uri": str(tmp_path / "empty"), "tables": TABLES})
+    assert main([empty, "FROM sessions"]) == JobExit.FAILED
+    assert "none yet; a stream's first batch makes them" in capsys.readouterr().err

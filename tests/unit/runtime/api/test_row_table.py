@@ -49,6 +49,14 @@ def test_a_field_makes_a_column() -> None:
     assert table.nullable == ("closed_at", "length_ms")
 
 
+@pytest.mark.parametrize("given", [{"came_at": "closed_ms"}, {"current_by": ("ownr",)}])
+def test_an_argument_that_names_no_column_is_refused_with_the_columns(given: dict[str, Any]) -> None:
+    with pytest.raises(
+        ValueError, match=r"table things: expected a column .* The columns of Row are thing_id"
+    ):
+        table_of(Row, "things", **given)
+
+
 class Bare(NamedTuple):
     """No column."""
 

@@ -142,7 +142,12 @@ def test_a_time_is_the_same_in_every_unit_rounded_down(at_ms: int, micros: int) 
             Reason.EVENT_TIME_UNPARSABLE,
             "expected seconds since 1970, found 1704067200000: not in the years 1970 to 9999",
         ),
-        (in_unit("us"), {"at": {"time": 1}}, Reason.EVENT_TIME_TOO_OLD, "event_time 1 is before"),
+        (
+            in_unit("us"),
+            {"at": {"time": 1}},
+            Reason.EVENT_TIME_TOO_OLD,
+            "event_time 1 is 1970-01-01T00:00:00+00:00, before source.not_before, 2000-01-01",
+        ),
         (FIELDS, {"channel": "fax"}, Reason.UNKNOWN_VALUE, "channel: expected one of web, shop, found fax"),
         (FIELDS, {"tags": ["a", 1]}, Reason.WRONG_TYPE, "tags[1]: expected a text, found a number"),
         (FIELDS, {"prices": ["1"]}, Reason.WRONG_TYPE, "prices[0]: expected a number, found a text"),
