@@ -164,13 +164,12 @@ def _by_window(events: DataFrame, task: Task) -> DataFrame:
 def _in_pandas(gap_ms: int) -> Any:
     def of_user(key: tuple[str], frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         runs: list[Run] = json.loads(state.get[0]) if state.exists else []
-        closed: list[Run] = []
-        if state.hasTimedOut:
-            closed = take_closed(runs, state.getCurrentWatermarkMs(), gap_ms)
-        else:
+        if not state.hasTimedOut:
             for frame in frames:
                 for time_ms in frame["time_ms"]:
                     add(runs, int(time_ms), gap_ms)
+        # Also of a key that has events: Spark refuses a timeout before the watermark.
+        closed = take_closed(runs, state.getCurrentWatermarkMs(), gap_ms)
         if runs:
             state.update((json.dumps(runs),))
             state.setTimeoutTimestamp(min(run[1] for run in runs) + gap_ms)
