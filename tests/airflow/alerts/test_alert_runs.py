@@ -8,6 +8,7 @@ import signal
 import pytest
 
 from stateward.alerts.incident_document import read_incidents
+from stateward.alerts.outbox import is_open
 from stateward.contract.storage import read_json
 from stateward.control.reconcile.observe import read_supervisor
 from stateward.project.layout import Layout
@@ -90,6 +91,11 @@ def test_a_supervisor_that_is_killed_in_an_incident_leaves_no_duplicate(
     os.kill(driver(listening, starts=1), signal.SIGKILL)
     pid = driver(listening, starts=2)
     wait_for_events(listening, "opened")
+    # A message is sent again, with its id, by whoever does not find it noted that it was sent.
+    layout = Layout.of(Settings(home=listening.home))
+    wait_until(
+        lambda: not is_open(read_incidents(layout, STREAM).outbox), PATIENCE_S, "it is noted that it was sent"
+    )
     first.kill()
     first.communicate()
     os.kill(pid, signal.SIGKILL)
