@@ -24,10 +24,6 @@ class Unchanged(Struct, frozen=True):
     shown: tuple[str, ...]
     since: Time
 
-    def after(self, shown: tuple[str, ...], now: datetime) -> Unchanged:
-        """What is known after one more look."""
-        return self if shown == self.shown else Unchanged(shown, now)
-
 
 class Watched(Struct, frozen=True):
     """What a watcher hands to the next one.
@@ -79,7 +75,7 @@ class WatchClock:
 def _next(before: Unchanged | None, shown: tuple[str, ...] | None, now: datetime) -> Unchanged | None:
     if shown is None:
         return None
-    return before.after(shown, now) if before else Unchanged(shown, now)
+    return before if before is not None and before.shown == shown else Unchanged(shown, now)
 
 
 def _batch_of(status: Status | None) -> tuple[str, ...] | None:

@@ -49,7 +49,7 @@ def problems(suites: Path, streams: dict[str, dict[str, Any]]) -> Iterator[str]:
             )
             yield str(error) if isinstance(error, NoSuchStreamError) else cannot
         else:
-            declared |= {one.table.name: one.table for one in (*job.outputs, *job.optional_outputs)}
+            declared |= _tables(job)
             for problem in table_problems(job, given["tables"]):
                 yield f"{given['file']}: stream {stream}: {problem}"
             yield from _sources(stream, given, job)
@@ -61,8 +61,7 @@ def problems(suites: Path, streams: dict[str, dict[str, Any]]) -> Iterator[str]:
     written = {file.stem for file in (suites.parent / "streams").glob("*.y*ml")} - streams.keys()
     for stream in sorted(written & set(project.streams())):
         with contextlib.suppress(Exception):
-            job = project.declaration(stream)
-            declared |= {one.table.name: one.table for one in (*job.outputs, *job.optional_outputs)}
+            declared |= _tables(project.declaration(stream))
     for stream in sorted(set(project.streams()) - streams.keys() - written):
         yield (
             f"{project.jobs / stream}: expected a YAML of the stream {stream}, found none."
@@ -74,6 +73,11 @@ def problems(suites: Path, streams: dict[str, dict[str, Any]]) -> Iterator[str]:
             yield from _columns(file, declared)
         except SuiteError as error:
             yield str(error)
+
+
+def _tables(job: AnyJob) -> dict[str, Table]:
+    """The tables that a stream declares, by name."""
+    return {one.table.name: one.table for one in (*job.outputs, *job.optional_outputs)}
 
 
 def _sources(stream: str, given: dict[str, Any], job: Any) -> Iterator[str]:

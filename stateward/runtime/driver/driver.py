@@ -90,7 +90,7 @@ class Driver:
         self._status.start_heartbeat(self._history.note)
         try:
             self._serve()
-            ending = endings.drained(f"drained: {self._leaving.reason}")
+            ending = endings.drained(self._leaving.message)
         except Exception as error:
             ending = endings.ending_of(self._jvm.root_cause(error), self._keeper.lost)
             if ending.code == DriverExit.FAILED:
@@ -227,7 +227,7 @@ class Driver:
     def _drain(self, stream_query: StreamQuery, query: StreamingQuery | None) -> None:
         if self._keeper.lost is not None:
             raise self._keeper.lost
-        self._status.update(state="draining", message=f"drained: {self._leaving.reason}")
+        self._status.update(state="draining", message=self._leaving.message)
         draining.drain(
             query, stream_query.checkpoint, lambda: stream_query.start(once=True), self._config.stream
         )

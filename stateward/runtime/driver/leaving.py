@@ -44,6 +44,11 @@ class Leaving:
         """Whether it has been asked."""
         return self._requested.is_set()
 
+    @property
+    def message(self) -> str:
+        """What the status says of a drain."""
+        return f"drained: {self.reason}"
+
     def start(self) -> None:
         """Read every second whether it is asked, in a thread: a hanging batch may keep the others."""
         threading.Thread(target=self._watch, name="leaving", daemon=True).start()
