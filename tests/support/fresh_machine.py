@@ -140,6 +140,18 @@ def add_wheel(bare: Machine, extras: str, *constraints: str, airflow: tuple[str,
     bare.run(bare.uv, "pip", "install", "-q", *constraints, *airflow)
     machine = replace(bare, frozen=bare.run(bare.uv, "pip", "freeze"))
     (machine.folder / "airflow.txt").write_text(machine.frozen)
-    wanted = f"stateward[{extras}] @ {wheel.as_uri()}"
-    machine.run(machine.uv, "pip", "install", "-q", "--constraint", "airflow.txt", *constraints, wanted)
+    install_wheel(machine, wheel, extras, *constraints)
     return machine
+
+
+def install_wheel(machine: Machine, wheel: Path, extras: str, *arguments: str) -> None:
+    """Install a wheel without changing a version of the machine's Airflow.
+
+    Args:
+        machine: Has its Airflow.
+        wheel: The file.
+        extras: Those of the wheel, by commas.
+        arguments: Further ones of uv.
+    """
+    wanted = f"stateward[{extras}] @ {wheel.as_uri()}"
+    machine.run(machine.uv, "pip", "install", "-q", "--constraint", "airflow.txt", *arguments, wanted)

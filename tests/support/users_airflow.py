@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 from stateward.cli.streams.airflow_api import AirflowApi, AirflowApiError
 from stateward.platform.parts.ports import free_ports
+from tests.support.airflow_server import end_group
 from tests.support.fresh_machine import Machine
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -102,12 +101,7 @@ class UsersAirflow:
     def stop(self) -> None:
         """End all of its processes; drivers have sessions of their own."""
         if self.process is not None:
-            for number in (signal.SIGTERM, signal.SIGKILL):
-                try:
-                    os.killpg(self.process.pid, number)
-                    self.process.wait(timeout=30)
-                except (ProcessLookupError, subprocess.TimeoutExpired):
-                    continue
+            end_group(self.process)
 
     def api(self) -> AirflowApi:
         """Return a client with a fresh token."""

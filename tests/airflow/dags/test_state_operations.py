@@ -25,6 +25,7 @@ from stateward.control.jobs.verb_field import field_parameter
 from stateward.control.jobs.verbs import CHANGING_DAG, LOOKING_DAG, VERBS
 from stateward.project.layout import Layout
 from tests.airflow.conftest import ROOT, STREAM
+from tests.support.pages.signed_in import signed_in
 
 pytestmark = pytest.mark.airflow
 
@@ -203,8 +204,6 @@ def test_the_outcome_says_where_the_way_back_has_led(
 
 @pytest.fixture
 def server(layout: Layout, metadata_database: Path) -> Iterator[SimpleNamespace]:
-    from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from fastapi import FastAPI
     from fastapi.testclient import TestClient
 
@@ -212,13 +211,11 @@ def server(layout: Layout, metadata_database: Path) -> Iterator[SimpleNamespace]
     folder.mkdir(parents=True)
     (folder / "index.html").write_text("<h1>state</h1>")
     (folder / "request.json").write_text(json.dumps({"config": "secret"}))
-    create_app(apps="core")  # Makes the auth manager, which checks the tokens.
-    token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="reader", role="viewer"))
     outer = FastAPI()
     [mount] = StateOperationsPlugin.fastapi_apps
     outer.mount(mount["url_prefix"], operations_app())
-    yield SimpleNamespace(client=TestClient(outer, follow_redirects=False), cookies={"_token": token})
-    purge_cached_app()
+    with signed_in() as token:
+        yield SimpleNamespace(client=TestClient(outer, follow_redirects=False), cookies={"_token": token})
 
 
 def test_pages_and_nothing_beside_them_are_for_people_who_are_logged_in(server: SimpleNamespace) -> None:

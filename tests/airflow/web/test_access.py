@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,9 +22,9 @@ from stateward.platform.parts.ports import free_ports
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from tests.airflow.conftest import ROOT
+from tests.support.airflow_server import api_server
 from tests.support.pages.browser import CHROMIUM
 from tests.support.pages.sample_quality import week
-from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -122,23 +121,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     run([*airflow, "sync-perm", "--include-dags"], environment)
 
     run([sys.executable, "-c", MAKE_USERS, json.dumps(ROLES), PASSWORD], environment)
-    with (home / "server.log").open("w") as log:
-        command = [*airflow, "api-server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-        process = subprocess.Popen(
-            command, env=environment, stdout=log, stderr=log, start_new_session=True, cwd=home
-        )
-    try:
-        wait_until(
-            lambda: answers(url), PATIENCE_S, lambda: (home / "server.log").read_text()[-2000:], poll_s=0.5
-        )
+    with api_server(home, environment, port, lambda: answers(url)):
         yield Server(url)
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
 
 def run(command: list[str], environment: dict[str, str]) -> None:

@@ -19,6 +19,7 @@ from stateward.project.settings import Settings
 from stateward.rendering import page_address
 from tests.support.pages.built_docs import write_site
 from tests.support.pages.links import follow
+from tests.support.pages.signed_in import signed_in
 
 pytestmark = pytest.mark.airflow
 
@@ -37,18 +38,14 @@ def plugins() -> list[type[AirflowPlugin]]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, metadata_database: Path) -> Iterator[tuple[Any, str]]:
     """The plugins mounted as Airflow mounts them with a base path, its UI behind them, and a user's token."""
-    from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from fastapi import FastAPI
     from fastapi.testclient import TestClient
 
     home = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as environment:
+    with pytest.MonkeyPatch.context() as environment, signed_in() as token:
         environment.setenv("STATEWARD_HOME", str(home))
         environment.setenv("STATEWARD_STREAMS", str(home / "streams"))
         write_site(home)
-        create_app(apps="core")  # Makes the auth manager, which checks the tokens.
-        token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="reader", role="viewer"))
         outer = FastAPI(root_path=PREFIX)
         for plugin in plugins():
             for mount in plugin.fastapi_apps:
@@ -62,7 +59,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, metadata_database: Path) ->
             return "Airflow's UI"
 
         yield TestClient(outer, base_url="http://10.0.0.7:8080", follow_redirects=False), token
-    purge_cached_app()
 
 
 def getter(client: Any, token: str) -> Callable[[str], httpx.Response]:

@@ -14,6 +14,7 @@ import pytest
 from stateward.airflow.plugins.data_docs import DataDocsPlugin
 from stateward.project.layout import Layout
 from tests.airflow.conftest import ROOT
+from tests.support.pages.signed_in import signed_in
 
 pytestmark = pytest.mark.airflow
 
@@ -33,18 +34,14 @@ def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def server(docs: Path, metadata_database: Path) -> Iterator[tuple[Any, str]]:
     """The plugin mounted as Airflow mounts it, with Airflow's own authentication, and a user's token."""
-    from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from fastapi import FastAPI
     from fastapi.testclient import TestClient
 
-    create_app(apps="core")  # Makes the auth manager, which checks the tokens.
-    token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="reader", role="viewer"))
     outer = FastAPI()
     [mount] = DataDocsPlugin.fastapi_apps
     outer.mount(mount["url_prefix"], mount["app"])
-    yield TestClient(outer, follow_redirects=False), token
-    purge_cached_app()
+    with signed_in() as token:
+        yield TestClient(outer, follow_redirects=False), token
 
 
 def test_pages_are_for_people_who_are_logged_in(server: tuple[Any, str]) -> None:

@@ -23,6 +23,7 @@ from tests.support.pages.browser import CHROMIUM, keep
 from tests.support.pages.reverse_proxy import serving
 from tests.support.pages.sample_quality import week
 from tests.support.pages.sample_streams import installation, write
+from tests.support.pages.signed_in import signed_in
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -53,8 +54,6 @@ class Served:
 
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata_database: Path) -> Iterator[Served]:
-    from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from fastapi import FastAPI
     from starlette.staticfiles import StaticFiles
 
@@ -63,8 +62,6 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata_database: P
     (folder / "expectations").mkdir(parents=True)
     (folder / "index.html").write_text(PAGE)
     (folder / "expectations" / "sessions.html").write_text(OTHER)
-    create_app(apps="core")  # Makes the auth manager, which checks the tokens.
-    token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="ann", role="user"))
     outer = FastAPI()
     outer.mount(DATA_DOCS, data_docs_app())
     outer.mount(QUALITY, quality_app())
@@ -77,9 +74,12 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata_database: P
         # As Airflow shows the pages of plugins.
         return HTMLResponse(f'<iframe src="{DATA_DOCS}/index.html"></iframe>')
 
-    with serving(outer) as guarded, serving(StaticFiles(directory=folder)) as bare:
+    with (
+        signed_in("ann", "user") as token,
+        serving(outer) as guarded,
+        serving(StaticFiles(directory=folder)) as bare,
+    ):
         yield Served(guarded, bare, token)
-    purge_cached_app()
 
 
 @pytest.fixture

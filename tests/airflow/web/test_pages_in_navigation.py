@@ -18,6 +18,7 @@ from stateward.project.settings import Settings
 from tests.airflow.conftest import ROOT
 from tests.support.pages.sample_quality import week
 from tests.support.pages.sample_streams import installation, write
+from tests.support.pages.signed_in import signed_in
 
 pytestmark = pytest.mark.airflow
 
@@ -29,25 +30,20 @@ TABLE = "/stateward/quality/table.html?stream=user_sessions&table=sessions"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, metadata_database: Path) -> Iterator[tuple[Any, str]]:
     """The applications mounted as Airflow mounts them, with its own authentication, and a user's token."""
-    from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from fastapi import FastAPI
     from fastapi.testclient import TestClient
 
     home = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as environment:
+    with pytest.MonkeyPatch.context() as environment, signed_in() as token:
         environment.setenv("STATEWARD_HOME", str(home))
         environment.setenv("STATEWARD_STREAMS", str(home / "streams"))
         write(installation(home, datetime.now(UTC)), "failed")
         week(Settings(), datetime.now(UTC))
-        create_app(apps="core")  # Makes the auth manager, which checks the tokens.
-        token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="reader", role="viewer"))
         outer = FastAPI()
         for plugin in (QualityPagePlugin, StreamsPagePlugin):
             [mount] = plugin.fastapi_apps
             outer.mount(mount["url_prefix"], mount["app"])
         yield TestClient(outer, follow_redirects=False), token
-    purge_cached_app()
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +16,7 @@ import pytest
 from stateward.cli.streams.airflow_api import AirflowApi, AirflowApiError
 from stateward.platform.parts.ports import free_ports
 from tests.airflow.conftest import ROOT
+from tests.support.airflow_server import api_server
 from tests.support.full import ci_full
 from tests.support.pages.browser import CHROMIUM
 from tests.support.pages.built_docs import write_site
@@ -31,7 +29,6 @@ from tests.support.pages.reverse_proxy import (
     serving,
     small_proxy,
 )
-from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.airflow, ci_full]
 
@@ -85,27 +82,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, metadata_database: Path) ->
         "STATEWARD_HOME": str(home),
         "STATEWARD_STREAMS": str(home / "streams"),
     }
-    command = [sys.executable, "-m", "airflow", "api-server", "--proxy-headers", "--host", "127.0.0.1"]
-    log = home / "server.log"
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [*command, "--port", str(api_port), "--workers", "1"],
-            env=environment,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            cwd=home,
-        )
-    try:
-        wait_until(made.answers, PATIENCE_S, lambda: log.read_text()[-2000:], poll_s=0.5)
+    with api_server(home, environment, api_port, made.answers, "--proxy-headers"):
         yield made
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
 
 @pytest.fixture(

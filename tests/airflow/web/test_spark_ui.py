@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,8 @@ from stateward.contract.storage import write_json
 from stateward.contract.stream_status import DriverState, Status
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
+from tests.support.http_server import answering
+from tests.support.pages.signed_in import signed_in
 
 pytestmark = pytest.mark.airflow
 
@@ -48,11 +49,8 @@ class _Spark(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def spark() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Spark)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with answering(_Spark) as address:
+        yield address
 
 
 @pytest.fixture
@@ -66,19 +64,15 @@ def client(
 
     Its parameter is Airflow's base path.
     """
-    from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from fastapi import FastAPI
     from fastapi.testclient import TestClient
 
     monkeypatch.setenv("STATEWARD_HOME", str(tmp_path))
-    create_app(apps="core")  # Makes the auth manager, which checks the tokens.
-    token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="reader", role="viewer"))
     outer = FastAPI(root_path=getattr(request, "param", ""))
     [mount] = SparkUiPlugin.fastapi_apps
     outer.mount(mount["url_prefix"], mount["app"])
-    yield TestClient(outer, follow_redirects=False, cookies={"_token": token})
-    purge_cached_app()
+    with signed_in() as token:
+        yield TestClient(outer, follow_redirects=False, cookies={"_token": token})
 
 
 def reported(ui: str | None, state: DriverState = "running") -> None:

@@ -19,6 +19,7 @@ from stateward.contract.names import ENV_METRICS_TOKEN
 from stateward.rendering.page_address import METRICS
 from tests.airflow.conftest import ROOT
 from tests.support.pages.sample_streams import installation, write
+from tests.support.pages.signed_in import signed_in
 
 pytestmark = pytest.mark.airflow
 
@@ -30,8 +31,6 @@ def server(
     tmp_path: Path, metadata_database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Any, str]]:
     """The application mounted as Airflow mounts it, its UI behind it, and a user's token."""
-    from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from fastapi import FastAPI
     from fastapi.testclient import TestClient
 
@@ -39,8 +38,6 @@ def server(
     monkeypatch.setenv("STATEWARD_STREAMS", str(tmp_path / "streams"))
     monkeypatch.setenv(ENV_METRICS_TOKEN, TOKEN)
     write(installation(tmp_path, datetime.now(UTC)), "failed")
-    create_app(apps="core")  # Makes the auth manager, which checks the tokens.
-    user = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="reader", role="viewer"))
     outer = FastAPI()
     [mount] = StreamMetricsPlugin.fastapi_apps
     outer.mount(mount["url_prefix"], metrics_app())
@@ -51,8 +48,8 @@ def server(
 
     [middleware] = StreamMetricsPlugin.fastapi_root_middlewares
     outer.add_middleware(middleware["middleware"])
-    yield TestClient(outer, follow_redirects=False), user
-    purge_cached_app()
+    with signed_in() as user:
+        yield TestClient(outer, follow_redirects=False), user
 
 
 def bearer(token: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 
 from stateward.contract.stream_control import Control
 from stateward.control.reconcile.observe import read_control, read_supervisor
-from tests.support.fresh_machine import UV, with_airflow_and_wheel
+from tests.support.fresh_machine import install_wheel, with_airflow_and_wheel
 from tests.support.full import only_full
 from tests.support.users_project import EVENTS, SHOP, Site, site_of
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -19,6 +19,7 @@ from tests.support.wheel import build_version
 pytestmark = [pytest.mark.e2e, only_full, pytest.mark.timeout(2400)]
 
 STREAM, DAG = SHOP.stream, f"stream_{SHOP.stream}"
+EXTRAS = "airflow,spark,quality,dev"
 GOOD = {"runtime/session.py": "\n# A newer release.\n"}
 # Its driver starts, and fails before it runs a batch.
 BUG = """
@@ -34,7 +35,7 @@ BAD = {"runtime/driver/driver.py": BUG}
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    machine = with_airflow_and_wheel(tmp_path_factory.mktemp("machine"), "airflow,spark,quality,dev")
+    machine = with_airflow_and_wheel(tmp_path_factory.mktemp("machine"), EXTRAS)
     with site_of(SHOP, machine, tmp_path_factory.mktemp("kafka")) as site:
         yield site
 
@@ -53,11 +54,7 @@ def driver_of(site: Site) -> tuple[int | None, str | None]:
 
 def install(site: Site, wheel: Path) -> None:
     """Upgrade the library as a person does, while Airflow and the stream run."""
-    machine = site.airflow.machine
-    constraints = (machine.folder / "airflow.txt", machine.folder / "lock.txt")
-    options = [text for path in constraints for text in ("--constraint", str(path))]
-    wanted = f"stateward[airflow,spark,quality,dev] @ {wheel.as_uri()}"
-    machine.run(UV, "pip", "install", "-q", "-U", *options, wanted)
+    install_wheel(site.airflow.machine, wheel, EXTRAS, "-U", "--constraint", "lock.txt")
 
 
 def wait_for_looks(site: Site, count: int) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
 
 from stateward.cli.streams.airflow_api import AirflowApi, AirflowApiError
+from tests.support.http_server import answering
 
 DAG = "/airflow/api/v2/dags/stream_s"
 
@@ -48,11 +48,8 @@ class _Airflow(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Airflow)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with answering(_Airflow) as address:
+        yield address
 
 
 @pytest.mark.parametrize("path", ["/airflow", "/airflow/"])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from io import StringIO
 from itertools import cycle
 from pathlib import Path
@@ -23,6 +22,7 @@ from stateward.contract.stream_status import Status
 from stateward.platform.report import StreamReport, as_document, part_reports, stream_reports
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
+from tests.support.http_server import answering
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STATUS = as_json(Status("s", "r1", "running", NOW, NOW))
@@ -51,12 +51,8 @@ def airflow_url() -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Health)
-    with ThreadPoolExecutor() as pool:
-        pool.submit(server.serve_forever)
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-    server.server_close()
+    with answering(Health) as address:
+        yield address
 
 
 def test_parts_that_something_else_runs_are_asked_and_not_shown_as_down(
