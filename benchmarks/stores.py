@@ -27,6 +27,10 @@ from stateward.project.settings import CHECKOUT, Settings
 
 RESULTS = "stores.jsonl"
 _TIMEOUT_S = 340
+_FULL = {
+    "java.lang.OutOfMemoryError": "the heap was full",
+    "No space left on device": "the disk was full: {free} GB were free before",
+}
 _STORE = "spark.sql.streaming.stateStore"
 _ROCKS = f"{_STORE}.rocksdb"
 _HDFS = {
@@ -150,6 +154,7 @@ def run(case: Case, cache: Path) -> dict[str, Any]:
     folder = emptied(cache / "stores")
     file = folder / "case.json"
     file.write_text(json.dumps(asdict(case)))
+    free = round(shutil.disk_usage(folder).free / 1e9)
     before = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpus": psutil.cpu_count(),
@@ -176,8 +181,9 @@ def run(case: Case, cache: Path) -> dict[str, Any]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if done.returncode:
-        is_full = "java.lang.OutOfMemoryError" in log.read_text(errors="replace") + done.stdout
-        problem = "the heap was full" if is_full else f"exit {done.returncode}: see {log.name}"
+        said = log.read_text(errors="replace") + done.stdout
+        known = next((text for mark, text in _FULL.items() if mark in said), None)
+        problem = known.format(free=free) if known else f"exit {done.returncode}: see {log.name}"
         return {**before, "problem": problem}
     return {**before, **json.loads(done.stdout.splitlines()[-1])}
 
