@@ -64,7 +64,7 @@ def run(request: Request, memory: str) -> tuple[int, float]:
         "--stream": request.stream,
         "--suite-file": str(request.suite_file),
         "--results-uri": request.results_uri,
-        "--docs-dir": str(request.docs_dir),
+        "--docs-uri": request.docs_uri,
         "--run-id": request.run_id,
         "--from-version": "next" if request.from_version is None else str(request.from_version),
     }

@@ -1,7 +1,8 @@
-"""Small documents at a URI, read whole and written whole; and what is to survive a power loss.
+"""The one door to storage: documents at a URI, read whole and written whole, and the files below a folder.
 
 On a local disk a written file is in the machine's memory until it is synced, and so is its name until its
-folder is. Object stores and HDFS keep what they have acknowledged, so nothing is synced there.
+folder is. Object stores and HDFS keep what they have acknowledged, so nothing is synced there. No listing is
+cached: other hosts write there, too.
 """
 
 from __future__ import annotations
@@ -11,11 +12,15 @@ import json
 import os
 import uuid
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+# A file is visible there from its first byte on, so it is written under another name and then renamed.
+_RENAMED = frozenset({"hdfs", "viewfs"})
 
 
 class CorruptDocumentError(ValueError):
@@ -29,7 +34,7 @@ def read_json(uri: str) -> dict[str, Any] | None:
         CorruptDocumentError: The content is not a JSON object.
         OSError: The storage cannot be read.
     """
-    content = _read(uri)
+    content = read_bytes(uri)
     if content is None:
         return None
     try:
@@ -49,8 +54,22 @@ def read_text(uri: str) -> str | None:
     Raises:
         OSError: The storage cannot be read.
     """
-    content = _read(uri)
+    content = read_bytes(uri)
     return None if content is None else content.decode()
+
+
+def read_bytes(uri: str) -> bytes | None:
+    """The content of the file at `uri`, or None when there is no file.
+
+    Raises:
+        OSError: The storage cannot be read.
+    """
+    filesystem, path = filesystem_at(uri)
+    try:
+        content: bytes = filesystem.cat_file(path)
+    except (FileNotFoundError, IsADirectoryError):
+        return None
+    return content
 
 
 def write_json(uri: str, document: Mapping[str, Any]) -> None:
@@ -67,17 +86,29 @@ def write_json(uri: str, document: Mapping[str, Any]) -> None:
 
 def write_text(uri: str, text: str) -> None:
     """Write `text` in the same way."""
-    _write(uri, text, durable=True)
+    write_bytes(uri, text.encode())
 
 
 def write_passing(uri: str, text: str) -> None:
     """Write `text` that only says how things are, again and again: a power loss may take it."""
-    _write(uri, text, durable=False)
+    write_bytes(uri, text.encode(), durable=False)
+
+
+def write_bytes(uri: str, content: bytes, *, durable: bool = True) -> None:
+    """Write `content` in the same way; `durable` as of `replace_file`."""
+    filesystem, path = filesystem_at(uri)
+    protocols = _protocols(filesystem)
+    if "file" in protocols:
+        replace_file(Path(path), content, durable=durable)
+    elif protocols & _RENAMED:
+        _write_and_rename(filesystem, path, content)
+    else:
+        filesystem.pipe_file(path, content)  # object stores put a whole object at once
 
 
 def exists(uri: str) -> bool:
-    """Whether there is a file or an object at `uri`."""
-    filesystem, path = _at(uri)
+    """Whether there is a file, an object or a folder at `uri`."""
+    filesystem, path = filesystem_at(uri)
     return bool(filesystem.exists(path))
 
 
@@ -87,7 +118,7 @@ def delete(uri: str) -> None:
     Raises:
         OSError: It cannot be removed.
     """
-    filesystem, path = _at(uri)
+    filesystem, path = filesystem_at(uri)
     try:
         filesystem.rm(path, recursive=True)
     except FileNotFoundError:
@@ -96,17 +127,41 @@ def delete(uri: str) -> None:
 
 def list_names(uri: str) -> list[str]:
     """The last parts of the paths in the folder `uri`; empty if there is no such folder."""
-    filesystem, path = _at(uri)
+    filesystem, path = filesystem_at(uri)
     try:
         return [str(entry).rstrip("/").rpartition("/")[2] for entry in filesystem.ls(path, detail=False)]
     except FileNotFoundError:
         return []
 
 
+def sizes_below(uri: str) -> dict[str, int]:
+    """The size in bytes of each file below a folder, by its path there; empty if there is no such folder."""
+    filesystem, root = filesystem_at(uri)
+    try:
+        found = filesystem.find(root, detail=True)
+    except FileNotFoundError:
+        return {}
+    return {str(path)[len(root) + 1 :]: int(info["size"] or 0) for path, info in found.items()}
+
+
 def local_path(uri: str) -> str | None:
     """The path of a URI on a local disk; None on any other storage."""
-    filesystem, path = _at(uri)
-    return str(path).rstrip("/") if "file" in filesystem.protocol else None
+    filesystem, path = filesystem_at(uri)
+    return path if "file" in _protocols(filesystem) else None
+
+
+def filesystem_at(uri: str) -> tuple[Any, str]:
+    """The file system of a URI, of fsspec, and the path there without a slash at its end.
+
+    Raises:
+        ImportError: The library for this storage is not installed.
+    """
+    import fsspec
+
+    filesystem, path = fsspec.core.url_to_fs(uri)
+    # Not as an argument, which not every implementation accepts.
+    filesystem.dircache.use_listings_cache = False
+    return filesystem, str(path).rstrip("/")
 
 
 def sync_disks(uris: Iterable[str]) -> None:
@@ -168,29 +223,20 @@ def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
             _sync_names(folder)
 
 
-def _read(uri: str) -> bytes | None:
-    filesystem, path = _at(uri)
+def _write_and_rename(filesystem: Any, path: str, content: bytes) -> None:
+    temporary = f"{path}.{uuid.uuid4().hex}.tmp"
     try:
-        content: bytes = filesystem.cat_file(path)
-    except FileNotFoundError:
-        return None
-    return content
+        filesystem.pipe_file(temporary, content)
+        filesystem.mv(temporary, path, overwrite=True)
+    except BaseException:
+        with suppress(OSError):
+            filesystem.rm_file(temporary)
+        raise
 
 
-def _write(uri: str, text: str, *, durable: bool) -> None:
-    filesystem, path = _at(uri)
-    if "file" in filesystem.protocol:
-        replace_file(Path(path), text.encode(), durable=durable)
-    else:
-        filesystem.pipe_file(path, text.encode())  # object stores put a whole object at once
-
-
-def _at(uri: str) -> tuple[Any, str]:
-    """The file system of a URI, and the path there."""
-    import fsspec
-
-    found: tuple[Any, str] = fsspec.core.url_to_fs(uri)
-    return found
+def _protocols(filesystem: Any) -> set[str]:
+    found = filesystem.protocol
+    return {found} if isinstance(found, str) else set(found)
 
 
 def _sync_names(folder: Path) -> None:

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from upath import UPath
-
 from stateward.contract.names import QUALITY_VALIDATIONS
-from stateward.contract.storage import CorruptDocumentError, read_json
+from stateward.contract.storage import CorruptDocumentError, list_names, read_json
 from stateward.maintenance.retention import Need
 from stateward.project.layout import Layout
 
@@ -92,10 +90,7 @@ def _begun(savepoint: str) -> datetime | None:
 
 
 def _names(uri: str) -> list[str]:
-    folder = UPath(uri)
-    if not folder.exists():
-        return []
-    return sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+    return sorted(name for name in list_names(uri) if not name.startswith("."))
 
 
 def validation_needs(layout: Layout, now: datetime, kept: Mapping[str, timedelta]) -> dict[str, list[Need]]:

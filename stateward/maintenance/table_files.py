@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from upath import UPath
+from stateward.contract.storage import sizes_below
 
 if TYPE_CHECKING:
     from datetime import date
@@ -76,14 +76,13 @@ def sizes(table: DeltaTable, uri: str, target_mb: int) -> Sizes:
 
 def _listed(uri: str) -> tuple[list[str], int, int]:
     """Names of the log's files, and number and bytes of the data files."""
-    root = UPath(uri)
     log, data = [], []
-    for path, info in root.fs.find(root.path, detail=True).items():
-        parts = str(path).removeprefix(root.path.rstrip("/")).strip("/").split("/")
+    for path, size in sizes_below(uri).items():
+        parts = path.split("/")
         if parts[0] == _LOG:
             log.append(parts[-1])
         elif not parts[-1].startswith((".", "_")):
-            data.append(int(info["size"] or 0))
+            data.append(size)
     return log, len(data), sum(data)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from upath import UPath
-
+from stateward.contract.storage import exists, list_names
 from stateward.maintenance.maintain import Task
 from stateward.maintenance.needs import SavepointNeeds, savepoint_needs, validation_needs
 from stateward.maintenance.policy import load_policies
@@ -21,10 +20,8 @@ def table_names(layout: Layout) -> list[str]:
     Leases are excluded: a commit by another process would take a lease from its holder. They clean up after
     themselves.
     """
-    folder = UPath(layout.tables_uri)
-    if not folder.exists():
-        return []
-    return sorted(entry.name for entry in folder.iterdir() if (entry / "_delta_log").exists())
+    names = list_names(layout.tables_uri)
+    return sorted(name for name in names if exists(f"{layout.table_uri(name)}/_delta_log"))
 
 
 class UnknownTableError(ValueError):

@@ -176,7 +176,7 @@ class ValidateTableOperator(SparkSubmitOperator):
             "--to-version": "latest" if asked.to_version is None else str(asked.to_version),
             "--suite-file": str(settings.suites / f"{self.table}.yaml"),
             "--results-uri": layout.table_uri(QUALITY_RESULTS),
-            "--docs-dir": layout.data_docs_uri,
+            "--docs-uri": layout.data_docs_uri,
             "--run-id": run_id,
         }
         self.application_args = [part for pair in arguments.items() for part in pair]

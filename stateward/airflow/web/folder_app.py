@@ -1,14 +1,18 @@
-"""Serves a folder of pages in Airflow's UI, each to users who may read its DAGs."""
+"""Serves a folder of pages, on any storage, in Airflow's UI, each to users who may read its DAGs."""
 
 # No `from __future__ import annotations`: FastAPI could not resolve the types that are imported late.
 
-from collections.abc import Callable, Collection
+import logging
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Annotated, Any
 
 from stateward.airflow.web.logged_in import SAFE_HEADERS, LateApp, logged_in_app
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from fastapi.responses import Response
+
+_LOG = logging.getLogger(__name__)
 
 # The pages show values from the data, and have no scripts. If a value becomes HTML by mistake, nothing of it
 # runs, and it cannot navigate: the sandbox blocks `<meta http-equiv="refresh">`, too. `allow-same-origin`
@@ -48,6 +52,43 @@ class FolderApp(LateApp):
         super().__init__(lambda: _create_app(title, folder(), missing, dags))
 
 
+def is_below(path: str) -> bool:
+    """Whether a path of a request stays in its folder, on storage that resolves `..` and on any other."""
+    return not any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in path.split("/"))
+
+
+def read_page(folder_uri: str, path: str) -> bytes | None:
+    """Return a page of a folder; None if there is none.
+
+    Raises:
+        OSError: The storage cannot be read.
+    """
+    from stateward.contract.storage import read_bytes
+
+    return read_bytes(f"{folder_uri.rstrip('/')}/{path}") if is_below(path) else None
+
+
+def _finder(uri: str) -> Callable[[str, Any], Awaitable["Response"]]:
+    """Return what answers with a page of the folder, or raises an error with the status 404."""
+    from fastapi.concurrency import run_in_threadpool
+    from fastapi.responses import HTMLResponse
+    from fastapi.staticfiles import StaticFiles
+
+    from stateward.contract.storage import local_path
+
+    if (folder := local_path(uri)) is not None:
+        # The folder is created with its first page.
+        return StaticFiles(directory=folder, html=True, check_dir=False).get_response
+
+    async def from_storage(path: str, scope: Any) -> "Response":
+        content = await run_in_threadpool(read_page, uri, path)
+        if content is None:
+            raise _NotAPageError
+        return HTMLResponse(content)
+
+    return from_storage
+
+
 def _create_app(
     title: str, uri: str, missing: str, dags: Callable[[str], Collection[str] | None]
 ) -> "FastAPI":
@@ -55,26 +96,27 @@ def _create_app(
     from fastapi import Depends, HTTPException, Request
     from fastapi.concurrency import run_in_threadpool
     from fastapi.responses import PlainTextResponse, Response
-    from fastapi.staticfiles import StaticFiles
 
     from stateward.airflow.web.access import may_read, require
 
-    # The folder is created with its first page.
-    files = StaticFiles(directory=uri.removeprefix("file://"), html=True, check_dir=False)
+    find = _finder(uri)
     app = logged_in_app(title)
 
     @app.get("/{path:path}")
     async def page(path: str, request: Request, user: Annotated[Any, Depends(get_user)]) -> Response:
         path = path or "index.html"
         try:
-            needed = dags(path)
+            needed = dags(path) if is_below(path) else None
             if needed is None:
                 raise _NotAPageError
             # Checked before the lookup: the existence of a page is information, too.
             await run_in_threadpool(require, may_read(user), needed)
-            response = await files.get_response(path, request.scope)
+            response = await find(path, request.scope)
         except HTTPException:
             raise
+        except OSError as error:
+            _LOG.warning("%s cannot be read: %s", uri, error)
+            response = PlainTextResponse(f"{title}: the storage does not answer.", status_code=503)
         except Exception as error:
             if getattr(error, "status_code", None) != 404:
                 raise

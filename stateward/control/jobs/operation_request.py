@@ -9,13 +9,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from upath import UPath
-
 from stateward.contract.measures import OF_INSPECTION
 from stateward.contract.names import RAW_EVENTS, STATE_EXPORTS
 from stateward.contract.reading import InvalidDocumentError, as_json
 from stateward.contract.requests import CountedFailures, OperationRequest, TracePlaces
-from stateward.contract.storage import list_names, local_path, read_json, write_json
+from stateward.contract.storage import delete, list_names, local_path, read_json, write_json
 from stateward.control.jobs import batch_job
 from stateward.control.jobs.verb_field import Value
 from stateward.control.jobs.verbs import CHANGING_DAG, LOOKING_DAG, VERBS, Verb, arguments_of
@@ -70,7 +68,7 @@ class Operation:
 
     def forget_result(self) -> None:
         """Remove what came of an earlier try, so that it is not taken for what came of the next one."""
-        UPath(f"{self.folder_uri}/result.json").unlink(missing_ok=True)
+        delete(f"{self.folder_uri}/result.json")
 
     def command(self, spec: StreamSpec, settings: Settings, master: str) -> list[str]:
         """Return the command that carries it out.

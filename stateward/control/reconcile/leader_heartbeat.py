@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from upath import UPath
-
 from stateward.contract.reading import as_json
-from stateward.contract.storage import write_json
+from stateward.contract.storage import delete, write_json
 from stateward.contract.stream_control import Supervisor
 from stateward.control.reconcile.observe import read_supervisor, supervisor_uri
 from stateward.project.layout import Layout
@@ -56,7 +54,7 @@ def release(layout: Layout, stream: str, dag_run: str) -> None:
     """Stop being the supervisor, so that the next one need not wait. Harmless when one is not."""
     found = read_supervisor(layout, stream)
     if found is not None and found.dag_run == dag_run:
-        UPath(supervisor_uri(layout, stream)).unlink(missing_ok=True)
+        delete(supervisor_uri(layout, stream))
 
 
 def _write(layout: Layout, stream: str, dag_run: str, now: datetime) -> None:

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from upath import UPath
 
 from stateward.contract.names import (
     QUALITY_RESULTS,
@@ -18,6 +17,7 @@ from stateward.contract.names import (
     RECONCILIATIONS,
     SHARED_TABLES,
 )
+from stateward.contract.storage import exists
 from stateward.control.reconcile.started_streams import was_started
 from stateward.pages.access import MayRead, any_dag, stream_dag
 from stateward.pages.quality.acknowledgement import Acknowledgement, read_acknowledgement
@@ -241,10 +241,10 @@ class _Reading:
     def kept(self, validations: Sequence[Validation]) -> frozenset[str]:
         """Return the existing pages of the newest validations."""
         newest = validations[-50:] if self._name else list(latest_of(validations).values())
-        docs = UPath(self._layout.data_docs_uri)
+        docs = self._layout.data_docs_uri
         paths = {one.docs_path for one in newest if one.docs_path}
         try:
-            return frozenset(path for path in paths if (docs / path).exists())
+            return frozenset(path for path in paths if exists(f"{docs}/{path}"))
         except OSError as error:
             _LOG.warning("the pages of Data Docs cannot be listed: %s", error)
             return frozenset()

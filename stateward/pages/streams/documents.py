@@ -7,9 +7,8 @@ import logging
 from itertools import groupby
 from pathlib import Path
 
-from upath import UPath
-
 from stateward.contract.reading import InvalidDocumentError
+from stateward.contract.storage import exists, list_names, read_bytes, sizes_below
 from stateward.control.reconcile.observe import observe, read_supervisor, thresholds_of
 from stateward.control.releases.release import upgrade_available
 from stateward.pages.access import MayRead, any_dag, dags_of_operation, stream_dag
@@ -100,9 +99,7 @@ def _documents(
 
 def _history(layout: Layout, stream: str) -> tuple[Sample, ...]:
     try:
-        return samples_of(UPath(layout.history_uri(stream)).read_text(encoding="utf-8", errors="replace"))
-    except FileNotFoundError:
-        return ()
+        return samples_of((read_bytes(layout.history_uri(stream)) or b"").decode(errors="replace"))
     except OSError as error:
         # The page is shown without charts then.
         _LOG.warning("stream %s: its history cannot be read: %s", stream, error)
@@ -126,11 +123,9 @@ def _to(address: str) -> str:
 
 
 def _newest_operation(layout: Layout, readable: MayRead, stream: str) -> Link | None:
-    folder = UPath(layout.operation_uri(stream, ""))
-    names = sorted((entry.name for entry in folder.iterdir()), reverse=True) if folder.is_dir() else []
-    for name in names:
+    for name in sorted(list_names(layout.operation_uri(stream, "")), reverse=True):
         dags = dags_of_operation(f"{stream}/{name}/index.html")
-        if dags and all(map(readable, dags)) and (folder / name / "index.html").exists():
+        if dags and all(map(readable, dags)) and exists(f"{layout.operation_uri(stream, name)}/index.html"):
             return Link("State report", _to(page_address.operation(stream, name)), name)
     return None
 
@@ -138,11 +133,14 @@ def _newest_operation(layout: Layout, readable: MayRead, stream: str) -> Link | 
 def _newest_validation(layout: Layout, spec: StreamSpec | None) -> Link | None:
     if spec is None or spec.quality is None:
         return None
-    docs = UPath(layout.data_docs_uri)
     # validations/<suite>/<run>/<time>/<batch>.html, and a suite is named after its table
-    runs = [run for suite in spec.quality.tables for run in (docs / "validations" / suite).glob("*/*/*.html")]
-    newest = max(runs, key=lambda page: page.parent.name, default=None)
+    pages = [
+        f"validations/{suite}/{page}"
+        for suite in spec.quality.tables
+        for page in sizes_below(f"{layout.data_docs_uri}/validations/{suite}")
+        if page.endswith(".html") and page.count("/") == 2
+    ]
+    newest = max(pages, key=lambda page: page.split("/")[3], default=None)
     if newest is None:
         return None
-    path = "/".join(newest.parts[-5:])
-    return Link("Data Docs", _to(page_address.report(path)), newest.parts[-4])
+    return Link("Data Docs", _to(page_address.report(newest)), newest.split("/")[1])

@@ -88,6 +88,7 @@ class Validator:
         self._docs_dir = docs_dir
         self._context_dir = context_dir
         self._context: Any = None
+        self._built: list[Any] = []
         remove_less_masked(context_dir, docs_dir)
 
     def run(
@@ -157,10 +158,15 @@ class Validator:
 
     def _build_page(self, key: ValidationResultIdentifier) -> str:
         self._prune(key.expectation_suite_identifier.name)
-        # Only the new page and the suite's are rendered; the others are already there.
-        self._context.build_data_docs(resource_identifiers=[key, key.expectation_suite_identifier])
+        self._built = [key, key.expectation_suite_identifier]
+        self.build_pages()
         [site] = self._context.get_docs_sites_urls(resource_identifier=key)
         return str(Path(site["site_url"].removeprefix("file://")).relative_to(self._docs_dir))
+
+    def build_pages(self) -> None:
+        """Build the pages of the last validation and its suite, and the index of all in the folder."""
+        # The other pages are already there.
+        self._context.build_data_docs(resource_identifiers=self._built)
 
     def _prune(self, suite: str) -> None:
         """Delete the oldest validations of a suite; the index page reads all that are left."""

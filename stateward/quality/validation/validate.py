@@ -2,7 +2,7 @@
 
     spark-submit stateward/quality/validation/validate.py --table-uri URI --table NAME --stream NAME
         --suite-file FILE
-        --results-uri URI --docs-dir DIR --run-id ID [--from-version N] [--to-version N]
+        --results-uri URI --docs-uri URI --run-id ID [--from-version N] [--to-version N]
 
 Without a range it covers the versions that no validation has covered yet, according to
 `quality_validations` beside the results.
@@ -27,8 +27,6 @@ if __name__ == "__main__":
     # spark-submit puts this file's folder on the path, whose modules would hide others of the same name.
     del sys.path[0]
 
-from filelock import FileLock
-
 from stateward.contract.names import QUALITY_VALIDATIONS
 from stateward.contract.process_output import JobExit
 from stateward.quality.privacy.personal import declared_table
@@ -38,6 +36,7 @@ from stateward.quality.suites.suite import Suite, SuiteError, load_suite
 from stateward.quality.tables.version_range import ValidationError
 from stateward.quality.validation import results
 from stateward.quality.validation.records import Records, Validation
+from stateward.quality.validation.report_folders import report_folders
 from stateward.quality.validation.validation_inputs import ValidationInputs, find_inputs
 
 if TYPE_CHECKING:
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from stateward.quality.validation.expectations import Outcome, Prepared
     from stateward.quality.validation.frames import Frames
 
-_LOCK_TIMEOUT_S = 120
 _TIME_TRAVEL = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 _MAX_RUN_NAME = 120
 
@@ -65,7 +63,7 @@ class Request:
     Attributes:
         from_version: first Delta version to validate; None is the one after the last that was validated.
         to_version: the last one; None is the latest when the job starts.
-        docs_dir: folder of the static Data Docs. The validator's own files lie beside it, in `gx/`.
+        docs_uri: folder of the static Data Docs. The validator's own files lie beside it, in `gx/`.
     """
 
     table_uri: str
@@ -75,7 +73,7 @@ class Request:
     to_version: int | None
     suite_file: Path
     results_uri: str
-    docs_dir: Path
+    docs_uri: str
     run_id: str
 
     @property
@@ -96,20 +94,13 @@ def parse_request(argv: list[str]) -> Request:
     parser.add_argument("--to-version", type=_version, default=None, help="a number, or `latest` (default)")
     parser.add_argument("--suite-file", required=True, type=Path)
     parser.add_argument("--results-uri", required=True)
-    parser.add_argument("--docs-dir", required=True, type=_local_folder)
+    parser.add_argument("--docs-uri", required=True)
     parser.add_argument("--run-id", required=True)
     return Request(**vars(parser.parse_args(argv)))
 
 
 def _version(text: str) -> int | None:
     return None if text in ("next", "latest") else int(text)
-
-
-def _local_folder(text: str) -> Path:
-    path = text.removeprefix("file://")
-    if "://" in path:
-        raise argparse.ArgumentTypeError(f"Data Docs are static files: give a mounted folder, not {text}")
-    return Path(path)
 
 
 def validate(
@@ -227,17 +218,16 @@ def _run(
 ) -> tuple[list[Outcome], str]:
     from stateward.quality.validation.expectations import Validator
 
-    context_dir = request.docs_dir.parent / "gx"
-    context_dir.mkdir(parents=True, exist_ok=True)
     span = frames.span
     run_name = f"{request.stream}_v{span.first}-{span.last}_{request.run_id}"
     run_name = re.sub(r"[^A-Za-z0-9._-]+", "_", run_name)[:_MAX_RUN_NAME]
     prepared, rows = prepare(suite, frames, baseline)
-    # Streams share the folder. A second writer would overwrite the index page and the context's files.
-    with FileLock(str(context_dir / ".lock"), timeout=_LOCK_TIMEOUT_S):
-        validator = Validator(context_dir, request.docs_dir)
-        label = f"{request.table}_v{span.first}-{span.last}"
-        return validator.run(suite, prepared, rows, label=label, run_name=run_name, run_time=now)
+    label = f"{request.table}_v{span.first}-{span.last}"
+    with report_folders(request.docs_uri) as folders:
+        validator = Validator(folders.context_dir, folders.docs_dir)
+        done = validator.run(suite, prepared, rows, label=label, run_name=run_name, run_time=now)
+        folders.publish(validator.build_pages)
+    return done
 
 
 def _session_of(request: Request) -> Callable[[], SparkSession]:

@@ -16,12 +16,13 @@ from datetime import date, datetime
 from typing import Any
 from urllib.parse import quote
 
-import fsspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.transaction import AddAction
+
+from stateward.contract.storage import filesystem_at
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _LONGEST_BOUND = 64
@@ -42,8 +43,7 @@ def write_data_files(uri: str, rows: pa.Table, partition_by: Sequence[str]) -> l
     Raises:
         OSError: A file cannot be written; all are removed.
     """
-    filesystem, root = fsspec.core.url_to_fs(uri)
-    root = str(root).rstrip("/")
+    filesystem, root = filesystem_at(uri)
     written: list[AddAction] = []
     try:
         for values, part in _partitions(rows, partition_by):

@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import fsspec
-
+from stateward.contract.storage import filesystem_at
 from stateward.runtime.api.native_job import NativeJob
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class SnapshotSizes:
 
         A partition without a snapshot, or without rows in it, is left out.
         """
-        filesystem, root = fsspec.core.url_to_fs(self._uri)
+        filesystem, root = filesystem_at(self._uri)
         sizes: dict[int, int] = {}
         known = {}
         for (_, partition), snapshot in _newest(_found(filesystem, root)).items():
@@ -85,7 +84,7 @@ def _found(filesystem: Any, root: str) -> Mapping[str, Any]:
         found: Mapping[str, Any] = filesystem.find(root, detail=True)
     except FileNotFoundError:
         return {}
-    return {str(path)[len(root.rstrip("/")) + 1 :]: {**info, "path": path} for path, info in found.items()}
+    return {str(path)[len(root) + 1 :]: {**info, "path": path} for path, info in found.items()}
 
 
 def _newest(files: Mapping[str, Any]) -> dict[tuple[str, int], _Snapshot]:

@@ -16,9 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import fsspec
-
 from stateward.contract.process_output import Report
+from stateward.contract.storage import filesystem_at, sizes_below
 from stateward.runtime.checkpoint.generations import is_beside
 from stateward.runtime.checkpoint.hadoop_checksums import HadoopChecksum
 from stateward.state.errors import StateError
@@ -54,13 +53,7 @@ def paths_in(uri: str) -> list[str]:
 
     A checkpoint of an old release may contain the folders of later generations; these are left out.
     """
-    filesystem, root = fsspec.core.url_to_fs(uri)
-    root = root.rstrip("/")
-    try:
-        found = [str(path)[len(root) + 1 :] for path in filesystem.find(root)]
-    except FileNotFoundError:
-        return []
-    return sorted(path for path in found if not is_beside(path.partition("/")[0]))
+    return sorted(path for path in sizes_below(uri) if not is_beside(path.partition("/")[0]))
 
 
 def has_own_path(path: str) -> bool:
@@ -128,13 +121,13 @@ def copy_file(path: str, source_uri: str, target_uri: str) -> CopiedFile:
 
 def _copied(path: str, source_uri: str, target_uri: str) -> CopiedFile:
     content: bytes | None = None
-    source, source_root = fsspec.core.url_to_fs(source_uri)
+    source, source_root = filesystem_at(source_uri)
     checksum = _checksum_of(source, f"{source_root}/{path}")
     if has_own_path(path):
         original = source.cat_file(f"{source_root}/{path}")
         _check(checksum, [original], f"{source_uri}/{path}")
         content = _relocated(original, target_uri)
-    target, target_root = fsspec.core.url_to_fs(target_uri)
+    target, target_root = filesystem_at(target_uri)
     place = f"{target_root}/{path}"
     if "file" in target.protocol:
         target.makedirs(os.path.dirname(place), exist_ok=True)  # noqa: PTH120 - fsspec speaks in strings
@@ -197,13 +190,12 @@ def checksums_of(uri: str) -> list[CopiedFile]:
 
 def size_of(uri: str) -> int:
     """Total size of the files in a folder, bytes."""
-    filesystem, root = fsspec.core.url_to_fs(uri)
-    return sum(int(entry["size"] or 0) for entry in filesystem.find(root, detail=True).values())
+    return sum(sizes_below(uri).values())
 
 
 def remove(uri: str) -> None:
     """Remove a file or folder, if it exists."""
-    filesystem, root = fsspec.core.url_to_fs(uri)
+    filesystem, root = filesystem_at(uri)
     if filesystem.exists(root):
         filesystem.rm(root, recursive=True)
 
@@ -217,7 +209,7 @@ def _difference(uri: str, file: CopiedFile) -> str | None:
 
 def _digest(uri: str, path: str) -> tuple[int, str]:
     """Size and SHA-256 of a file."""
-    filesystem, root = fsspec.core.url_to_fs(uri)
+    filesystem, root = filesystem_at(uri)
     digest, size = hashlib.sha256(), 0
     for chunk in _chunks(filesystem, f"{root}/{path}"):
         digest.update(chunk)

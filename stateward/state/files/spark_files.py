@@ -6,8 +6,6 @@ import json
 import re
 from typing import Any
 
-import fsspec
-
 from stateward.contract import storage
 from stateward.contract.names import TICK_TOPICS
 from stateward.runtime.checkpoint.batch_plan import from_json
@@ -105,7 +103,7 @@ def _schemas(uri: str) -> list[Any]:
 
     The structs are JSON, embedded in Java's binary format.
     """
-    filesystem, path = fsspec.core.url_to_fs(uri)
+    filesystem, path = storage.filesystem_at(uri)
     files = sorted(filesystem.glob(f"{path}/0/_metadata/schema")) + sorted(
         filesystem.glob(f"{path}/0/*/_metadata/schema")
     )

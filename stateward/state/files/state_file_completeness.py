@@ -13,8 +13,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from io import BytesIO
 
-import fsspec
-
 from stateward.contract import storage
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.state.errors import StateError
@@ -137,7 +135,7 @@ class _StateFiles:
         """The missing files that a RocksDB snapshot refers to."""
         if not name.endswith(".zip"):
             return
-        filesystem, root = fsspec.core.url_to_fs(self._uri)
+        filesystem, root = storage.filesystem_at(self._uri)
         try:
             with zipfile.ZipFile(BytesIO(filesystem.cat_file(f"{root}/{place}/{name}"))) as archive:
                 metadata = json.loads(archive.read("metadata").partition(b"\n")[2])

@@ -15,13 +15,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import unquote
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from stateward.contract.privacy.erasing import ERASED
-from stateward.contract.storage import sync_disks
+from stateward.contract.storage import filesystem_at, sync_disks, write_bytes
 from stateward.state.files.checkpoint_copy import crc_path
 from stateward.state.forget.delta_rows import Rule
 from stateward.state.forget.subject import Subject
@@ -60,8 +59,7 @@ class _Folder:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri.rstrip("/")
-        self.fs, self.root = fsspec.core.url_to_fs(self.uri)
-        self.root = self.root.rstrip("/")
+        self.fs, self.root = filesystem_at(self.uri)
 
     def paths(self, under: str = "") -> list[str]:
         root = f"{self.root}/{under}".rstrip("/")
@@ -80,13 +78,8 @@ class _Folder:
 
     def replace(self, path: str, content: bytes) -> None:
         """Replace a file; a reader sees the old one or the new one."""
-        temporary = f"{self.root}/{_LOG}/.{path.rpartition('/')[2]}.tmp"
         self.remove(crc_path(path))
-        if "file" in self.fs.protocol:
-            self.fs.pipe_file(temporary, content)
-            self.fs.mv(temporary, f"{self.root}/{path}")
-        else:
-            self.fs.pipe_file(f"{self.root}/{path}", content)
+        write_bytes(f"{self.uri}/{path}", content, durable=False)
 
     def remove(self, path: str) -> None:
         for one in (path, crc_path(path)):

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-import fsspec
-
-from stateward.contract.storage import list_names, write_text
+from stateward.contract.storage import filesystem_at, list_names, write_text
 from stateward.state.files.checkpoint_copy import remove
 from stateward.state.forget.subject import Subject
 
@@ -50,7 +48,7 @@ def remove_operations(operations_uri: str, logs_uri: str, subject: Subject, keep
 
 def _texts(uri: str) -> Iterator[tuple[str, str]]:
     """The URI and the content of each text at or below a URI."""
-    filesystem, root = fsspec.core.url_to_fs(uri)
+    filesystem, root = filesystem_at(uri)
     if not filesystem.exists(root):
         return
     for path in filesystem.find(root):

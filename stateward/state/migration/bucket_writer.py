@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import Row
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from stateward.contract.storage import filesystem_at
 from stateward.runtime.ingest.packed_format import LANE_EVENT, OUTPUT_DDL
 from stateward.runtime.keyed.state_log import Head, StateLog, decode_chunk
 
@@ -123,7 +123,8 @@ class StagedReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The parts of buckets in one file."""
         assert isinstance(partition, _File)
-        with fsspec.open(partition.uri, "rb") as file:
+        filesystem, path = filesystem_at(partition.uri)
+        with filesystem.open(path, "rb") as file:
             for parts in pq.ParquetFile(file).iter_batches(batch_size=_PARTS_AT_ONCE):
                 lanes = pa.repeat(pa.scalar(LANE_EVENT), parts.num_rows)
                 times = pa.nulls(parts.num_rows, pa.timestamp("us", tz="UTC"))
@@ -206,5 +207,5 @@ def stage(parts: DataFrame, target_uri: str) -> str:
 
 def staged_files(staged_uri: str) -> tuple[str, ...]:
     """The Parquet files in a folder, sorted."""
-    filesystem, path = fsspec.core.url_to_fs(staged_uri)
+    filesystem, path = filesystem_at(staged_uri)
     return tuple(sorted(filesystem.unstrip_protocol(file) for file in filesystem.glob(f"{path}/*.parquet")))

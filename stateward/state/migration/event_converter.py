@@ -13,11 +13,11 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
+from stateward.contract.storage import filesystem_at
 from stateward.runtime.api.record_fields import Field
 from stateward.runtime.ingest.event_rows import AFTER_MS_US, EventRowDecoder
 from stateward.runtime.ingest.parse import Parser, Rejection
@@ -141,7 +141,8 @@ class EventReader(StagedReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The events in one file."""
-        with fsspec.open(partition.uri, "rb") as file:  # type: ignore[attr-defined]
+        filesystem, path = filesystem_at(partition.uri)  # type: ignore[attr-defined]
+        with filesystem.open(path, "rb") as file:
             for batch in pq.ParquetFile(file).iter_batches():
                 yield from pa.Table.from_batches([batch]).cast(self._schema).to_batches()
 

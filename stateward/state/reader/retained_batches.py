@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-import fsspec
-
 from stateward.contract import storage
 from stateward.runtime.checkpoint.checkpoint import Checkpoint, PlannedBatch, consumed
 from stateward.state.errors import StateError
@@ -111,7 +109,7 @@ def batch_times(found: Retained, planned: dict[int, PlannedBatch]) -> list[Batch
 
     Batches whose file times are not those of their run are left out; in a copied checkpoint these are all.
     """
-    filesystem, path = fsspec.core.url_to_fs(found.uri)
+    filesystem, path = storage.filesystem_at(found.uri)
     times: list[BatchTime] = []
     for batch, plan in planned.items():
         try:
@@ -149,15 +147,11 @@ def partitions_of(found: Retained, batch: int) -> int | None:
 
 def state_files(found: Retained) -> dict[tuple[int, int], int]:
     """Size of the state's files by operator and partition, all versions, bytes."""
-    filesystem, path = fsspec.core.url_to_fs(f"{found.uri}/state")
     sizes: dict[tuple[int, int], int] = {}
-    if not filesystem.exists(path):
-        return sizes
-    root = path.rstrip("/") + "/"
-    for name, info in filesystem.find(path, detail=True).items():
-        operator, _, rest = str(name).removeprefix(root).partition("/")
+    for name, size in storage.sizes_below(f"{found.uri}/state").items():
+        operator, _, rest = name.partition("/")
         partition = rest.partition("/")[0]
         if operator.isdigit() and partition.isdigit():
             place = int(operator), int(partition)
-            sizes[place] = sizes.get(place, 0) + int(info["size"] or 0)
+            sizes[place] = sizes.get(place, 0) + size
     return sizes

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
-import fsspec
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from stateward.contract.storage import sync_disks
+from stateward.contract.storage import exists, sync_disks
 from stateward.runtime.api.tables import SHARED_TABLES
 from stateward.runtime.delta.commit_retry import commit_with_retry
 from stateward.runtime.sink.fence import CheckLease, epoch_in, take_over
@@ -68,15 +67,10 @@ def why_not_back(name: str, then: TableAt) -> str | None:
     except DeltaError as error:
         reason = str(error).partition("\n")[0]
         return f"{name}: its version {then.version} is no longer on record ({reason})"
-    missing = sum(not _exists(uri) for uri in gone)
+    missing = sum(not exists(uri) for uri in gone)
     if missing:
         return f"{name}: {missing} files of its version {then.version} were vacuumed away"
     return None
-
-
-def _exists(uri: str) -> bool:
-    filesystem, path = fsspec.core.url_to_fs(uri)
-    return bool(filesystem.exists(path))
 
 
 def take_back(stream: str, then: TableAt, check: CheckLease) -> None:

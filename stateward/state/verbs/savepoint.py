@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import fsspec
-
 from stateward.contract import storage
 from stateward.contract.process_output import READY
 from stateward.contract.reading import iso
@@ -155,7 +153,7 @@ def _is_schema(parts: list[str]) -> bool:
 
 
 def _content(uri: str) -> dict[str, str]:
-    filesystem, path = fsspec.core.url_to_fs(uri)
+    filesystem, path = storage.filesystem_at(uri)
     content: bytes = filesystem.cat_file(path)
     try:
         text = content.decode()

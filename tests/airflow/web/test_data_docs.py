@@ -11,7 +11,9 @@ from urllib.parse import urljoin
 
 import pytest
 
-from stateward.airflow.plugins.data_docs import DataDocsPlugin
+from stateward.airflow.plugins.data_docs import DataDocsPlugin, data_docs_app
+from stateward.contract import storage
+from stateward.contract.storage import write_text
 from stateward.project.layout import Layout
 from tests.airflow.conftest import ROOT
 from tests.support.pages.signed_in import signed_in
@@ -32,14 +34,25 @@ def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def server(docs: Path, metadata_database: Path) -> Iterator[tuple[Any, str]]:
+def on_other_storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("STATEWARD_DATA", f"memory://{tmp_path.name}")
+    uri = Layout.of().data_docs_uri
+    write_text(f"{uri}/index.html", "<h1>reports</h1>")
+    write_text(f"{uri.rpartition('/')[0]}/secret.txt", "secret")
+    return uri
+
+
+@pytest.fixture(params=["docs", "on_other_storage"])
+def server(request: pytest.FixtureRequest, metadata_database: Path) -> Iterator[tuple[Any, str]]:
     """The plugin mounted as Airflow mounts it, with Airflow's own authentication, and a user's token."""
     from fastapi import FastAPI
     from fastapi.testclient import TestClient
 
+    request.getfixturevalue(request.param)
     outer = FastAPI()
     [mount] = DataDocsPlugin.fastapi_apps
-    outer.mount(mount["url_prefix"], mount["app"])
+    # A mounted application is built once, for the folder of its first request.
+    outer.mount(mount["url_prefix"], data_docs_app())
     with signed_in() as token:
         yield TestClient(outer, follow_redirects=False), token
 
@@ -74,6 +87,18 @@ def test_nothing_outside_of_the_folder_is_served(server: tuple[Any, str], path: 
     answer = client.get(f"/stateward/data-docs/{path}", cookies={"_token": token})
     assert answer.status_code == 404
     assert "secret" not in answer.text
+
+
+def test_storage_that_does_not_answer_is_said(on_other_storage: str, server: tuple[Any, str]) -> None:
+    client, token = server
+
+    def away(uri: str) -> bytes:
+        raise OSError(f"connection refused: {uri}")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(storage, "read_bytes", away)
+        answer = client.get("/stateward/data-docs/index.html", cookies={"_token": token})
+    assert (answer.status_code, answer.text) == (503, "Data Docs: the storage does not answer.")
 
 
 def test_the_plugin_costs_other_parts_of_airflow_nothing() -> None:

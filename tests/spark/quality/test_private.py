@@ -52,7 +52,7 @@ def test_a_persons_value_is_in_nothing_that_people_read(
         to_version=None,
         suite_file=CHECKOUT / "include" / "quality" / "action_counts.yaml",
         results_uri=f"file://{tmp_path}/tables/quality_results",
-        docs_dir=tmp_path / "quality" / "docs",
+        docs_uri=f"file://{tmp_path}/quality/docs",
         run_id="private",
     )
     with caplog.at_level("INFO"):
@@ -96,7 +96,7 @@ def test_an_id_that_is_made_from_a_persons_value_is_in_nothing_that_people_read(
         to_version=None,
         suite_file=CHECKOUT / "include" / "quality" / "sessions.yaml",
         results_uri=f"file://{tmp_path}/tables/quality_results",
-        docs_dir=tmp_path / "quality" / "docs",
+        docs_uri=f"file://{tmp_path}/quality/docs",
         run_id="ids",
     )
     left = tmp_path / "quality" / "docs" / "validations" / "sessions" / "of an earlier release.html"

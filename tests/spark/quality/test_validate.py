@@ -17,6 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 from markupsafe import escape
 
 from spark_jobs.user_sessions.declaration import SESSIONS
+from stateward.contract.storage import read_text
 from stateward.quality.privacy.masking import mask
 from stateward.quality.suites.suite import SuiteError
 from stateward.quality.tables.version_range import ValidationError
@@ -74,6 +75,10 @@ def results(request: Request) -> list[dict[str, Any]]:
     return list(table.to_pylist())
 
 
+def page_of(request: Request, path: str) -> str:
+    return read_text(f"{request.docs_uri}/{path}") or ""
+
+
 def test_an_older_sound_version_passes_and_is_written_once(spark: SparkSession, request_: Request) -> None:
     for _ in range(2):  # the second time is a retry under the same run id
         outcomes = validate(lambda: spark, request_)
@@ -119,9 +124,9 @@ def test_a_value_that_is_html_is_text_in_the_report(spark: SparkSession, tmp_pat
     request = written.request("hostile")
     validate(lambda: spark, request)
     [docs_path] = {row["docs_path"] for row in results(request)}
-    for text in ((request.docs_dir / docs_path).read_text(), (request.docs_dir / "index.html").read_text()):
+    for text in (page_of(request, docs_path), page_of(request, "index.html")):
         assert "<script" not in text and "http-equiv" not in text.replace("&lt;meta http-equiv", "")
-    assert escape(hostile) in (request.docs_dir / docs_path).read_text()
+    assert escape(hostile) in page_of(request, docs_path)
 
 
 def test_the_report_is_a_page_without_scripts_and_without_other_hosts(
@@ -130,11 +135,11 @@ def test_the_report_is_a_page_without_scripts_and_without_other_hosts(
     request = replace(request_, from_version=2, to_version=2, run_id="for the page")
     validate(lambda: spark, request)
     [docs_path] = {row["docs_path"] for row in results(request)}
-    page = (request.docs_dir / docs_path).read_text()
+    page = page_of(request, docs_path)
     assert "session_id" in page
     assert "BORED" in page
     assert "Failed" in page
-    index = (request.docs_dir / "index.html").read_text()
+    index = page_of(request, "index.html")
     assert docs_path in index
     for text in (page, index):
         assert "<script" not in text
@@ -183,7 +188,7 @@ def arguments(request: Request) -> list[str]:
         "--stream": request.stream,
         "--suite-file": request.suite_file,
         "--results-uri": request.results_uri,
-        "--docs-dir": f"file://{request.docs_dir}",
+        "--docs-uri": request.docs_uri,
         "--run-id": request.run_id,
         "--from-version": "next" if request.from_version is None else request.from_version,
         "--to-version": "latest" if request.to_version is None else request.to_version,

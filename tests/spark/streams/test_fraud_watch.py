@@ -92,7 +92,7 @@ def test_the_quality_suite_holds(replay: Replay, spark: SparkSession, tmp_path: 
         to_version=None,
         suite_file=CHECKOUT / "include" / "quality" / "fraud_alerts.yaml",
         results_uri=f"file://{tmp_path}/quality_results",
-        docs_dir=tmp_path / "docs",
+        docs_uri=f"file://{tmp_path}/docs",
         run_id="test",
     )
     outcomes = validate(lambda: spark, request)

@@ -93,6 +93,6 @@ class Written:
             to_version=last,
             suite_file=CHECKOUT / "include" / "quality" / f"{self.table.name}.yaml",
             results_uri=self.uri_of("quality_results"),
-            docs_dir=self.home / "docs",
+            docs_uri=f"file://{self.home}/docs",
             run_id=run_id,
         )

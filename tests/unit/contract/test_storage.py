@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
+from stateward.contract import storage
 from stateward.contract.storage import CorruptDocumentError, read_json, write_json, write_passing
 from tests.support.power_loss import Disk
 
@@ -50,3 +55,82 @@ def test_a_document_in_a_new_folder_survives_a_power_loss(
         write_passing(f"file://{tmp_path}/a/b/status.json", "{}")
     disk.look("the power is lost")
     assert disk.last[0].files == {Path("a/b/doc.json"): b'{"a":1}'}
+
+
+class CachingFileSystem(MemoryFileSystem):  # type: ignore[misc]
+    """Keeps listings, as most implementations for object stores do."""
+
+    protocol = "caching"
+    store: dict[str, Any] = {}  # noqa: RUF012 - of the class, as its parent's: all instances see one storage
+    pseudo_dirs: list[str] = [""]  # noqa: RUF012
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.replace("caching://", "memory://")))
+
+    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> Any:
+        path = self._strip_protocol(path)
+        if path not in self.dircache:
+            self.dircache[path] = super().ls(path, detail=True, **kwargs)
+        found = self.dircache[path] if path in self.dircache else super().ls(path, detail=True, **kwargs)
+        return found if detail else [entry["name"] for entry in found]
+
+
+class SlowRename(MemoryFileSystem):  # type: ignore[misc]
+    """Shows a file from its first byte on, and renames it in one step, as HDFS does."""
+
+    protocol = ("hdfs", "webhdfs-of-a-test")
+    store: dict[str, Any] = {}  # noqa: RUF012
+    pseudo_dirs: list[str] = [""]  # noqa: RUF012
+    is_full = False
+
+    def pipe_file(self, path: str, value: bytes, **kwargs: Any) -> None:
+        super().pipe_file(path, value[: len(value) // 2])
+        if self.is_full:
+            raise OSError("no space left")
+        super().pipe_file(path, value)
+
+    def mv(self, path1: str, path2: str, **kwargs: Any) -> None:
+        assert kwargs["overwrite"]
+        self.store[path2] = self.store.pop(path1)
+
+
+@pytest.fixture
+def caching() -> Iterator[str]:
+    fsspec.register_implementation("caching", CachingFileSystem, clobber=True)
+    yield "caching://data"
+    CachingFileSystem.store.clear()
+
+
+def test_what_another_host_writes_is_listed_at_once(caching: str) -> None:
+    storage.write_text(f"{caching}/folder/one", "1")
+    assert storage.list_names(f"{caching}/folder") == ["one"]
+    # Past the instance, which would forget its listing.
+    CachingFileSystem.store["/data/folder/two"] = CachingFileSystem.store["/data/folder/one"]
+    assert sorted(storage.list_names(f"{caching}/folder")) == ["one", "two"]
+    assert storage.sizes_below(caching) == {"folder/one": 1, "folder/two": 1}
+
+
+def test_where_a_file_is_seen_while_it_is_written_it_gets_its_name_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hdfs = SlowRename()
+    monkeypatch.setattr(storage, "filesystem_at", lambda uri: (hdfs, uri.removeprefix("hdfs://host")))
+    write_json("hdfs://host/control/a.json", {"a": 1})
+    monkeypatch.setattr(SlowRename, "is_full", True)
+    with pytest.raises(OSError, match="no space"):
+        write_json("hdfs://host/control/a.json", {"a": 2})
+    assert {path: file.getvalue() for path, file in hdfs.store.items()} == {"/control/a.json": b'{"a":1}'}
+    hdfs.store.clear()
+
+
+def test_the_files_below_a_folder_have_their_paths_there(uri: str) -> None:
+    folder = uri.rpartition("/")[0]
+    assert storage.sizes_below(folder) == {}
+    write_json(uri, {})
+    storage.write_bytes(f"{folder}/a/b.bin", b"123")
+    assert storage.sizes_below(f"{folder}/") == {"doc.json": 2, "a/b.bin": 3}
+    assert storage.read_bytes(f"{folder}/a/b.bin") == b"123"
+    assert storage.read_bytes(f"{folder}/a") is None
+    storage.delete(f"{folder}/a")
+    assert storage.sizes_below(folder) == {"doc.json": 2}
