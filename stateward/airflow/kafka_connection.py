@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from stateward.contract.kafka_client import MAY_BE_SET
 from stateward.control.launchers.driver_process import LaunchError
+from stateward.project.airflow_options import KAFKA_CONNECTION, create_connection
 from stateward.project.settings import Settings
 
 _LOG = logging.getLogger(__name__)
@@ -25,14 +26,17 @@ _TYPE = "kafka"
 
 
 def with_kafka(settings: Settings) -> Settings:
-    """Return the settings with the Kafka of the connection, unless they name one or there is no connection.
+    """Return the settings with the Kafka of the connection, unless they have an address.
+
+    They stay as they are if no setting names a connection and the default one does not exist.
 
     Raises:
-        LaunchError: The connection is of another type, has no address, or its client settings cannot be kept.
+        LaunchError: The connection that a setting names does not exist, a connection is of another type, has
+            no address, or its client settings cannot be kept.
     """
     if "kafka_bootstrap" in settings.model_fields_set:
         return settings
-    extra = _extra(settings.kafka_conn_id)
+    extra = _extra(settings)
     if extra is None:
         return settings
     bootstrap = extra.get(_BOOTSTRAP)
@@ -49,14 +53,20 @@ def with_kafka(settings: Settings) -> Settings:
     return settings.model_copy(update=changed)
 
 
-def _extra(conn_id: str) -> Mapping[str, Any] | None:
+def _extra(settings: Settings) -> Mapping[str, Any] | None:
     from airflow.sdk import BaseHook
 
     from stateward.airflow.compat import AirflowNotFoundException
 
+    conn_id = settings.kafka_conn_id
     try:
         connection = BaseHook.get_connection(conn_id)
-    except AirflowNotFoundException:
+    except AirflowNotFoundException as error:
+        if settings.names_kafka_connection:
+            raise LaunchError(
+                f"setting kafka_conn_id: expected the Airflow connection {conn_id!r}, found none."
+                f" {create_connection(conn_id, KAFKA_CONNECTION)}"
+            ) from error
         _LOG.info("there is no Airflow connection %r; the default address of Kafka is used", conn_id)
         return None
     if connection.conn_type != _TYPE:

@@ -9,6 +9,7 @@ from stateward.contract.names import ENV_KAFKA_CLIENT
 from stateward.control.launchers.driver_process import DriverCommand, LaunchError
 from stateward.control.launchers.launch import DRIVER_CONF, driver_environment, entry_point, spark_jars
 from stateward.control.launchers.local_files import local_files_conf
+from stateward.project.airflow_options import SPARK_CONNECTION, create_connection
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from stateward.project.spec import StreamSpec
@@ -81,6 +82,5 @@ def _require_connection(spec: StreamSpec) -> None:
         # The provider would fall back to YARN, and fail because of HADOOP_CONF_DIR.
         raise LaunchError(
             f"stream {spec.stream}: expected the Airflow connection {name!r} (spark.conn_id in its YAML),"
-            f" found none. Create it under Admin > Connections, or set AIRFLOW_CONN_{name.upper()}="
-            '\'{"conn_type": "spark", "host": "local[*,4]"}\'.'
+            f" found none. {create_connection(name, SPARK_CONNECTION)}"
         ) from error

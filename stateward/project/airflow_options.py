@@ -16,6 +16,16 @@ from pydantic_settings import PydanticBaseSettingsSource
 
 SECTION = "stateward"
 
+# A task is tried four times, as on a cluster; locally Spark's default is once. When Python workers die, each
+# that Spark still keeps in its pool fails one attempt, which would otherwise be a failure of the query.
+SPARK_CONNECTION = '{"conn_type": "spark", "host": "local[*,4]"}'
+"""The Spark connection of the embedded Airflow, and the example of one that is missing."""
+
+KAFKA_CONNECTION = '{"conn_type": "kafka", "extra": {"bootstrap.servers": "kafka-1.example.com:9093"}}'
+"""The example of a Kafka connection that is missing."""
+
+_SECTIONS = (SECTION, "core", "api", "database", "secrets", "workers")
+
 
 class AirflowOptions(PydanticBaseSettingsSource):
     """The section `[stateward]` as a source of settings."""
@@ -37,6 +47,34 @@ def option(section: str, name: str) -> str | None:
     """
     value = os.environ.get(f"AIRFLOW__{section.upper()}__{name.upper()}")
     return value or _file_options(section).get(name) or None
+
+
+def connection_variable(conn_id: str) -> str:
+    """Return the variable of the environment that holds a connection."""
+    return f"AIRFLOW_CONN_{conn_id.upper()}"
+
+
+def create_connection(conn_id: str, example: str) -> str:
+    """Return the remedy for a connection that is missing."""
+    return f"Create it under Admin > Connections, or set {connection_variable(conn_id)}='{example}'."
+
+
+def metadata_database() -> str | None:
+    """Return the address of Airflow's metadata database; None if it is given by a command or a secret."""
+    address = option("database", "sql_alchemy_conn")
+    if address or any(option("database", f"sql_alchemy_conn_{kind}") for kind in ("cmd", "secret")):
+        return address
+    return sqlite_address(_home() / "airflow.db")
+
+
+def sqlite_address(file: Path) -> str:
+    """Return the address of a SQLite database, as Airflow and SQLAlchemy write it."""
+    return f"sqlite:///{file}"
+
+
+def secrets_backend() -> str | None:
+    """Return the class of the secrets backend that tasks ask before the database; None if there is none."""
+    return option("workers", "secrets_backend") or option("secrets", "backend")
 
 
 def dags_folder() -> Path:
@@ -74,7 +112,7 @@ def _sections(file: Path, _changed_ns: int, _size: int) -> dict[str, dict[str, s
         parser.read_string(file.read_text(encoding="utf-8"), str(file))
     except OSError:
         return {}
-    return {name: _values(parser[name]) for name in (SECTION, "core", "api") if parser.has_section(name)}
+    return {name: _values(parser[name]) for name in _SECTIONS if parser.has_section(name)}
 
 
 def _values(section: configparser.SectionProxy) -> dict[str, str]:

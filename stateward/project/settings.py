@@ -242,10 +242,10 @@ class Settings(BaseSettings):
         """Return what a field is read from, first come first."""
         return init_settings, env_settings, AirflowOptions(settings_cls)
 
-    @field_validator("kafka_client", "create_topics_at", mode="before")
+    @field_validator("kafka_client", "create_topics_at", "metrics_token", "mask_secret", mode="before")
     @classmethod
-    def _no_file_if_empty(cls, value: object) -> object:
-        # Compose passes on an unset variable as an empty one.
+    def _none_if_empty(cls, value: object) -> object:
+        # Compose passes on an unset variable as an empty one, and an empty token would be everybody's.
         return value or None
 
     @field_validator("project", "home", "jars", "jobs", "streams", "notifiers", "maintenance", "kafka_client")
@@ -261,12 +261,6 @@ class Settings(BaseSettings):
         uri = value if "://" in value else _file_uri(Path(value).expanduser().absolute())
         return uri.rstrip("/")
 
-    @field_validator("metrics_token", "mask_secret")
-    @classmethod
-    def _none_if_empty(cls, value: SecretStr | None) -> SecretStr | None:
-        # Compose passes on an unset variable as an empty one, and an empty token would be everybody's.
-        return value if value is not None and value.get_secret_value() else None
-
     def dag_id(self, name: str) -> str:
         """Return the id of a DAG: its name after the prefix."""
         return f"{self.dag_prefix}{name}"
@@ -281,6 +275,11 @@ class Settings(BaseSettings):
         """Whether missing topics are created: in the broker that `up` starts, or where that is asked for."""
         is_ours = self.embedded and _is_here(self.kafka_bootstrap, self.bind_host, self.kafka_port)
         return is_ours or self.create_topics_at == self.kafka_bootstrap
+
+    @property
+    def names_kafka_connection(self) -> bool:
+        """Whether Kafka is reached by a connection that a setting names, and which therefore has to exist."""
+        return {"kafka_conn_id", "kafka_bootstrap"} & self.model_fields_set == {"kafka_conn_id"}
 
     @property
     def roots_of_seeds(self) -> tuple[str, ...]:

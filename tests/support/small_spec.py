@@ -9,7 +9,7 @@ import yaml
 
 from stateward.project.spec import StreamSpec, load_spec
 
-_SMALL = {
+SMALL = {
     "stream": "small",
     "description": "Small.",
     "owner": "me",
@@ -25,5 +25,5 @@ def small_spec(folder: Path, jobs: Path | None = None, **sections: Any) -> Strea
     Raises:
         SpecError: It is not valid.
     """
-    (folder / "small.yaml").write_text(yaml.safe_dump({**_SMALL, **sections}))
+    (folder / "small.yaml").write_text(yaml.safe_dump({**SMALL, **sections}))
     return load_spec("small", folder, jobs)

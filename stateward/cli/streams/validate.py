@@ -1,4 +1,4 @@
-"""`stateward validate`: every YAML, declaration and suite of a project, without an engine."""
+"""`stateward validate`: every YAML, declaration, suite and connection of a project, without an engine."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from stateward.alerts.notifier_config import load_notifiers
+from stateward.cli.streams.connections import check_connections
 from stateward.contract.process_output import CommandExit, JobExit
 from stateward.control.launchers.launch import resolved_configuration
 from stateward.maintenance.policy import PolicyError, load_policies
@@ -27,12 +28,18 @@ class ValidationError(RuntimeError):
 
 
 def run() -> None:
-    """Print a line for each problem; exit code 1 if there are any."""
+    """Print a line for each problem, and for what was not checked; exit code 1 if there are problems."""
     settings, console = running_settings(Settings()), Console()
     specs, problems = load_specs(settings.streams)
-    found = [*map(str, problems), *other_problems(settings), *declaration_problems(settings, specs)]
-    for problem in found:
-        console.print(problem, highlight=False, markup=False, soft_wrap=True)
+    connections = check_connections(settings, specs)
+    found = [
+        *map(str, problems),
+        *other_problems(settings),
+        *connections.problems,
+        *declaration_problems(settings, specs),
+    ]
+    for line in (*found, *connections.notes):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     if found:
         raise typer.Exit(CommandExit.DIFFERENT)
     valid = "1 stream is valid" if len(specs) == 1 else f"{len(specs)} streams are valid"

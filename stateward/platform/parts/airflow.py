@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sqlite3
 import subprocess
@@ -14,15 +13,12 @@ from pathlib import Path
 from stateward.contract.names import ENV_HOME, ENV_MANAGED
 from stateward.platform.jars.java import find_java
 from stateward.platform.secrets import ADMIN, Secrets, passwords_file
+from stateward.project.airflow_options import SPARK_CONNECTION, connection_variable, sqlite_address
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings, connect_host, library_path
 
 # Passed to sqlite3.connect by Airflow: five processes share one file, and a locked one is waited for.
 SQLITE_CONNECT_ARGS = {"timeout": 60}
-
-# A task is tried four times, as on a cluster; locally Spark's default is once. When Python workers die, each
-# that Spark still keeps in its pool fails one attempt, which would otherwise be a failure of the query.
-SPARK_MASTER = "local[*,4]"
 
 
 class MigrationError(RuntimeError):
@@ -42,10 +38,9 @@ def environment(settings: Settings, secrets: Secrets) -> dict[str, str]:
     local_hosts = f"localhost,127.0.0.1,{connect_host(settings.bind_host)}"
     no_proxy = os.environ.get("NO_PROXY") or os.environ.get("no_proxy")
     proxies = ",".join(filter(None, [no_proxy, local_hosts]))
-    connection = f"AIRFLOW_CONN_{settings.spark_conn_id.upper()}"
     environ = {
         # A user's own connection wins: it is how another Spark master is named.
-        connection: json.dumps({"conn_type": "spark", "host": SPARK_MASTER}),
+        connection_variable(settings.spark_conn_id): SPARK_CONNECTION,
         **os.environ,
         **settings.environment(),
         ENV_HOME: str(settings.home),
@@ -97,7 +92,7 @@ def _sections(settings: Settings, secrets: Secrets) -> dict[str, dict[str, objec
             "simple_auth_manager_passwords_file": passwords_file(home),
         },
         "database": {
-            "sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}",
+            "sql_alchemy_conn": sqlite_address(home / "airflow.db"),
             "sql_alchemy_connect_args": "stateward.platform.parts.airflow.SQLITE_CONNECT_ARGS",
             "sql_alchemy_connect_args_async": "stateward.platform.parts.airflow.SQLITE_CONNECT_ARGS",
         },

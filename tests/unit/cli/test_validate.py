@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stateward.cli.streams.validate import declaration_problems, other_problems
+from stateward.cli.streams.validate import declaration_problems, other_problems, run
 from stateward.project.settings import CHECKOUT, Settings
 from stateward.project.spec import SpecError, load_spec, load_specs
 from stateward.quality.suites.project_check import _sources
@@ -38,6 +38,19 @@ def found(settings: Settings) -> list[str]:
 
 def test_a_project_that_is_right_has_no_problem(project: Settings) -> None:
     assert found(project) == []
+
+
+def test_a_connection_that_was_not_checked_is_noted_and_no_error(
+    project: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STATEWARD_PROJECT", str(project.project))
+    monkeypatch.setenv("STATEWARD_HOME", str(project.project / "home"))
+    monkeypatch.setenv("AIRFLOW_HOME", str(project.project / "airflow"))
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
+    run()
+    [note, valid] = capsys.readouterr().out.splitlines()
+    assert note.startswith("Not checked: the Airflow connection spark_default.")
+    assert valid.endswith("streams are valid: YAML, declarations and suites.")
 
 
 def test_an_unknown_field_is_named_with_file_line_and_remedy(project: Settings) -> None:
