@@ -111,3 +111,23 @@ def _settings_in(file: Path, stream: str, _changed_ns: int, _size: int) -> type[
     if len(found) > 1:
         raise SettingsLoadError(f"several classes in {file}: {', '.join(one.__name__ for one in found)}")
     return found[0] if found else None
+
+
+def own_line(error: BaseException) -> str | None:
+    """Return the file and line where an error came from in a project's code; None if it did not.
+
+    That is code which is neither the library's, nor Python's, nor of a package.
+    """
+    # For errors alone: a driver starts without them.
+    import sysconfig
+    import traceback
+
+    places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        places.append((error.filename, error.lineno))
+    packages = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+    others = (Path(__file__).parents[1], *packages)
+    for file, line in reversed(places):
+        if Path(file).is_file() and not any(Path(file).is_relative_to(other) for other in others):
+            return f"{file}:{line}"
+    return None

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-import sysconfig
-import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 
+from stateward.project.project import own_line
 from stateward.runtime.api.key_logic import KeyState, advance, next_timer
 from stateward.runtime.api.landing_job import LandingJob
 from stateward.runtime.api.native_job import NativeJob
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from stateward.runtime.api.stream_job import Output, StreamJob
 
 Row = dict[str, Any]
-_LIBRARY = Path(__file__).resolve().parents[1]
 _NOTHING: KeyState[Any, Any] = KeyState()
 
 
@@ -274,20 +271,13 @@ def _add_letters(found: Found, letters: list[tuple[Any, ...]]) -> None:
     found.counts["dead"] = len(letters)
 
 
-def _is_own(file: Path) -> bool:
-    """Whether a file is neither the library's nor Python's nor of a package."""
-    others = (_LIBRARY, *(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")))
-    return file.is_file() and not any(file.is_relative_to(other) for other in others)
-
-
 @contextlib.contextmanager
 def _own_code(config: Config, where: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if _is_own(Path(frame.filename))]
-        at = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
+        line = own_line(error)
+        at = f" ({line})" if line else ""
         raise StreamCodeError(
             f"stream {config.stream}, {where}: expected a result of the stream's code, found "
             f"{type(error).__name__}: {error}{at}. Correct the code."

@@ -9,13 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from stateward.contract.process_output import JobExit
-from stateward.project.project import NoSuchStreamError, Project
+from stateward.project.project import NoSuchStreamError, Project, own_line
 from stateward.quality.suites.suite import SuiteError, load_suite
 from stateward.runtime.api.any_job import AnyJob, table_problems
 from stateward.runtime.api.config import Config, parse_config
@@ -44,7 +43,7 @@ def problems(suites: Path, streams: dict[str, dict[str, Any]]) -> Iterator[str]:
         except Exception as error:
             unknown |= set(given["tables"])
             cannot = (
-                f"{_place(project, error)}: stream {stream}: its declaration cannot be imported:"
+                f"{own_line(error) or project.jobs}: stream {stream}: its declaration cannot be imported:"
                 f" {type(error).__name__}: {error}. Correct the code."
             )
             yield str(error) if isinstance(error, NoSuchStreamError) else cannot
@@ -133,15 +132,6 @@ def _methods(job: StreamJob, config: Config) -> Iterator[str]:
             f"expected {type(logic).__name__} to have apply, deadline and expire, found no"
             f" {', '.join(missing)}. Add it to the logic."
         )
-
-
-def _place(project: Project, error: Exception) -> str:
-    """The file and line of the project's code where an error came from."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename).is_relative_to(project.jobs)]
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}:{error.lineno}"
-    return f"{own[-1].filename}:{own[-1].lineno}" if own else str(project.jobs)
 
 
 def _columns(file: Path, declared: dict[str, Table]) -> Iterator[str]:

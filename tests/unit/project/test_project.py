@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
-from stateward.project.project import NoSuchStreamError, Project, SettingsLoadError
+from stateward.project.project import NoSuchStreamError, Project, SettingsLoadError, own_line
 from stateward.project.spec import SpecError, load_spec, load_specs
 from tests.support.small_spec import small_spec
 
@@ -91,3 +93,27 @@ def test_a_stream_that_the_project_does_not_have_is_named() -> None:
         project.declaration("absent")
     assert set(project.streams()) >= {"user_sessions", "raw_events"}
     assert project.declaration("user_sessions").outputs
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("\nimport json\njson.loads('{')\n", 3),
+        ("\n\n\ndef of(:\n", 4),
+        ("from stateward.project.durations import parse_duration\nparse_duration('soon')\n", 2),
+    ],
+)
+def test_the_line_of_an_error_is_one_of_the_project(tmp_path: Path, code: str, line: int) -> None:
+    file = tmp_path / "logic.py"
+    file.write_text(code)
+    with pytest.raises((ValueError, SyntaxError)) as caught:
+        runpy.run_path(str(file))
+    assert own_line(caught.value) == f"{file}:{line}"
+
+
+def test_an_error_that_is_not_of_the_project_has_no_line_in_it() -> None:
+    try:
+        json.loads("{")
+    except ValueError as error:
+        inside = error.with_traceback(error.__traceback__.tb_next if error.__traceback__ else None)
+    assert own_line(inside) is None
