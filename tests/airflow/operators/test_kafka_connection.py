@@ -13,11 +13,15 @@ from typing import Any
 
 import pytest
 import yaml
+from airflow.models import Connection
+from airflow.utils.session import create_session
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from sqlalchemy import delete
 
 from stateward.airflow.kafka_connection import with_kafka
 from stateward.airflow.spark_submit import build_command
+from stateward.cli.streams.connections import check_connections
 from stateward.contract.kafka_client import client_settings
 from stateward.contract.names import ENV_KAFKA_CLIENT, TICK_TOPICS
 from stateward.contract.storage import read_json
@@ -127,6 +131,31 @@ def test_another_connection_may_be_named(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("AIRFLOW_CONN_EVENTS", json.dumps({"conn_type": "kafka", "extra": extra}))
     settings = with_kafka(Settings())
     assert (settings.kafka_bootstrap, settings.kafka_client) == ("k:9092", None)
+
+
+def test_a_connection_that_a_setting_names_has_to_exist(
+    metadata_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATEWARD_KAFKA_CONN_ID", "events")
+    with pytest.raises(LaunchError, match=r"'events', found none\. Create it .* AIRFLOW_CONN_EVENTS="):
+        with_kafka(Settings())
+
+
+def test_validate_finds_a_connection_in_the_database_of_airflow(
+    metadata_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
+    monkeypatch.setenv("STATEWARD_KAFKA_CONN_ID", "validated_events")
+    spec = load_spec(STREAM, ROOT / "include" / "streams")
+    with create_session() as session:
+        session.add(Connection(conn_id=spec.spark.conn_id, conn_type="spark"))
+    try:
+        [problem], notes = check_connections(Settings(), [spec])
+    finally:
+        with create_session() as session:
+            session.execute(delete(Connection).where(Connection.conn_id == spec.spark.conn_id))
+    assert "'validated_events'" in problem and str(metadata_database) in problem
+    assert notes == []
 
 
 @pytest.mark.parametrize(
