@@ -111,7 +111,9 @@ def replay(  # noqa: PLR0917 - Typer's form of a command line
         typer.Option("--tick-after", help="With --tick: its time after the last event, such as 90m or 25h."),
     ] = None,
     partitions: Annotated[int, typer.Option(min=1, help="Partitions, if the topic has to be created.")] = 3,
-    key_field: Annotated[str, typer.Option(help="Field with the key.")] = "user_id",
+    key_field: Annotated[
+        str, typer.Option(help="Field with the key, or its path, such as user.id.")
+    ] = "user_id",
 ) -> None:
     """Send the lines of a file to Kafka, byte for byte, including invalid ones."""
     from stateward.cli.replay import run

@@ -122,7 +122,7 @@ def problems_of(
     model: type[BaseModel],
     parts: Mapping[str, type[BaseModel]],
 ) -> list[Problem]:
-    """Translate pydantic's errors, one for each field.
+    """Translate pydantic's errors, one for each field; a field that is misspelled is not missing as well.
 
     Args:
         error: What pydantic found.
@@ -131,10 +131,22 @@ def problems_of(
         parts: The models of those fields whose type depends on the file.
     """
     problems: dict[str, Problem] = {}
-    for detail in error.errors():
-        problem = _problem(detail, document, model, parts)
-        problems.setdefault(problem.field, problem)
+    details = error.errors()
+    meant = {_meant(detail, model, parts) for detail in details if detail["type"] == "extra_forbidden"}
+    for detail in details:
+        if detail["type"] != "missing" or detail["loc"] not in meant:
+            problem = _problem(detail, document, model, parts)
+            problems.setdefault(problem.field, problem)
     return list(problems.values())
+
+
+def _meant(
+    detail: ErrorDetails, model: type[BaseModel], parts: Mapping[str, type[BaseModel]]
+) -> Location | None:
+    """The field that an unknown one resembles; None if there is none."""
+    *parents, name = detail["loc"]
+    near = difflib.get_close_matches(str(name), _fields_at(model, tuple(parents), parts), n=1)
+    return (*parents, near[0]) if near else None
 
 
 def _problem(
@@ -157,10 +169,9 @@ def _problem(
         if len(location) == 1:
             remedy = f"Add `{field}` at the top level of the file."
     elif detail["type"] == "extra_forbidden":
-        known = _fields_at(model, location[:-1], parts)
-        near = difflib.get_close_matches(str(location[-1]), known, n=1)
+        known, meant = _fields_at(model, location[:-1], parts), _meant(detail, model, parts)
         expected, found = f"one of {', '.join(known)}", "an unknown field"
-        remedy = f"Rename it to `{near[0]}`." if near else "Remove it."
+        remedy = f"Rename it to `{meant[-1]}`." if meant else "Remove it."
     elif len(location) == 0 or own is not None:
         remedy = "Change the value; include/streams/stream.schema.json lists every field."
     return Problem(document.file, document.line_of(location), field, expected, found, remedy)

@@ -22,8 +22,16 @@ def parse(line: bytes) -> dict[str, Any] | None:
 
 
 def key_of(record: dict[str, Any] | None, key_field: str) -> bytes | None:
-    """Return the Kafka key of a record: its key field as UTF-8 text, or None when it has none."""
-    value = record.get(key_field) if record is not None else None
+    """Return the Kafka key of a record: its key field as UTF-8 text, or None when it has none.
+
+    Args:
+        record: The record.
+        key_field: Its name, or names joined by dots, such as `user.id`.
+    """
+    steps = [key_field] if record is not None and key_field in record else key_field.split(".")
+    value: Any = record
+    for step in steps:
+        value = value.get(step) if isinstance(value, dict) else None
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         return None
     # A lone surrogate is legal in JSON's escapes and in no encoding.

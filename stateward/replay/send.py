@@ -78,7 +78,7 @@ class Sender:
 
         Args:
             lines: values of the records.
-            key_field: JSON field whose value becomes the key.
+            key_field: the field, or its path, whose value becomes the key.
             pacer: delays each record.
             latest: told every event time.
             on_line: called after each line.

@@ -269,10 +269,27 @@ def test_a_bad_file_leaves_the_others_alone(tmp_path: Path) -> None:
 
 
 def test_every_problem_of_a_file_is_reported_at_once(tmp_path: Path) -> None:
-    text = SHIPPED.replace("owner: stateward", "ownr: x").replace("max_ahead: 1h", "max_ahead: 1")
+    text = SHIPPED.replace("owner: stateward", "team: x").replace("max_ahead: 1h", "max_ahead: 1")
     (tmp_path / "user_sessions.yaml").write_text(text)
     _, problems = load_specs(tmp_path)
-    assert {problem.field for problem in problems} == {"owner", "ownr", "source.max_ahead"}
+    assert {problem.field for problem in problems} == {"owner", "team", "source.max_ahead"}
+
+
+@pytest.mark.parametrize(
+    ("line", "misspelled"),
+    [("owner: stateward", "ownr: x"), ("  topic: user_events", "  topci: x"), ("event_time:", "event_tme:")],
+)
+def test_a_misspelled_field_is_one_problem(tmp_path: Path, line: str, misspelled: str) -> None:
+    assert line in SHIPPED
+    (tmp_path / "user_sessions.yaml").write_text(SHIPPED.replace(line, misspelled, 1))
+    _, [problem] = load_specs(tmp_path)
+    assert problem.remedy == f"Rename it to `{line.partition(':')[0].strip()}`."
+
+
+def test_a_field_that_is_there_beside_its_misspelling_is_judged(tmp_path: Path) -> None:
+    (tmp_path / "user_sessions.yaml").write_text(SHIPPED.replace("owner: stateward", "owner: 1\nownr: x", 1))
+    _, problems = load_specs(tmp_path)
+    assert {problem.field for problem in problems} == {"owner", "ownr"}
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -74,6 +74,21 @@ def test_the_key_is_the_key_field_if_it_can_be_read(line: bytes, key: bytes | No
 
 
 @pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        (b'{"user": {"id": "a"}}', b"a"),
+        (b'{"user.id": "a", "user": {"id": "b"}}', b"a"),
+        (b'{"user": {"name": "a"}}', None),
+        (b'{"user": "a"}', None),
+        (b'{"user": {"id": {"id": "a"}}}', None),
+        (b"[]", None),
+    ],
+)
+def test_the_key_field_may_be_a_path(line: bytes, key: bytes | None) -> None:
+    assert key_of(parse(line), "user.id") == key
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("2015-05-17T10:05:03Z", datetime(2015, 5, 17, 10, 5, 3, tzinfo=UTC)),
