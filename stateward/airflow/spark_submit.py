@@ -7,8 +7,9 @@ from pathlib import Path
 
 from stateward.contract.names import ENV_KAFKA_CLIENT
 from stateward.control.launchers.driver_process import DriverCommand, LaunchError
+from stateward.control.launchers.executor_dependencies import cluster_conf
 from stateward.control.launchers.launch import DRIVER_CONF, driver_environment, entry_point, spark_jars
-from stateward.control.launchers.local_files import local_files_conf
+from stateward.control.launchers.local_files import is_local, local_files_conf
 from stateward.project.airflow_options import SPARK_CONNECTION, create_connection
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
@@ -35,7 +36,11 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
     master = master_of(spec)
     hook = SparkSubmitHook(
         conn_id=spec.spark.conn_id,
-        conf={**conf, **local_files_conf(settings.jars, master, conf)},
+        conf={
+            **conf,
+            **local_files_conf(settings.jars, master, conf),
+            **cluster_conf(settings, master, conf, code),
+        },
         jars=spark_jars(settings),
         driver_memory=spec.spark.driver_memory,
         name=f"stateward-{spec.stream}",
@@ -44,7 +49,7 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
     # Private, and the only way to the provider's command without its waiting and killing.
     command = hook._build_spark_submit_command(str(entry))
     environment = driver_environment(os.environ, settings, spec.stream, run_id, code)
-    if master.startswith("local"):
+    if is_local(master):
         # Spark's UI has no login of its own; Airflow's server passes it on.
         environment = {"SPARK_LOCAL_IP": "127.0.0.1"} | environment
     return DriverCommand(command, environment)
@@ -63,11 +68,16 @@ def master_of(spec: StreamSpec) -> str:
     Raises:
         LaunchError: The connection does not exist.
     """
+    _require_connection(spec)
+    return master_of_connection(spec.spark.conn_id)
+
+
+def master_of_connection(conn_id: str) -> str:
+    """Return the master that a connection names; that of the provider, YARN, if it does not exist."""
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-    _require_connection(spec)
     # Private, as its command: the provider has no public way to read a connection.
-    return str(SparkSubmitHook(conn_id=spec.spark.conn_id)._connection["master"])
+    return str(SparkSubmitHook(conn_id=conn_id)._connection["master"])
 
 
 def _require_connection(spec: StreamSpec) -> None:

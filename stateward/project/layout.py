@@ -129,6 +129,11 @@ class Layout:
         """Folder with the code and the YAML of drivers that were started."""
         return self.home / "releases"
 
+    @property
+    def py_files_dir(self) -> Path:
+        """Folder with the code of jobs, as a cluster's executors are sent it; no stream has this name."""
+        return self.home / "cache" / "py-files"
+
     def backfill_dir(self, stream: str) -> Path:
         """Return the folder with what a recomputation of the stream writes: tables, report and log."""
         return self.home / "backfill" / stream

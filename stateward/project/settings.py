@@ -63,10 +63,6 @@ def _in_project(*path: str) -> Callable[[dict[str, Any]], Path]:
     return lambda values: Path(values["project"], *path)
 
 
-def _default_data(values: dict[str, Any]) -> str:
-    return _file_uri(Path(values["home"]) / "data")
-
-
 def _default_bootstrap(values: dict[str, Any]) -> str:
     # A port that is none is missing here with pydantic 2.11, and reported with every version.
     return f"localhost:{values.get('kafka_port')}"
@@ -88,10 +84,6 @@ def _default_internal_url(values: dict[str, Any]) -> str:
     return f"http://{connect_host(values['bind_host'])}:{values['airflow_port']}{path}"
 
 
-def _default_airflow_url(values: dict[str, Any]) -> str:
-    return base_url() or f"http://localhost:{values['airflow_port']}"
-
-
 class Settings(BaseSettings):
     """Where things live and which ports they use.
 
@@ -111,7 +103,7 @@ class Settings(BaseSettings):
         default_factory=_in_project("var"), description="folder that holds all state of one installation"
     )
     data: str = Field(
-        default_factory=_default_data,
+        default_factory=lambda values: _file_uri(Path(values["home"]) / "data"),
         description="URI under which tables, checkpoints, leases and status live",
     )
     seed_roots: str = Field(
@@ -187,7 +179,7 @@ class Settings(BaseSettings):
     airflow_worker_log_port: Port = Field(default=18793, description="task logs, served by the scheduler")
     airflow_triggerer_log_port: Port = Field(default=18794, description="trigger logs")
     airflow_url: Url = Field(
-        default_factory=_default_airflow_url,
+        default_factory=lambda values: base_url() or f"http://localhost:{values['airflow_port']}",
         description="URL of Airflow for people and the command line; by default `base_url` of `[api]`, but"
         " for `stateward up` its own address",
     )
@@ -202,6 +194,12 @@ class Settings(BaseSettings):
     )
     spark_conn_id: str = Field(
         default="spark_default", description="Airflow connection that names the master"
+    )
+    executor_python: str = Field(
+        default="host",
+        pattern=r"^(host(:/.+)?|archive:.+|image:.+)$",
+        description="Python environment of a cluster's executors: `host` or `host:/FOLDER`, what is installed"
+        " on each host; `archive:URI`; `image:NAME` (docs/spark-and-storage.md)",
     )
 
     # Kept out of `environment`, and so out of the file that the supervisor keeps.

@@ -13,7 +13,7 @@ from stateward.contract.names import ENV_JARS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ROOT = Path(__file__).resolve().parents[3]
+_ROOT = Path(__file__).resolve().parents[2]
 _STATE = "spark.sql.streaming.stateStore"
 
 STREAM_CONF: dict[str, str] = {
@@ -62,6 +62,7 @@ UI_CONF = {
 # No other host has to reach a driver that is its own executor.
 _LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _LOCAL_MASTER = "local[2]"
+_PYTHONPATH = "spark.executorEnv.PYTHONPATH"
 _NOISY_LOGGERS = (
     "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer",
     "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor",
@@ -97,17 +98,18 @@ def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str
     # The workers must use the Python of this environment and find this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
-    master = _master()
+    master = _submitted("spark.master") or _LOCAL_MASTER
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(master)
         if folder := os.environ.get(ENV_JARS):
             builder = builder.config("spark.jars", ",".join(map(str, sorted(Path(folder).glob("*.jar")))))
-    paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     settings = {
         **STREAM_CONF,
         **(_LOCAL_CONF if master.startswith("local") else {}),
         "spark.sql.shuffle.partitions": str(state_partitions),
-        "spark.executorEnv.PYTHONPATH": os.pathsep.join(paths),
+        # Executors on a cluster are sent the code, and have none of this host's folders.
+        _PYTHONPATH: _submitted(_PYTHONPATH) or paths,
         **extra,
     }
     for name, value in settings.items():
@@ -125,14 +127,15 @@ def start_coordinator(spark: SparkSession) -> None:
     _ = spark.streams.active
 
 
-def _master() -> str:
+def _submitted(name: str) -> str | None:
+    """A setting among the arguments of ``spark-submit``; None without it."""
     from pyspark import SparkConf, SparkContext
 
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        return _LOCAL_MASTER
-    # The JVM has the arguments of spark-submit; this connects to it.
+        return None
+    # The JVM has the arguments; this connects to it.
     SparkContext._ensure_initialized()
-    return str(SparkConf().get("spark.master", _LOCAL_MASTER))
+    return SparkConf().get(name)
 
 
 def _quieten(spark: SparkSession) -> None:

@@ -17,8 +17,10 @@ from stateward.airflow.notifiers.dispatcher import Dispatcher
 from stateward.airflow.operators.incident_reporting import report_table
 from stateward.airflow.operators.quality_report import QualityReport, read_report
 from stateward.airflow.operators.valid_asset import announce, valid_asset
+from stateward.airflow.spark_submit import master_of_connection
 from stateward.contract.names import ENV_MASK_SECRET, QUALITY_RESULTS
 from stateward.control.launchers.driver_process import LaunchError
+from stateward.control.launchers.executor_dependencies import cluster_conf
 from stateward.control.launchers.launch import spark_jars
 from stateward.platform.mask_secret import mask_secret
 from stateward.project.layout import Layout
@@ -94,7 +96,8 @@ class ValidateTableOperator(SparkSubmitOperator):
         """Submit the job and read the results that it wrote.
 
         Raises:
-            AirflowFailException: at least one critical expectation failed, or there are no JARs of Spark.
+            AirflowFailException: at least one critical expectation failed, there are no JARs of Spark, or
+                the executors cannot get their code or environment.
             AirflowSkipException: the table does not exist yet.
             AirflowException: the job failed.
         """
@@ -157,6 +160,8 @@ class ValidateTableOperator(SparkSubmitOperator):
         layout = Layout.of(settings)
         try:
             self.jars = spark_jars(settings)
+            master = master_of_connection(self._conn_id or "")
+            self.conf = {**_CONF, **cluster_conf(settings, master, _CONF)}
         except LaunchError as error:
             raise AirflowFailException(str(error)) from error
         # The interpreter and spark-submit of this environment; others lack the libraries.

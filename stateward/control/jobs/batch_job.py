@@ -14,6 +14,7 @@ from stateward.contract.names import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM, ENV_O
 from stateward.contract.process_output import JobExit, Report, Step, step_in
 from stateward.control.launchers import processes
 from stateward.control.launchers.driver_process import code_folder
+from stateward.control.launchers.executor_dependencies import cluster_conf, conf_arguments
 from stateward.control.launchers.launch import driver_environment, spark_jars
 from stateward.control.launchers.local_files import local_files_conf
 from stateward.project.settings import LIBRARY, Settings
@@ -49,16 +50,16 @@ def spark_command(
         master: Where Spark runs.
 
     Raises:
-        LaunchError: There are no JARs of Spark.
+        LaunchError: There are no JARs of Spark, or the executors cannot get their code or environment.
     """
-    conf = local_files_conf(settings.jars, master, {})
+    conf = {**local_files_conf(settings.jars, master, {}), **cluster_conf(settings, master, {})}
     return [
         str(Path(sys.executable).parent / "spark-submit"),
         *("--master", master),
         *("--name", name),
         *("--driver-memory", spec.spark.driver_memory),
         *("--jars", spark_jars(settings)),
-        *(part for setting in conf.items() for part in ("--conf", "=".join(setting))),
+        *conf_arguments(conf),
         str(_script(job)),
         request_uri,
     ]

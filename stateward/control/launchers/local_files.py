@@ -16,6 +16,11 @@ _CLASS_PATH = "spark.driver.extraClassPath"
 _FILE_SYSTEM = "spark.hadoop.fs.file.impl"
 
 
+def is_local(master: str) -> bool:
+    """Whether a driver is its own executor."""
+    return master == "local" or master.startswith("local[")
+
+
 def local_files_conf(jars: Path, master: str, conf: Mapping[str, str]) -> dict[str, str]:
     """Return the settings for a driver that is its own executor; none for a cluster.
 
@@ -25,7 +30,7 @@ def local_files_conf(jars: Path, master: str, conf: Mapping[str, str]) -> dict[s
         conf: What is set otherwise. Its class path is kept, and a file system that it names is left alone.
     """
     found = sorted((jars / "spark").glob(_JAR))
-    if not master.startswith("local") or not found or _FILE_SYSTEM in conf:
+    if not is_local(master) or not found or _FILE_SYSTEM in conf:
         return {}
     # `spark-submit` opens files before it adds `--jars`, so the class has to be there from the start.
     class_path = os.pathsep.join(filter(None, [str(found[-1]), conf.get(_CLASS_PATH, "")]))

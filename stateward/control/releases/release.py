@@ -133,7 +133,7 @@ def _by_name(stream: str, jobs: Path, library: Path) -> dict[str, Path]:
     return {
         f"{package}/{file.relative_to(folder)}": file
         for folder, package, one in members
-        for file in _files(folder / one)
+        for file in code_files(folder / one)
     }
 
 
@@ -190,13 +190,14 @@ def _code_of(stream: str, jobs: Path, library: Path) -> str:
 
 def _digest_below(folder: Path, names: Iterable[str]) -> str:
     found = []
-    for file in sorted(path for name in names for path in _files(folder / name)):
+    for file in sorted(path for name in names for path in code_files(folder / name)):
         at = file.stat()
         found.append((file, str(file.relative_to(folder)), at.st_size, at.st_mtime_ns))
     return _digest_of(tuple(found))
 
 
-def _files(path: Path) -> list[Path]:
+def code_files(path: Path) -> list[Path]:
+    """Return a file, or the files below a folder without Python's caches."""
     return [path] if path.is_file() else [one for one in path.rglob("*") if _counts(one)]
 
 

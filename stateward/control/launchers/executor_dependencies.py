@@ -1,0 +1,95 @@
+"""What the executors of a cluster are sent: the code of the driver, and their Python environment."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from stateward.control.launchers.driver_process import LaunchError
+from stateward.control.launchers.local_files import is_local
+from stateward.control.releases.code_zip import zip_code
+from stateward.project.layout import Layout
+from stateward.project.project import PACKAGE
+from stateward.project.settings import LIBRARY, Settings
+
+PYTHONPATH = "spark.executorEnv.PYTHONPATH"
+
+_PY_FILES = "spark.submit.pyFiles"
+_ARCHIVES = "spark.archives"
+_PYTHON = "spark.pyspark.python"
+_DRIVER_PYTHON = "spark.pyspark.driver.python"
+_PATH = "spark.executorEnv.PATH"
+_USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_NAME = "python3"
+_IMAGE = "spark.kubernetes.container.image"
+# The folder in which an executor unpacks the archive.
+_UNPACKED = "environment"
+# What comes after ours if it is set otherwise too; of the others that wins.
+_EXTENDED = frozenset({_PY_FILES, PYTHONPATH, _ARCHIVES, _PATH})
+
+
+def cluster_conf(
+    settings: Settings, master: str, conf: Mapping[str, str], code: Path | None = None
+) -> dict[str, str]:
+    """Return the settings that send code and environment to executors; none for a local master.
+
+    Args:
+        settings: Which Python environment the executors have, and where the code of jobs is.
+        master: Where Spark runs.
+        conf: What is set otherwise, which is kept: its files and paths come after ours, its Python wins.
+        code: The folder of a release with the packages `spark_jobs` and `stateward`; the deployed code of
+            the project, and the library as it is here, without it.
+
+    Raises:
+        LaunchError: This kind of environment is not for this kind of cluster, or the code cannot be packed.
+    """
+    if is_local(master):
+        return {}
+    if code is None:
+        packages, folder = (settings.jobs, LIBRARY), Layout.of(settings).py_files_dir
+    else:
+        packages, folder = (code / PACKAGE, code / LIBRARY.name), code
+    try:
+        sent = zip_code(packages, folder)
+    except OSError as error:
+        raise LaunchError(f"expected to pack the code for the cluster's executors, found {error}") from error
+    found = {
+        _PY_FILES: _joined(",", str(sent), conf.get(_PY_FILES)),
+        # Spark starts the daemon of the Python workers before it puts `py-files` on their path. The name is
+        # relative to the working directory of an executor, into which Spark fetches the file.
+        PYTHONPATH: _joined(":", sent.name, conf.get(PYTHONPATH)),
+        **_environment(settings.executor_python, master, conf),
+    }
+    return {name: value for name, value in found.items() if name not in conf or name in _EXTENDED}
+
+
+def _environment(asked: str, master: str, conf: Mapping[str, str]) -> dict[str, str]:
+    kind, _, what = asked.partition(":")
+    # A name and not a path: Spark starts the same Python for executors and, where a batch is planned, on the
+    # driver's host. There it is found by the PATH of the driver, whose first folder is that of this Python.
+    by_name = {_PYTHON: _NAME, _DRIVER_PYTHON: sys.executable}
+    if kind == "archive":
+        archives = _joined(",", f"{what}#{_UNPACKED}", conf.get(_ARCHIVES))
+        return {_ARCHIVES: archives, **_path(_UNPACKED, conf), **by_name}
+    if kind == "image":
+        if not master.startswith("k8s://"):
+            raise LaunchError(
+                f"executor_python: expected {asked!r} with a Kubernetes master, found {master!r}, where"
+                " executors have no image. Use host or archive (docs/spark-and-storage.md)."
+            )
+        return {_IMAGE: what, **by_name}
+    return {**_path(what, conf), **by_name} if what else {}
+
+
+def _path(environment: str, conf: Mapping[str, str]) -> dict[str, str]:
+    return {_PATH: f"{environment}/bin:{conf.get(_PATH, _USUAL_PATH)}"}
+
+
+def _joined(separator: str, *parts: str | None) -> str:
+    return separator.join(filter(None, parts))
+
+
+def conf_arguments(conf: Mapping[str, str]) -> Sequence[str]:
+    """Return settings as arguments of `spark-submit`."""
+    return [part for setting in conf.items() for part in ("--conf", "=".join(setting))]
