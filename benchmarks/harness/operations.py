@@ -69,7 +69,13 @@ class Operations:
         (folder / "request.json").write_text(json.dumps(self._request(operation, verb, given)))
         if verb_of(verb).needs_spark:
             command = batch_job.spark_command(
-                JOB, request, name=f"bench {verb}", spec=spec, settings=settings, master=MASTER
+                JOB,
+                request,
+                kind="state_operation",
+                name=f"bench {verb}",
+                spec=spec,
+                settings=settings,
+                master=MASTER,
             )
         else:
             command = batch_job.python_command(JOB, request, settings)

@@ -10,6 +10,7 @@ from stateward.control.launchers.driver_process import DriverCommand, LaunchErro
 from stateward.control.launchers.executor_dependencies import cluster_conf
 from stateward.control.launchers.launch import DRIVER_CONF, driver_environment, entry_point, spark_jars
 from stateward.control.launchers.local_files import is_local, local_files_conf
+from stateward.control.launchers.resources import Executors, executors_conf
 from stateward.project.airflow_options import SPARK_CONNECTION, create_connection
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
@@ -30,10 +31,9 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
     """
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-    _require_connection(spec)
-    entry = entry_point(spec.stream, code)
-    conf = {**DRIVER_CONF, **_executors(settings), **spec.spark.conf}
     master = master_of(spec)
+    entry = entry_point(spec.stream, code)
+    conf = {**DRIVER_CONF, **_kafka_file(settings), **_executors(spec, master), **spec.spark.conf}
     hook = SparkSubmitHook(
         conn_id=spec.spark.conn_id,
         conf={
@@ -55,7 +55,15 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
     return DriverCommand(command, environment)
 
 
-def _executors(settings: Settings) -> dict[str, str]:
+def _executors(spec: StreamSpec, master: str) -> dict[str, str]:
+    spark = spec.spark
+    wanted = Executors(spark.executors, spark.executor_cores, spark.executor_memory)
+    found = executors_conf(master, wanted, spark.conf)
+    # The cluster's own defaults may have it, as some distributions do.
+    return {**found, "spark.dynamicAllocation.enabled": "false"} if found else {}
+
+
+def _kafka_file(settings: Settings) -> dict[str, str]:
     """What executors on other hosts do not inherit: where the file with the settings of Kafka clients is."""
     if settings.kafka_client is None:
         return {}
@@ -63,34 +71,37 @@ def _executors(settings: Settings) -> dict[str, str]:
 
 
 def master_of(spec: StreamSpec) -> str:
-    """Return the master that the stream's connection names, as `spark-submit` takes it.
+    """Return the master that the stream's connection names; see `master_at`."""
+    return master_at(spec.spark.conn_id, f"stream {spec.stream}")
+
+
+def master_at(conn_id: str, asker: str) -> str:
+    """Return the master that a connection names, as `spark-submit` takes it.
+
+    Args:
+        conn_id: The connection.
+        asker: What needs it, for the error.
 
     Raises:
         LaunchError: The connection does not exist.
     """
-    _require_connection(spec)
-    return master_of_connection(spec.spark.conn_id)
-
-
-def master_of_connection(conn_id: str) -> str:
-    """Return the master that a connection names; that of the provider, YARN, if it does not exist."""
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
+    _require_connection(conn_id, asker)
     # Private, as its command: the provider has no public way to read a connection.
     return str(SparkSubmitHook(conn_id=conn_id)._connection["master"])
 
 
-def _require_connection(spec: StreamSpec) -> None:
+def _require_connection(name: str, asker: str) -> None:
     from airflow.sdk import BaseHook
 
     from stateward.airflow.compat import AirflowNotFoundException
 
-    name = spec.spark.conn_id
     try:
         BaseHook.get_connection(name)
     except AirflowNotFoundException as error:
         # The provider would fall back to YARN, and fail because of HADOOP_CONF_DIR.
         raise LaunchError(
-            f"stream {spec.stream}: expected the Airflow connection {name!r} (spark.conn_id in its YAML),"
+            f"{asker}: expected the Airflow connection {name!r} (spark.conn_id in its YAML),"
             f" found none. {create_connection(name, SPARK_CONNECTION)}"
         ) from error

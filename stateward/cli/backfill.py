@@ -43,7 +43,13 @@ def run(
     console = Console()
     try:
         command = batch_job.spark_command(
-            "backfill", request_uri, name=f"backfill {stream}", spec=spec, settings=settings, master=master
+            "backfill",
+            request_uri,
+            kind="backfill",
+            name=f"backfill {stream}",
+            spec=spec,
+            settings=settings,
+            master=master,
         )
         variables = {**batch_job.environment(settings, stream), ENV_MASK_SECRET: mask_secret(settings)}
         with Steps(console) as steps:

@@ -1,5 +1,6 @@
 """The sections `health`, `restart`, `lease`, `spark` and `timeout` of a stream's YAML: how a driver runs."""
 
+import re
 from datetime import timedelta
 from typing import Annotated, Any, Self
 
@@ -134,22 +135,46 @@ class Lease(Part):
         return self
 
 
-_MEMORY = r"^[1-9][0-9]*[mg]$"
+Memory = Annotated[
+    str, Field(pattern=r"^[1-9][0-9]*[mg]$", json_schema_extra={"$comment": "such as 512m or 2g"})
+]
+_COUNTS = ("spark.cores.max", "spark.executor.cores", "spark.executor.instances")
+_DYNAMIC = "spark.dynamicAllocation.enabled"
+
+
+def _counts_are_whole(conf: dict[str, str]) -> dict[str, str]:
+    for name in _COUNTS:
+        if not re.fullmatch(r"[1-9][0-9]*", conf.get(name, "1")):
+            raise UnexpectedValueError(f"{name} to be a whole number above 0, found {conf[name]!r}")
+    return conf
+
+
+Conf = Annotated[dict[str, str], AfterValidator(_counts_are_whole)]
 
 
 class Spark(Part):
-    """How the driver is submitted."""
+    """How the driver is submitted, and what it takes of a cluster (docs/spark-and-storage.md)."""
 
     conn_id: str = Field("spark_default", description="the Airflow connection that names the master")
-    driver_memory: str = Field(
-        "1g",
-        pattern=_MEMORY,
-        description="heap of the driver's JVM",
-        json_schema_extra={"$comment": "such as 512m or 2g"},
+    driver_memory: Memory = Field("1g", description="heap of the driver's JVM")
+    executors: Count = Field(1, description="executors on a cluster; a local master has none")
+    executor_cores: Count = Field(1, description="cores of each executor")
+    executor_memory: Memory = Field(
+        "1g", description="heap of each executor's JVM; Python's workers and RocksDB need more in addition"
     )
-    conf: dict[str, str] = Field(
-        default={}, description="Spark's settings, which go before those of the platform"
-    )
+    conf: Conf = Field(default={}, description="Spark's settings, which go before those of the platform")
+
+    @model_validator(mode="after")
+    def _keeps_its_executors(self) -> Self:
+        if self.conf.get(_DYNAMIC, "").strip().lower() == "true":
+            raise UnexpectedValueError(
+                f"no {_DYNAMIC}: Spark's dynamic allocation is that of batch jobs. It would give back an idle"
+                " executor with the states that it has loaded, and another application may take its cores."
+                " Set `executors`, `executor_cores` and `executor_memory`",
+                field=("conf", _DYNAMIC),
+                found=self.conf[_DYNAMIC],
+            )
+        return self
 
 
 class Timeout(Part):

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -220,11 +220,20 @@ def _found(value: object) -> str:
 
 
 def _fields_at(model: type[BaseModel], location: Location, parts: Mapping[str, type[BaseModel]]) -> list[str]:
+    at: Any = model
     for part in location:
         if part in parts:
-            model = parts[str(part)]
-            continue
-        annotation = model.model_fields[str(part)].annotation
-        candidates = [annotation, *getattr(annotation, "__args__", ())]
-        model = next(c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel))
-    return [field.alias or name for name, field in model.model_fields.items()]
+            at = parts[str(part)]
+        elif get_origin(at) is dict:  # what follows is a name that the file gives
+            at = get_args(at)[-1]
+        else:
+            at = _section(at.model_fields[str(part)].annotation)
+    return [field.alias or name for name, field in at.model_fields.items()]
+
+
+def _section(annotation: Any) -> Any:
+    """The model or mapping that a field holds, be it optional."""
+    candidates = (annotation, *get_args(annotation))
+    return next(
+        c for c in candidates if get_origin(c) is dict or (isinstance(c, type) and issubclass(c, BaseModel))
+    )

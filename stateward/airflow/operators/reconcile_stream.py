@@ -109,6 +109,7 @@ class ReconcileStreamOperator(BaseOperator):
         command = batch_job.spark_command(
             "backfill",
             request_uri,
+            kind="reconciliation",
             name=f"reconcile {self.stream}",
             spec=spec,
             settings=settings,

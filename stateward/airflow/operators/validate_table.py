@@ -17,14 +17,16 @@ from stateward.airflow.notifiers.dispatcher import Dispatcher
 from stateward.airflow.operators.incident_reporting import report_table
 from stateward.airflow.operators.quality_report import QualityReport, read_report
 from stateward.airflow.operators.valid_asset import announce, valid_asset
-from stateward.airflow.spark_submit import master_of_connection
+from stateward.airflow.spark_submit import master_at
 from stateward.contract.names import ENV_MASK_SECRET, QUALITY_RESULTS
+from stateward.control.jobs.job_resources import submitted
 from stateward.control.launchers.driver_process import LaunchError
 from stateward.control.launchers.executor_dependencies import cluster_conf
 from stateward.control.launchers.launch import spark_jars
 from stateward.platform.mask_secret import mask_secret
 from stateward.project.layout import Layout
 from stateward.project.settings import LIBRARY, Settings, library_path
+from stateward.project.spec import SHARED, SpecError, load_spec
 from stateward.rendering import page_address
 
 if TYPE_CHECKING:
@@ -81,14 +83,16 @@ class ValidateTableOperator(SparkSubmitOperator):
     Args:
         stream: the stream that writes the table.
         table: the table's name, and that of its suite in `include/quality`.
+        conn_id: the Airflow connection that names the master.
     """
 
     operator_extra_links = (DataDocsLink(), QualityOverviewLink())
 
-    def __init__(self, *, stream: str, table: str, **kwargs: Any) -> None:
+    def __init__(self, *, stream: str, table: str, conn_id: str = "spark_default", **kwargs: Any) -> None:
         kwargs.setdefault("name", f"quality {stream} {table}")
         kwargs.setdefault("outlets", [valid_asset(stream, table)])
-        super().__init__(application=str(_APPLICATION), conf=dict(_CONF), **kwargs)
+        super().__init__(application=str(_APPLICATION), conf=dict(_CONF), conn_id=conn_id, **kwargs)
+        self.connection = conn_id
         self.stream = stream
         self.table = table
 
@@ -96,8 +100,9 @@ class ValidateTableOperator(SparkSubmitOperator):
         """Submit the job and read the results that it wrote.
 
         Raises:
-            AirflowFailException: at least one critical expectation failed, there are no JARs of Spark, or
-                the executors cannot get their code or environment.
+            AirflowFailException: at least one critical expectation failed, there are no JARs of Spark, no
+                such connection, no valid YAML of the stream or of batch jobs, or the executors cannot get
+                their code or environment.
             AirflowSkipException: the table does not exist yet.
             AirflowException: the job failed.
         """
@@ -156,13 +161,19 @@ class ValidateTableOperator(SparkSubmitOperator):
                 f"{self.stream}: there is no table at {uri} yet; it appears with the stream's first batch."
             )
 
+    def _spark_conf(self, settings: Settings) -> dict[str, str]:
+        spec = None if self.stream == SHARED else load_spec(self.stream, settings.streams)
+        master = master_at(self.connection, f"stream {self.stream}")
+        given = submitted("validation", spec, settings, master)
+        conf = {**_CONF, "spark.driver.memory": given.driver_memory, **given.conf}
+        return {**conf, **cluster_conf(settings, master, conf)}
+
     def _prepare(self, settings: Settings, asked: Asked, run_id: str) -> None:
         layout = Layout.of(settings)
         try:
             self.jars = spark_jars(settings)
-            master = master_of_connection(self._conn_id or "")
-            self.conf = {**_CONF, **cluster_conf(settings, master, _CONF)}
-        except LaunchError as error:
+            self.conf = self._spark_conf(settings)
+        except (LaunchError, SpecError) as error:
             raise AirflowFailException(str(error)) from error
         # The interpreter and spark-submit of this environment; others lack the libraries.
         binaries = str(Path(sys.executable).parent)

@@ -11,7 +11,7 @@ from rich.console import Console
 from stateward.cli.project.layout_record import LayoutRecord, read_record, write_record
 from stateward.cli.project.project_files import Written, render, shared_file, write
 
-_SHARED = (".env.example", "include/maintenance.yaml", "include/notifiers.yaml")
+_SHARED = (".env.example", "include/batch_jobs.yaml", "include/maintenance.yaml", "include/notifiers.yaml")
 _NAME = re.compile(r"^name: \S+$", re.MULTILINE)
 _IMAGE = re.compile(r"^  image: \S+$", re.MULTILINE)
 

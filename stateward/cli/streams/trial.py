@@ -37,7 +37,13 @@ def run(stream: str, *, values: Iterable[str], during: str | None, master: str, 
         write_json(request_uri, as_json(request))
         try:
             command = batch_job.spark_command(
-                "try", request_uri, name=f"try {stream}", spec=spec, settings=settings, master=master
+                "try",
+                request_uri,
+                kind="try",
+                name=f"try {stream}",
+                spec=spec,
+                settings=settings,
+                master=master,
             )
             variables = batch_job.environment(settings, stream)
             batch_job.run(

@@ -14,6 +14,7 @@ from rich.console import Console
 from stateward.alerts.notifier_config import load_notifiers
 from stateward.cli.streams.connections import check_connections
 from stateward.contract.process_output import CommandExit, JobExit
+from stateward.control.jobs.job_resources import JobResourcesError, load_batch_jobs
 from stateward.control.launchers.launch import resolved_configuration
 from stateward.maintenance.policy import PolicyError, load_policies
 from stateward.platform.running import running_settings
@@ -47,11 +48,15 @@ def run() -> None:
 
 
 def other_problems(settings: Settings) -> Iterator[str]:
-    """Yield what is wrong in the YAML of notifiers and maintenance, with file and line."""
+    """Yield what is wrong in the YAML of notifiers, maintenance and batch jobs, with file and line."""
     yield from map(str, load_notifiers(settings.notifiers).problems)
     try:
         load_policies(settings.maintenance)
     except PolicyError as error:
+        yield str(error)
+    try:
+        load_batch_jobs(settings, {file.stem for file in settings.streams.glob("*.yaml")})
+    except JobResourcesError as error:
         yield str(error)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from stateward.contract.names import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM, ENV_OPERATION
 from stateward.contract.process_output import JobExit, Report, Step, step_in
+from stateward.control.jobs.job_resources import JobKind, submitted
 from stateward.control.launchers import processes
 from stateward.control.launchers.driver_process import code_folder
 from stateward.control.launchers.executor_dependencies import cluster_conf, conf_arguments
@@ -37,27 +38,41 @@ def python_command(job: str, request_uri: str, settings: Settings) -> list[str]:
 
 
 def spark_command(
-    job: str, request_uri: str, *, name: str, spec: StreamSpec, settings: Settings, master: str
+    job: str,
+    request_uri: str,
+    *,
+    kind: JobKind,
+    name: str,
+    spec: StreamSpec,
+    settings: Settings,
+    master: str,
 ) -> list[str]:
     """Return the command that submits a job to Spark.
 
     Args:
         job: Its name: `state`, `backfill` or `try`.
         request_uri: Its one argument.
+        kind: Its kind, by which it is declared what it takes.
         name: What the cluster shows it as.
         spec: The stream it is about.
         settings: Where the JARs are.
         master: Where Spark runs.
 
     Raises:
-        LaunchError: There are no JARs of Spark, or the executors cannot get their code or environment.
+        LaunchError: There are no JARs of Spark, what is declared is not valid, or the executors cannot get
+            their code or environment.
     """
-    conf = {**local_files_conf(settings.jars, master, {}), **cluster_conf(settings, master, {})}
+    given = submitted(kind, spec, settings, master)
+    conf = {
+        **given.conf,
+        **local_files_conf(settings.jars, master, given.conf),
+        **cluster_conf(settings, master, given.conf),
+    }
     return [
         str(Path(sys.executable).parent / "spark-submit"),
         *("--master", master),
         *("--name", name),
-        *("--driver-memory", spec.spark.driver_memory),
+        *("--driver-memory", given.driver_memory),
         *("--jars", spark_jars(settings)),
         *conf_arguments(conf),
         str(_script(job)),

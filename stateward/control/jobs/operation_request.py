@@ -74,13 +74,19 @@ class Operation:
         """Return the command that carries it out.
 
         Raises:
-            LaunchError: It needs Spark, and there are no JARs of Spark.
+            LaunchError: It needs Spark, and there are no JARs of Spark, or what is declared is not valid.
         """
         if not self.verb.needs_spark:
             return batch_job.python_command(JOB, self.request_uri, settings)
         name = f"state {self.verb.name} {spec.stream}"
         return batch_job.spark_command(
-            JOB, self.request_uri, name=name, spec=spec, settings=settings, master=master
+            JOB,
+            self.request_uri,
+            kind="state_operation",
+            name=name,
+            spec=spec,
+            settings=settings,
+            master=master,
         )
 
 

@@ -30,6 +30,7 @@ DOCS_PATH = "validations/sessions/a run/sessions v7.html"
 @pytest.fixture
 def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     monkeypatch.setenv("STATEWARD_HOME", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
     monkeypatch.setenv("STATEWARD_AIRFLOW_URL", "http://airflow.example:8080/base")
     mark_started()
     return Layout.of()

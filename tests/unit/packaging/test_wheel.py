@@ -24,6 +24,7 @@ EXTRAS = {"airflow", "dev", "embedded", "quality", "spark", "sql"}
 ALWAYS_THERE = ("alerts", "contract", "control", "maintenance", "metrics", "pages", "project", "rendering")
 COPIES = {
     "stateward/platform/jars/jars.lock": "jars.lock",
+    "stateward/cli/project/templates/batch_jobs.yaml": "include/batch_jobs.yaml",
     "stateward/cli/project/templates/docker-compose.yaml": "docker-compose.yaml",
     "stateward/cli/project/templates/env.example": ".env.example",
     "stateward/cli/project/templates/maintenance.yaml": "include/maintenance.yaml",

@@ -117,6 +117,27 @@ BAD = [
         id="conf-not-text",
     ),
     pytest.param(
+        "  conf: {}",
+        '  conf: {spark.dynamicAllocation.enabled: "True"}',
+        ["spark.dynamicAllocation.enabled", "that of batch jobs", "Set `executors`", "'True'"],
+        id="dynamic-allocation",
+    ),
+    pytest.param(
+        "  conf: {}",
+        '  conf: {spark.cores.max: "all"}',
+        ["spark.conf", "spark.cores.max to be a whole number above 0, found 'all'"],
+        id="cores-not-a-number",
+    ),
+    pytest.param(
+        "  executors: 1 ", "  executors: 0 ", ["spark.executors", "a number above 0"], id="no-executors"
+    ),
+    pytest.param(
+        "emission: watermark",
+        "lookups: {sites: {tabel: sites}}\nemission: watermark",
+        ["lookups.sites.tabel", "Rename it to `table`"],
+        id="typo-in-an-entry",
+    ),
+    pytest.param(
         '  not_before: "2000-01-01T00:00:00Z"',
         '  not_before: "2000-01-01"',
         ["source.not_before", "a time with its zone"],

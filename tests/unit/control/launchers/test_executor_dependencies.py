@@ -63,7 +63,13 @@ def test_a_job_is_submitted_with_the_deployed_code_and_the_whole_library(setting
 
     def conf_of(master: str) -> dict[str, str]:
         command = batch_job.spark_command(
-            "state", "file:///request", name="x", spec=load_spec(STREAM), settings=with_jars, master=master
+            "state",
+            "file:///request",
+            kind="state_operation",
+            name="x",
+            spec=load_spec(STREAM),
+            settings=with_jars,
+            master=master,
         )
         given = [after for before, after in pairwise(command) if before == "--conf"]
         return dict(one.split("=", 1) for one in given)

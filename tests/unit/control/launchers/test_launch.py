@@ -72,8 +72,8 @@ def test_a_submission_names_every_jar_and_is_refused_without_any(tmp_path: Path)
 def test_executors_are_told_where_the_file_is_that_lets_them_into_kafka(tmp_path: Path) -> None:
     named = {"spark.executorEnv.STATEWARD_KAFKA_CLIENT": f"{tmp_path}/kafka.properties"}
     settings = Settings(home=tmp_path, kafka_client=tmp_path / "kafka.properties")
-    assert spark_submit._executors(settings) == named
-    assert spark_submit._executors(Settings(home=tmp_path, kafka_client=None)) == {}
+    assert spark_submit._kafka_file(settings) == named
+    assert spark_submit._kafka_file(Settings(home=tmp_path, kafka_client=None)) == {}
     environment = launch.driver_environment({}, settings, STREAM, "r1")
     assert environment["STATEWARD_KAFKA_CLIENT"] == f"{tmp_path}/kafka.properties"
 

@@ -1,0 +1,107 @@
+"""What a stream's driver and a validation are submitted with, by the connection that they name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from deltalake import write_deltalake
+from pyarrow import table
+
+from stateward.airflow.compat import AirflowException, AirflowFailException
+from stateward.airflow.operators.validate_table import ValidateTableOperator
+from stateward.airflow.spark_submit import build_command
+from stateward.project.layout import Layout
+from stateward.project.settings import Settings
+from tests.support.small_spec import small_spec
+
+pytestmark = pytest.mark.airflow
+
+STREAM = "user_sessions"
+STANDALONE = "spark://master:7077"
+
+
+@pytest.fixture(autouse=True)
+def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    monkeypatch.setenv("STATEWARD_HOME", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", _spark(STANDALONE))
+    return Layout.of()
+
+
+def _spark(master: str) -> str:
+    return json.dumps({"conn_type": "spark", "host": master})
+
+
+def _conf(command: list[str]) -> dict[str, str]:
+    given = [command[at + 1] for at, part in enumerate(command) if part == "--conf"]
+    return dict(one.split("=", 1) for one in given)
+
+
+def code_in(folder: Path) -> Path:
+    """A release, as small as one can be."""
+    for file in (f"spark_jobs/{STREAM}/declaration.py", "stateward/driver.py"):
+        (folder / "code" / file).parent.mkdir(parents=True)
+        (folder / "code" / file).touch()
+    return folder / "code"
+
+
+def test_a_driver_on_a_standalone_cluster_takes_what_its_yaml_declares(tmp_path: Path) -> None:
+    spark = {"executors": 2, "executor_cores": 3, "executor_memory": "2g"}
+    # The name of a stream that the project has code for.
+    spec = small_spec(tmp_path, spark=spark).model_copy(update={"stream": STREAM})
+    conf = _conf(build_command(spec, Settings(), "run-1", code_in(tmp_path)).arguments)
+    wanted = {
+        "spark.cores.max": "6",
+        "spark.executor.cores": "3",
+        "spark.executor.memory": "2g",
+        "spark.dynamicAllocation.enabled": "false",
+    }
+    assert wanted.items() <= conf.items()
+
+
+def test_a_driver_on_a_local_master_is_asked_for_no_executors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", _spark("local[2]"))
+    spec = small_spec(tmp_path).model_copy(update={"stream": STREAM})
+    conf = _conf(build_command(spec, Settings(), "run-1", code_in(tmp_path)).arguments)
+    assert not [name for name in conf if name.startswith(("spark.executor.", "spark.cores", "spark.dynamic"))]
+
+
+def _validate(layout: Layout) -> None:
+    write_deltalake(layout.table_uri("sessions"), table({"id": [1]}))
+    ti = SimpleNamespace(dag_id="quality", run_id="manual__1", try_number=1)
+    context: Any = {"ti": ti, "params": {}, "triggering_asset_events": {}}
+    ValidateTableOperator(task_id="validate", stream=STREAM, table="sessions").execute(context)
+
+
+def _submitted(monkeypatch: pytest.MonkeyPatch, layout: Layout) -> dict[str, str]:
+    """What `spark-submit` would be given by a validation."""
+    found: dict[str, str] = {}
+
+    def execute(operator: SparkSubmitOperator, context: object) -> None:
+        found.update(operator.conf or {})
+        raise AirflowException("not submitted")
+
+    monkeypatch.setattr(SparkSubmitOperator, "execute", execute)
+    with pytest.raises(AirflowException, match="not submitted"):
+        _validate(layout)
+    return found
+
+
+def test_a_validation_takes_one_core_of_a_cluster(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = _submitted(monkeypatch, layout)
+    assert (conf["spark.cores.max"], conf["spark.driver.memory"]) == ("1", "1g")
+    assert conf["spark.ui.enabled"] == "false"
+
+
+def test_a_validation_without_its_connection_fails_without_a_retry(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, metadata_database: Path
+) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
+    with pytest.raises(AirflowFailException, match=f"stream {STREAM}: expected the Airflow connection"):
+        _validate(layout)
