@@ -13,6 +13,7 @@ import os
 import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,20 @@ def sizes_below(uri: str) -> dict[str, int]:
     except FileNotFoundError:
         return {}
     return {str(path)[len(root) + 1 :]: int(info["size"] or 0) for path, info in found.items()}
+
+
+def modified_at(uri: str) -> datetime | None:
+    """The time of the last change of a file by the clock of the storage, aware; None if there is no file.
+
+    Raises:
+        OSError: The storage cannot be read.
+    """
+    filesystem, path = filesystem_at(uri)
+    try:
+        found: datetime = filesystem.modified(path)
+    except FileNotFoundError:
+        return None
+    return found.astimezone(UTC)
 
 
 def local_path(uri: str) -> str | None:

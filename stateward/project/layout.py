@@ -85,6 +85,11 @@ class Layout:
         return f"{self.data}/reconciliation/{stream}"
 
     @property
+    def releases_uri(self) -> str:
+        """URI of the folder with the releases that drivers were started with, for all hosts."""
+        return f"{self.data}/releases"
+
+    @property
     def forgotten_uri(self) -> str:
         """URI of the folder with the register of forgotten keys."""
         return f"{self.data}/{FORGOTTEN}"
@@ -126,7 +131,7 @@ class Layout:
 
     @property
     def releases_dir(self) -> Path:
-        """Folder with the code and the YAML of drivers that were started."""
+        """Folder with the code and the YAML of drivers that were started here."""
         return self.home / "releases"
 
     @property

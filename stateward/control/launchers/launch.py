@@ -212,6 +212,7 @@ class SparkLauncher:
         stream = self.spec.stream
         try:
             kept = self._again(wanted) if wanted else releases.keep(stream, self.settings)
+            releases.store(stream, kept, self.settings)
             # What is kept, and not what was read before: the file may have been edited since.
             return kept, load_spec(stream, kept.streams, kept.code / PACKAGE)
         except (OSError, releases.ReleaseError, SpecError) as error:
@@ -222,7 +223,7 @@ class SparkLauncher:
         try:
             return releases.find(stream, wanted, self.settings)
         except releases.ReleaseError:
-            # Kept on another machine, perhaps; here the same may be deployed.
+            # Started by an earlier version, perhaps, which stored none; here the same may be deployed.
             kept = releases.keep(stream, self.settings)
             if kept.id != wanted:
                 raise

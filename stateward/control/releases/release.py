@@ -7,6 +7,8 @@ A driver that dies is started again as it was, whatever has been deployed meanwh
     <home>/releases/code/<code>-<library>/stateward/...    what a driver needs of the library
     <home>/releases/<stream>/<code>-<library>-<yaml>/<stream>.yaml
 
+What is launched is stored for other hosts as well (`release_storage`).
+
 A release of before had one digest of all streams' code and the library together, `<code>-<yaml>`; it can
 still be started.
 
@@ -27,6 +29,7 @@ from pathlib import Path
 
 import stateward
 from stateward.contract.storage import replace_file
+from stateward.control.releases import release_storage
 from stateward.control.releases.imports import packages_of
 from stateward.project.layout import Layout
 from stateward.project.project import PACKAGE
@@ -59,7 +62,7 @@ _NOT_THE_DRIVERS = frozenset(
 
 
 class ReleaseError(RuntimeError):
-    """A release is not on this machine."""
+    """A release is neither on this machine nor in the storage."""
 
 
 @dataclass(frozen=True)
@@ -113,13 +116,10 @@ def changed_files(stream: str, release: str, settings: Settings) -> list[str]:
     """Name the files of code and library that differ from those of a release, by their paths in it.
 
     Raises:
-        ReleaseError: The release is not on this machine.
+        ReleaseError: The release is neither on this machine nor in the storage.
+        OSError: The storage cannot be read.
     """
-    code = _release(Layout.of(settings), stream, release).code
-    if not (code / PACKAGE).is_dir():
-        raise ReleaseError(
-            f"stream {stream}: expected the code of its release {release} in {code}, found none"
-        )
+    code = find(stream, release, settings).code
     kept = _by_name(stream, code / PACKAGE, code / _LIBRARY.name)
     now = _by_name(stream, settings.jobs, _LIBRARY)
     edited = (name for name in kept.keys() & now.keys() if kept[name].read_bytes() != now[name].read_bytes())
@@ -160,20 +160,37 @@ def keep(stream: str, settings: Settings) -> Release:
 
 
 def find(stream: str, release: str, settings: Settings) -> Release:
-    """Return a release that was kept.
+    """Return a release that was kept here, or stored by another host.
 
     Raises:
-        ReleaseError: It is not on this machine.
+        ReleaseError: It is neither on this machine nor in the storage.
+        OSError: The storage cannot be read.
     """
-    found = _release(Layout.of(settings), stream, release)
-    if not (found.code / PACKAGE).is_dir() or not (found.streams / f"{stream}.yaml").is_file():
+    layout = Layout.of(settings)
+    found = _release(layout, stream, release)
+    yaml = found.streams / f"{stream}.yaml"
+    is_here = (found.code / PACKAGE).is_dir() and yaml.is_file()
+    if not is_here and not release_storage.fetch(layout, stream, release, found.code, yaml):
         raise ReleaseError(
-            f"stream {stream}: expected its release {release} in {found.streams} and {found.code}, found it"
-            " incomplete. Trigger its DAG with the action restart, which takes the current code and YAML."
+            f"stream {stream}: expected its release {release} in {found.streams} and {found.code}, or in"
+            f" {layout.releases_uri}, found it incomplete. Trigger its DAG with the action restart, which"
+            " takes the current code and YAML."
         )
     # What runs is the newest, however old it is.
     found.streams.touch()
     return found
+
+
+def store(stream: str, release: Release, settings: Settings) -> None:
+    """Store a release that is about to be launched, so that other hosts can start it again.
+
+    Raises:
+        OSError: It cannot be read or written.
+    """
+    yaml = release.streams / f"{stream}.yaml"
+    release_storage.store(
+        Layout.of(settings), stream, release.id, code=release.code, yaml=yaml, kept=KEPT_RELEASES
+    )
 
 
 def _release(layout: Layout, stream: str, release: str) -> Release:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -134,3 +135,12 @@ def test_the_files_below_a_folder_have_their_paths_there(uri: str) -> None:
     assert storage.read_bytes(f"{folder}/a") is None
     storage.delete(f"{folder}/a")
     assert storage.sizes_below(folder) == {"doc.json": 2}
+
+
+def test_a_file_has_the_time_of_its_last_change(uri: str) -> None:
+    assert storage.modified_at(uri) is None
+    before = datetime.now(UTC) - timedelta(minutes=1)
+    write_json(uri, {})
+    modified = storage.modified_at(uri)
+    assert modified is not None and modified.utcoffset() == timedelta(0)
+    assert before < modified < before + timedelta(hours=1)

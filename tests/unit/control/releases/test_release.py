@@ -218,7 +218,8 @@ def test_a_launch_takes_what_was_kept_and_keeps_again_what_is_deployed_and_missi
     assert config is not None
     assert config["trigger_interval_ms"] == 7000
 
-    shutil.rmtree(settings.home / "releases")
+    for folder in (settings.home / "releases", settings.home / "data" / "releases"):
+        shutil.rmtree(folder)
     assert launcher.prepare("r2", NOW, wanted).release == wanted
     # What is kept is started again, however broken the current YAML is.
     (settings.streams / f"{STREAM}.yaml").write_text("stream: [")

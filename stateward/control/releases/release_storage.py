@@ -1,0 +1,135 @@
+"""Releases in the storage that all hosts reach, so that any of them can start a driver again as it was.
+
+    <data>/releases/code/<code>-<library>.zip
+    <data>/releases/<stream>/<code>-<library>-<yaml>.yaml
+
+A host keeps what it has started in folders of its own (`release`) and takes from here what it does not have.
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stateward.contract import storage
+from stateward.project.layout import Layout
+
+_CODE, _ZIP, _YAML = "code", ".zip", ".yaml"
+
+
+def store(layout: Layout, stream: str, release: str, *, code: Path, yaml: Path, kept: int) -> None:
+    """Store a release that is about to be launched, and remove the oldest of the stream's others.
+
+    Args:
+        layout: Where releases are stored.
+        stream: The stream.
+        release: Its id.
+        code: The folder with its packages.
+        yaml: The file with the stream's settings.
+        kept: How many earlier releases of the stream stay.
+
+    Raises:
+        OSError: It cannot be read or written.
+    """
+    # The YAML first, and each time: it shows that the code is needed, and its time is that of the launch.
+    storage.write_bytes(_yaml_uri(layout, stream, release), yaml.read_bytes())
+    uri = _code_uri(layout, release)
+    if not storage.exists(uri):
+        storage.write_bytes(uri, _zipped(code))
+    _sweep(layout, stream, kept)
+
+
+def fetch(layout: Layout, stream: str, release: str, code: Path, yaml: Path) -> bool:
+    """Bring a release to this host; tell whether it is stored.
+
+    Args:
+        layout: Where releases are stored.
+        stream: The stream.
+        release: Its id.
+        code: The folder that is to have its packages; left alone if it exists.
+        yaml: The file that is to have the stream's settings.
+
+    Raises:
+        OSError: It cannot be read or written, or what is stored is damaged.
+    """
+    settings = storage.read_bytes(_yaml_uri(layout, stream, release))
+    if settings is None:
+        return False
+    if not code.is_dir():
+        uri = _code_uri(layout, release)
+        packed = storage.read_bytes(uri)
+        if packed is None:
+            return False
+        _unzip(packed, code, uri)
+    storage.replace_file(yaml, settings)
+    return True
+
+
+def _sweep(layout: Layout, stream: str, kept: int) -> None:
+    root = layout.releases_uri
+    present = list(storage.sizes_below(root))
+    own = [path for path in present if path.startswith(f"{stream}/") and path.endswith(_YAML)]
+    gone = _oldest(root, own, kept + 1)
+    needed = {_code_of(path) for path in present if path.endswith(_YAML) and path not in gone}
+    packed = [path for path in present if path.startswith(f"{_CODE}/") and path.endswith(_ZIP)]
+    # The newest may be one that another stream is about to store.
+    unneeded = [path for path in _oldest(root, packed, kept) if Path(path).name not in needed]
+    for path in (*gone, *unneeded):
+        storage.delete(f"{root}/{path}")
+
+
+def _oldest(root: str, paths: Iterable[str], but: int) -> list[str]:
+    """All paths but the newest."""
+    paths = list(paths)
+    if len(paths) <= but:
+        return []
+    return sorted(paths, key=lambda path: _modified(f"{root}/{path}"))[:-but]
+
+
+def _modified(uri: str) -> datetime:
+    # One that another host has removed meanwhile is the oldest.
+    return storage.modified_at(uri) or datetime.min.replace(tzinfo=UTC)
+
+
+def _code_of(yaml_path: str) -> str:
+    """The name of the zip with a release's code."""
+    return f"{Path(yaml_path).name.removesuffix(_YAML).rpartition('-')[0]}{_ZIP}"
+
+
+def _code_uri(layout: Layout, release: str) -> str:
+    return f"{layout.releases_uri}/{_CODE}/{release.rpartition('-')[0]}{_ZIP}"
+
+
+def _yaml_uri(layout: Layout, stream: str, release: str) -> str:
+    return f"{layout.releases_uri}/{stream}/{release}{_YAML}"
+
+
+def _zipped(code: Path) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as packed:
+        for file in sorted(code.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                packed.write(file, file.relative_to(code))
+    return content.getvalue()
+
+
+def _unzip(packed: bytes, code: Path, uri: str) -> None:
+    code.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=code.parent) as temporary:
+        folder = Path(temporary) / "code"
+        try:
+            # Each member is checked against its checksum, and none gets outside of the folder.
+            zipfile.ZipFile(io.BytesIO(packed)).extractall(folder)
+        except (zipfile.BadZipFile, zlib.error) as error:
+            raise OSError(f"{uri}: expected the code of a release, found a damaged file ({error})") from error
+        try:
+            folder.rename(code)
+        except OSError:
+            # Another launch has brought the same code meanwhile.
+            if not code.is_dir():
+                raise
