@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from typing import Any
 from tests.support.wheel import ROOT, build_wheel
 
 UV = Path(sys.executable).parent / "uv"
+_PLUGINS = 8
 # What an Airflow finds; printed as the last line. Two of its names are others with Airflow 3.1.
 _FINDS = """
 import json
@@ -62,6 +64,10 @@ class Machine:
         return self.folder / "venv" / "bin" / "python"
 
     @property
+    def stateward(self) -> Path:
+        return self.python.parent / "stateward"
+
+    @property
     def project(self) -> Path:
         return self.folder / self.name
 
@@ -98,11 +104,28 @@ class Machine:
         lines = self.run(self.uv, "pip", "freeze").splitlines()
         return dict(line.split("==") for line in lines if "==" in line)
 
+    def kept_versions(self) -> dict[str, str]:
+        """The version of each package; the wheel has changed none of those of Airflow alone."""
+        before = dict(line.split("==") for line in self.frozen.splitlines())
+        now = self.versions()
+        assert {name: now.get(name) for name in before} == before
+        return now
+
 
 def airflow_found(machine: Machine) -> dict[str, Any]:
-    """Return the DAGs, plugins and provider that its Airflow finds, and the errors of imports."""
+    """Return the DAGs, plugins and provider that its Airflow finds without an error, all of the wheel."""
     found: dict[str, Any] = json.loads(machine.run(machine.python, "-c", _FINDS).splitlines()[-1])
+    assert found["errors"] == {}
+    assert found["library"].startswith(str(machine.folder / "venv"))
+    assert len(found["plugins"]) == len(set(found["plugins"])) >= _PLUGINS
+    assert found["provider"]
     return found
+
+
+def passed(said: str) -> int:
+    """Return how many tests passed, by what pytest has said."""
+    [number] = re.findall(r"(\d+) passed", said)
+    return int(number)
 
 
 def run(*command: str | Path, cwd: Path, environment: dict[str, str] | None = None) -> str:

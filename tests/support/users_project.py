@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from stateward.contract.storage import read_json
 from stateward.control.launchers import processes
 from stateward.project.layout import Layout
-from tests.support.fresh_machine import Machine
+from tests.support.fresh_machine import Machine, passed
 from tests.support.kafka.broker import RunningBroker
 from tests.support.kafka.secured_broker import SecuredBroker
 from tests.support.users_airflow import UsersAirflow
@@ -64,12 +64,27 @@ class Case:
         return {self.topic, f"stateward-ticks-{self.stream}"}
 
 
+def lay_out(machine: Machine) -> None:
+    """Lay out a project with one stream."""
+    machine.run(machine.stateward, "init", machine.name)
+    new = ("new", "stream", "refunds", "--topic", "payments", "--key", "order_id")
+    machine.run(machine.stateward, *new, cwd=machine.project)
+
+
+def check_without_engine(machine: Machine) -> int:
+    """Validate a project as laid out, try its stream, and return how many of its tests pass."""
+    machine.run(machine.stateward, "validate", cwd=machine.project)
+    event = '{"event_id": "%s", "order_id": "a", "event_time": "%s"}'
+    lines = [event % ("1", "2026-03-01T12:00:00Z"), event % ("2", "2026-03-01T12:02:00Z"), "{"]
+    (machine.project / "events.jsonl").write_text("\n".join(lines))
+    said = machine.run(machine.stateward, "try", "refunds", "events.jsonl", cwd=machine.project)
+    assert "refunds: 1 row" in said and "malformed_json" in said
+    return passed(machine.run(machine.python, "-m", "pytest", "-q", cwd=machine.project))
+
+
 def new_project(machine: Machine) -> None:
     """Lay out a project with one stream, and edit its logic."""
-    stateward = machine.python.parent / "stateward"
-    machine.run(stateward, "init", machine.name)
-    new = ("new", "stream", "refunds", "--topic", "payments", "--key", "order_id")
-    machine.run(stateward, *new, cwd=machine.project)
+    lay_out(machine)
     logic = machine.project / "spark_jobs" / "refunds" / "logic.py"
     text = logic.read_text()
     assert text.count(EDIT[0]) == 1
@@ -144,7 +159,7 @@ def site_of(case: Case, machine: Machine, kafka: Path) -> Iterator[Site]:
         shutil.copytree(ROOT / "jars", own.project / "jars")
     else:
         (own.project / "jars").symlink_to(ROOT / "jars")
-    own.run(own.python.parent / "stateward", "jars", cwd=own.project)
+    own.run(own.stateward, "jars", cwd=own.project)
     secured = SecuredBroker.in_folder(kafka)
     broker, airflow = RunningBroker(secured, client=secured.client()), UsersAirflow(own)
     try:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.fresh_machine import UV, Machine, airflow_found, with_airflow_and_wheel
 from tests.support.full import ci_full
+from tests.support.users_project import check_without_engine, lay_out
 
 pytestmark = [ci_full, pytest.mark.timeout(1200)]
 
@@ -22,17 +23,13 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
 @pytest.fixture(scope="module")
 def project(machine: Machine) -> Path:
     """A new project with the stream `refunds`; the folder `machine.project`."""
-    stateward = machine.python.parent / "stateward"
-    machine.run(stateward, "init", machine.name)
-    machine.run(stateward, "new", "stream", "refunds", "--key", "order_id", cwd=machine.project)
+    lay_out(machine)
     return machine.project
 
 
 def test_no_version_of_the_airflow_changes(machine: Machine) -> None:
-    before = dict(line.split("==") for line in machine.frozen.splitlines())
-    now = machine.versions()
-    assert {name: now.get(name) for name in before} == before
-    assert "apache-airflow-providers-apache-spark" in now.keys() - before.keys()
+    assert "apache-airflow-providers-apache-spark" in machine.kept_versions()
+    assert "apache-airflow-providers-apache-spark" not in machine.frozen
 
 
 def test_every_extra_can_be_resolved_with_that_airflow(machine: Machine) -> None:
@@ -45,29 +42,16 @@ def test_every_extra_can_be_resolved_with_that_airflow(machine: Machine) -> None
     assert "pyspark-client" not in names
 
 
-def test_a_project_and_a_stream_are_laid_out_and_its_tests_pass(machine: Machine, project: Path) -> None:
-    stateward = machine.python.parent / "stateward"
-    assert "passed" in machine.run(machine.python, "-m", "pytest", "-q", cwd=project)
-    machine.run(stateward, "validate", cwd=project)
-    assert "refunds" in machine.run(stateward, "status", cwd=project)
-    assert "0 files changed" in machine.run(stateward, "update", cwd=project)
-
-
-def test_its_stream_is_tried_and_planned_before_anything_runs(machine: Machine, project: Path) -> None:
-    stateward, event = (
-        machine.python.parent / "stateward",
-        '{"event_id": "%s", "order_id": "a", "event_time": "%s"}',
-    )
-    lines = [event % ("1", "2026-03-01T12:00:00Z"), event % ("2", "2026-03-01T12:02:00Z"), "{"]
-    (project / "events.jsonl").write_text("\n".join(lines))
-    said = machine.run(stateward, "try", "refunds", "events.jsonl", cwd=project)
-    assert "refunds: 1 row" in said and "malformed_json" in said
-    assert "refunds: was never started." in machine.run(stateward, "plan", cwd=project)
+def test_a_project_and_a_stream_are_laid_out_tried_and_planned(machine: Machine, project: Path) -> None:
+    assert "0 files changed" in machine.run(machine.stateward, "update", cwd=project)
+    assert check_without_engine(machine) > 0
+    assert "refunds" in machine.run(machine.stateward, "status", cwd=project)
+    assert "refunds: was never started." in machine.run(machine.stateward, "plan", cwd=project)
 
 
 def test_a_command_of_an_extra_that_is_missing_names_the_extra(machine: Machine, project: Path) -> None:
     done = subprocess.run(
-        [machine.python.parent / "stateward", "jars"],
+        [machine.stateward, "jars"],
         cwd=project,
         env=machine.environment,
         capture_output=True,
@@ -80,9 +64,4 @@ def test_a_command_of_an_extra_that_is_missing_names_the_extra(machine: Machine,
 
 @pytest.mark.usefixtures("project")
 def test_that_airflow_parses_its_dags_and_finds_plugins_and_provider(machine: Machine) -> None:
-    said = airflow_found(machine)
-    assert said["library"].startswith(str(machine.folder / "venv"))
-    assert said["errors"] == {}
-    assert said["dags"] == ["state_inspection", "state_operations", "stream_refunds"]
-    assert len(said["plugins"]) == len(set(said["plugins"])) >= 8
-    assert said["provider"]
+    assert airflow_found(machine)["dags"] == ["state_inspection", "state_operations", "stream_refunds"]
