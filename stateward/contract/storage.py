@@ -8,6 +8,7 @@ cached: other hosts write there, too.
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import uuid
@@ -163,6 +164,35 @@ def local_path(uri: str) -> str | None:
     """The path of a URI on a local disk; None on any other storage."""
     filesystem, path = filesystem_at(uri)
     return path if "file" in _protocols(filesystem) else None
+
+
+def has_put_if_absent(uri: str) -> bool:
+    """Try whether storage writes a file only where there is none; leaves nothing behind.
+
+    A local disk and HDFS are known to: they link or rename without replacing.
+
+    Args:
+        uri: A place on the storage; the file is written beside it.
+
+    Raises:
+        OSError: The storage cannot be written.
+    """
+    filesystem, path = filesystem_at(f"{uri.rstrip('/')}.put-if-absent-{uuid.uuid4().hex}")
+    if _protocols(filesystem) & {"file", *_RENAMED}:
+        return True
+    filesystem.pipe_file(path, b"first", mode="create")
+    try:
+        filesystem.pipe_file(path, b"second", mode="create")
+    except FileExistsError:
+        return bool(filesystem.cat_file(path) == b"first")
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # as s3fs has the status 412 of some servers
+            raise
+        return bool(filesystem.cat_file(path) == b"first")
+    finally:
+        with suppress(OSError):
+            filesystem.rm_file(path)
+    return False
 
 
 def filesystem_at(uri: str) -> tuple[Any, str]:

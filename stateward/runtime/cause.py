@@ -43,6 +43,7 @@ _LASTING: tuple[tuple[Condition | re.Pattern[str], Cause], ...] = (
     (Condition.KAFKA_CLIENT_INVALID, _CONFIGURATION),
     (Condition.LOOKUP_INVALID, _CONFIGURATION),
     (Condition.COPY_FOLDER_UNSAFE, _CONFIGURATION),
+    (Condition.STORAGE_UNSAFE, _CONFIGURATION),
     (
         re.compile(r"\[(?:INVALID_CONF_VALUE|INVALID_SPARK_CONFIG|CANNOT_MODIFY_STATIC_CONFIG)[.\]]"),
         _CONFIGURATION,

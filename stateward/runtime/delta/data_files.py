@@ -64,9 +64,11 @@ def _write(filesystem: Any, path: str, rows: pa.Table) -> int:
     if "file" in filesystem.protocol:
         filesystem.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH120 - fsspec speaks in texts
     with filesystem.open(path, "wb") as file:
+        # Arrow counts what it writes: not every implementation can say where it is in a file.
+        counted = pa.PythonFile(file, mode="w")
         # Without Arrow's own schema, which readers of Delta tables do not use.
-        pq.write_table(rows, file, compression="zstd", store_schema=False)
-        return int(file.tell())
+        pq.write_table(rows, counted, compression="zstd", store_schema=False)
+        return int(counted.tell())
 
 
 def _partitions(

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from stateward.contract.conditions import Condition, ConditionError
 from stateward.contract.lease import LeaseRecord, lease_schema, read_lease, record_in
 from stateward.contract.process_identity import ProcessIdentity, host_identity
-from stateward.contract.storage import sync_disks
+from stateward.contract.storage import has_put_if_absent, local_path, sync_disks
 from stateward.runtime.delta.delta_tables import create_or_open, has_commit
 from stateward.runtime.delta.table_repair import repair
 from stateward.runtime.lease import lease_history
@@ -58,6 +58,12 @@ class LeaseLostError(ConditionError, RuntimeError):
     """This driver no longer holds the lease and must not write."""
 
     condition = Condition.LEASE_LOST
+
+
+class UnsafeStorageError(ConditionError, RuntimeError):
+    """The storage would accept both of two claims."""
+
+    condition = Condition.STORAGE_UNSAFE
 
 
 def utc_now() -> datetime:
@@ -120,8 +126,11 @@ class Lease:
 
         Raises:
             LeaseHeldError: Another process holds it or acquired it first.
+            UnsafeStorageError: The storage would accept both of two claims.
+            OSError: The storage cannot be read or written.
         """
         repair(self._uri)
+        self._require_put_if_absent()
         table = create_or_open(
             self._uri, _SCHEMA, name=f"lease {self._stream}", configuration=_TABLE_CONFIGURATION
         )
@@ -188,6 +197,16 @@ class Lease:
     def has_expired(self, now: datetime) -> bool:
         """Whether the last renewal has expired, so that another host may take over."""
         return self._mine().expires_at <= now
+
+    def _require_put_if_absent(self) -> None:
+        if local_path(self._uri) is not None or DeltaTable.is_deltatable(self._uri):
+            return  # a lease that exists was created on storage that has it
+        if not has_put_if_absent(self._uri):
+            raise UnsafeStorageError(
+                f"stream {self._stream}: expected storage that writes an object only where there is none (on"
+                f" S3 by If-None-Match), found that {self._uri} replaces it. Two drivers could write one"
+                " checkpoint there. Use storage or a gateway that honours conditional writes."
+            )
 
     def _change(self, changed: LeaseRecord) -> None:
         table = DeltaTable(self._uri)

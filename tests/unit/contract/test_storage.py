@@ -144,3 +144,22 @@ def test_a_file_has_the_time_of_its_last_change(uri: str) -> None:
     modified = storage.modified_at(uri)
     assert modified is not None and modified.utcoffset() == timedelta(0)
     assert before < modified < before + timedelta(hours=1)
+
+
+class Replaces(MemoryFileSystem):  # type: ignore[misc]
+    """Ignores that a file is to be written only where there is none."""
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
+        super().pipe_file(path, value)
+
+
+def test_storage_that_replaces_what_it_should_not_is_found(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert storage.has_put_if_absent(uri)
+    assert storage.sizes_below(uri.rpartition("/")[0]) == {}
+    monkeypatch.setattr(
+        storage, "filesystem_at", lambda found: (Replaces(), f"/{tmp_path.name}/{found[-50:]}")
+    )
+    assert not storage.has_put_if_absent(uri)
+    assert Replaces().find(f"/{tmp_path.name}") == []

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from fsspec.implementations.local import LocalFileSystem
 
 from stateward.runtime.api.tables import Column, Table, arrow_schema
 from stateward.runtime.delta.data_files import add_files, write_data_files
@@ -46,3 +48,42 @@ def test_values_of_every_type_are_written_with_the_bounds_that_delta_can_hold(
     found = (stats["minValues"].get("a"), stats["maxValues"].get("a"))
     assert found == (bounds or (None, None))
     assert stats["nullCount"] == {"a": 1}
+
+
+class Untold:
+    """A file that cannot say where it is, as one on HDFS."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.closed = False
+
+    def __enter__(self) -> Untold:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self.closed = True
+
+    def write(self, content: Any) -> int:
+        return int(self._file.write(content))
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def tell(self) -> int:
+        raise OSError("seek")
+
+
+def test_a_file_that_cannot_say_where_it_is_has_its_size_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = LocalFileSystem.open
+
+    def untold(self: Any, path: str, mode: str = "rb", **options: Any) -> Any:
+        file = opened(self, path, mode, **options)
+        return Untold(file) if mode == "wb" else file
+
+    monkeypatch.setattr(LocalFileSystem, "open", untold)
+    [written] = write_data_files(f"file://{tmp_path}", pa.table({"a": list(range(1000))}), ())
+    assert written.size == (tmp_path / written.path).stat().st_size
+    assert pq.read_table(tmp_path / written.path).num_rows == 1000

@@ -23,7 +23,7 @@ from stateward.runtime.kafka.broker import BrokerAwayError, TopicMissingError
 from stateward.runtime.kafka.reader import ReadError
 from stateward.runtime.keyed.copy_folders import CopyFolderError
 from stateward.runtime.keyed.state_upgrade import UpgradeError
-from stateward.runtime.lease.lease import LeaseHeldError, LeaseLostError
+from stateward.runtime.lease.lease import LeaseHeldError, LeaseLostError, UnsafeStorageError
 from stateward.runtime.sink.output_rows import SchemaError
 from stateward.state.compatibility.start import StateRefusedError
 
@@ -46,6 +46,7 @@ MEANINGS: dict[type[ConditionError], Cause] = {
     SchemaError: Cause("schema", lasting=True),
     StateRefusedError: Cause("state", lasting=True),
     TopicMissingError: Cause("topic", lasting=True),
+    UnsafeStorageError: Cause("configuration", lasting=True),
     UpgradeError: Cause("state", lasting=True),
 }
 
