@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -183,10 +184,9 @@ def has_put_if_absent(uri: str) -> bool:
     filesystem.pipe_file(path, b"first", mode="create")
     try:
         filesystem.pipe_file(path, b"second", mode="create")
-    except FileExistsError:
-        return bool(filesystem.cat_file(path) == b"first")
     except OSError as error:
-        if error.errno != errno.EINVAL:  # as s3fs has the status 412 of some servers
+        # s3fs has the status 412 of some servers as EINVAL.
+        if not isinstance(error, FileExistsError) and error.errno != errno.EINVAL:
             raise
         return bool(filesystem.cat_file(path) == b"first")
     finally:
@@ -199,11 +199,17 @@ def filesystem_at(uri: str) -> tuple[Any, str]:
     """The file system of a URI, of fsspec, and the path there without a slash at its end.
 
     Raises:
-        ImportError: The library for this storage is not installed.
+        OSError: The library for this storage is not installed.
     """
     import fsspec
 
-    filesystem, path = fsspec.core.url_to_fs(uri)
+    try:
+        # Without it fsspec takes Hadoop's C library, whose rename replaces no file.
+        if uri.startswith("hdfs://") and find_spec("hdfs_native") is None:
+            raise ImportError("Install hdfs-native to access HDFS")
+        filesystem, path = fsspec.core.url_to_fs(uri)
+    except ImportError as error:
+        raise OSError(f"{uri}: expected the library for this storage, found none: {error}.") from error
     # Not as an argument, which not every implementation accepts.
     filesystem.dircache.use_listings_cache = False
     return filesystem, str(path).rstrip("/")

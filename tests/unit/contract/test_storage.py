@@ -163,3 +163,18 @@ def test_storage_that_replaces_what_it_should_not_is_found(
     )
     assert not storage.has_put_if_absent(uri)
     assert Replaces().find(f"/{tmp_path.name}") == []
+
+
+def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "find_spec", lambda name: None)
+    with pytest.raises(
+        OSError, match=r"hdfs://host:9000/data/a\.json: .* Install hdfs-native to access HDFS"
+    ):
+        read_json("hdfs://host:9000/data/a.json")
+
+    def missing(uri: str) -> None:
+        raise ImportError("Install s3fs to access S3")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", missing)
+    with pytest.raises(OSError, match=r"s3a://bucket/a\.json: .* found none: Install s3fs to access S3\.$"):
+        read_json("s3a://bucket/a.json")
