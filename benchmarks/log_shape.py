@@ -25,6 +25,8 @@ KEYS = 2_000
 _SHARES = (1.0, 0.1, 0.01, 0.001)
 _STATE = b'{"state":{"first_ms":1704067200000,"last_ms":1704067260000,"count":%d},"recent":[]}'
 _SIZES = ((100, 100_000), (186, 100_000), (1_000, 20_000), (10_000, 2_000), (100_000, 200))
+# The keys of one bucket in 64, of a million and of ten million.
+_LONG = (15_625, 156_250)
 _BUILT = 3
 _FAR_MS = 1 << 50
 _RULES = StateRules(1, lambda of, key, text: text, lambda key, text: _FAR_MS)
@@ -94,12 +96,47 @@ def shape(share: float, folder: Path, keys: int = KEYS) -> dict[str, Any]:
     }
 
 
+def long_log(keys: int, folder: Path, chunks: int = 20_000, settled: int = 700) -> dict[str, Any]:
+    """The CPU time of a call that changes two keys of a bucket whose log has been written by such calls.
+
+    The log is what a release that did not merge chunks left: one chunk with all keys, and many with two.
+
+    Args:
+        keys: Keys of the bucket.
+        folder: For the copy.
+        chunks: Chunks with two keys.
+        settled: Calls before those that are measured.
+    """
+    random = np.random.default_rng(7)
+    handle = _InMemoryStatefulProcessorHandle("EventTime")
+    handle.setGroupingKey("bucket")
+    log = CountedLog(handle)
+    log.append(Head(), {f"u{key:08}": _STATE % 0 for key in range(keys)})
+    for seq, pair in enumerate(random.integers(0, keys, (chunks, 2)).tolist(), 1):
+        log.append(Head(next_seq=seq), {f"u{key:08}": _STATE % 0 for key in pair})
+    log.write_head(Head("", 0, chunks + 1, keys, keys + 2 * chunks, _FAR_MS, 1))
+    store = LogStore(LogBackend(str(folder), "file:///long"), log, _RULES)
+    times = []
+    for number in range(settled + 300):
+        log.counts["entries"] *= number != settled
+        begun = time.process_time()
+        _batch(store, random.integers(0, keys, 2).tolist(), number)
+        times.append(time.process_time() - begun)
+    return {
+        "keys": keys,
+        "chunks": log.counts["chunks"],
+        "written_per_change": round(log.counts["entries"] / 600, 2),
+        "ms_per_call": round(float(np.mean(times[settled:])) * 1000, 2),
+        "longest_ms": round(max(times[1:]) * 1000, 1),
+    }
+
+
 def _built_in(log: StateLog, folder: Path) -> float:
-    """Seconds to build the copy of the bucket in a new folder."""
+    """Seconds of CPU to build the copy of the bucket in a new folder."""
     store = LogStore(LogBackend(str(folder), "file:///shape"), log, _RULES)
-    begun = time.perf_counter()
+    begun = time.process_time()
     store.bucket(0, 0)
-    seconds = time.perf_counter() - begun
+    seconds = time.process_time() - begun
     store.commit()
     return seconds
 
@@ -139,7 +176,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         shapes = [shape(share, Path(folder) / f"{share}") for share in _SHARES]
         copies = [copy_factor(size, Path(folder) / f"copy-{size}", keys) for size, keys in _SIZES]
-    result = {"keys": KEYS, "shapes": shapes, "copies": copies}
+        long = [long_log(keys, Path(folder) / f"long-{keys}") for keys in _LONG]
+    result = {"keys": KEYS, "shapes": shapes, "copies": copies, "long": long}
     with (cache / "log_shape.jsonl").open("a") as results:
         results.write(json.dumps(result) + "\n")
     print(json.dumps(result))

@@ -179,13 +179,24 @@ def log_page(result: Result) -> str:
     text = [
         f"| keys changed per batch, of {keys:,} | entries written per change "
         "| largest log, entries per live state | chunks in the end "
-        "| calls to the state server per batch | copy built, µs per key |",
+        "| calls to the state server per batch | copy built, CPU µs per key |",
         "|---|---|---|---|---|---|",
         *(
             f"| {shape['changed_per_batch']:,} | {shape['written_per_change']:.2f} "
             f"| {shape['logged_per_live']:.2f} | {shape['chunks']:,} | {shape['calls_per_batch']:.1f} "
             f"| {shape['rebuilt_us_per_key']:.0f} |"
             for shape in result["shapes"]
+        ),
+        "",
+        "Calls that change two keys, in a bucket whose log was left with 20,000 chunks, after the log has "
+        "become short:",
+        "",
+        "| keys of the bucket | chunks | entries written per change | CPU per call, ms |",
+        "|---|---|---|---|",
+        *(
+            f"| {one['keys']:,} | {one['chunks']:,} | {one['written_per_change']:.2f} "
+            f"| {one['ms_per_call']:.2f} |"
+            for one in result["long"]
         ),
         "",
         "The space of the local copy on the disk, after every key was written twice:",

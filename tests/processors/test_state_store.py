@@ -11,6 +11,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +22,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pyspark.sql.streaming.tws_tester import _InMemoryStatefulProcessorHandle
 
 from stateward.contract.stream_status import BucketSize
+from stateward.runtime.keyed import log_index
 from stateward.runtime.keyed.log_store import LogBackend
+from stateward.runtime.keyed.state_log import GONE, HEAD_NAME, LOG_NAME, Head, decode_chunk
 from stateward.runtime.keyed.state_store import BucketStates, StateBackend, StateRules, StateStore
 from stateward.testing.bucket_bench import close_copies
 from stateward.testing.memory_store import MemoryBackend
@@ -320,6 +323,49 @@ class LogUse(AnyUse):
         self.committed = copy.deepcopy(self.states)
 
 
+# Two small chunks, which have at most two entries; a call merges at most five.
+SHORT_LOG = {"MOST_SMALL": 2, "_MOST_CHUNKS": 4, "_SPREAD": 1, "_LEAST_MERGED": 1, "_ENTRIES_PER_CALL": 5}
+SHORT_LOG["_SLACK"] = 4
+
+
+class ShortLogUse(LogUse):
+    """With so few chunks that most calls clean or merge; each log is read without its index too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        for name, value in SHORT_LOG.items():
+            self.patch.setattr(log_index, name, value)
+
+    def teardown(self) -> None:
+        self.patch.undo()
+        super().teardown()
+
+    @invariant()
+    def a_reader_of_the_log_finds_the_same(self) -> None:
+        """As every release reads it: a chunk for each number between the first and the next one."""
+        for number, model in self.states.items():
+            handle = self.spark.handle
+            handle.setGroupingKey(number)
+            stored = handle.getValueState(HEAD_NAME, "").get()
+            head = Head() if stored is None else Head(*stored)
+            log = {
+                seq: decode_chunk(value[0])
+                for (seq,), value in handle.getMapState(LOG_NAME, "", "").iterator()
+            }
+            assert sorted(log) == list(range(head.first_seq, head.next_seq))
+            newest: dict[str, bytes] = {}
+            for seq in sorted(log):
+                newest |= log[seq]
+            found = {key: state for key, state in newest.items() if state != GONE}
+            assert found == {key: encoded(*state) for key, state in model.items()}
+            assert (head.live, head.logged) == (len(found), sum(map(len, log.values())))
+            newest_sizes = [len(log[seq]) for seq in sorted(log, reverse=True)]
+            assert len(list(takewhile(lambda size: size <= 2, newest_sizes))) <= 2
+
+
 TestMemoryUse = MemoryUse.TestCase
 TestLogUse = LogUse.TestCase
+TestShortLogUse = ShortLogUse.TestCase
 TestMemoryUse.settings = TestLogUse.settings = settings(deadline=None, stateful_step_count=30)
+TestShortLogUse.settings = TestLogUse.settings

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
 from stateward.contract.stream_status import BucketSize
-from stateward.runtime.keyed.bucket_copy import CachedState, Chunks
+from stateward.runtime.keyed.bucket_copy import CachedState
+from stateward.runtime.keyed.log_index import CHUNKS_PER_CALL, Chunks
 from stateward.runtime.keyed.state_cache import StateCache
 from stateward.runtime.keyed.state_log import GONE, Chunk, Head, StateLog
 from stateward.runtime.keyed.state_store import StateRules
-
-# The size of a log, as a multiple of its live states, from which it is cleaned. With a larger log fewer
-# states are still live when their chunk is cleaned, and have to be written again.
-_MAX_LOGGED = 3
-# Entries that a log may have in addition, and the most entries that one call moves: cleaning is spread over
-# batches.
-_SLACK = 256
-_CLEANED_PER_CALL = 2000
 
 
 class Bucket:
@@ -35,6 +27,7 @@ class Bucket:
     def __init__(
         self, number: int, log: StateLog, cache: StateCache, rules: StateRules, *, passed_ms: int
     ) -> None:
+        self._number = number
         self._log = log
         self._partition = cache.partition
         self._copy = cache.bucket(number)
@@ -55,32 +48,32 @@ class Bucket:
 
     def put(self, key: str, before: CachedState | None, state: bytes, due_ms: int) -> None:
         """Set the state of a key and when the logic has to run for it; ``before`` is the result of `get`."""
-        seq = self._head.next_seq
+        write = self._chunks.next_write
         if before is None:
             self._chunk[key] = state
             self._live += 1
             self._chunks.resize(0, _size(key, state))
-            self._copy.put(key, CachedState(seq, due_ms, due_ms, state), None)
+            self._copy.put(key, CachedState(write, due_ms, due_ms, state), None)
             return
         # An early alarm is moved when it fires, which costs less than moving it for every event.
         is_early = self.passed_ms < before.alarm_ms <= due_ms
         alarm_ms = before.alarm_ms if is_early else due_ms
         if before.state == state:
-            seq = before.seq
+            write = before.write
             if (before.alarm_ms, before.due_ms) == (alarm_ms, due_ms):
                 return
         else:
             self._chunk[key] = state
-            self._mark_outdated(before)
+            self._chunks.outdate(before.write)
             if len(before.state) != len(state):
                 self._chunks.resize(_size(key, before.state), _size(key, state))
-        self._copy.put(key, CachedState(seq, alarm_ms, due_ms, state), before.alarm_ms)
+        self._copy.put(key, CachedState(write, alarm_ms, due_ms, state), before.alarm_ms)
 
     def remove(self, key: str, before: CachedState) -> None:
         """Remove a key."""
         self._chunk[key] = GONE
         self._live -= 1
-        self._mark_outdated(before)
+        self._chunks.outdate(before.write)
         self._chunks.resize(_size(key, before.state), 0)
         self._copy.delete(key, before.alarm_ms)
 
@@ -93,7 +86,7 @@ class Bucket:
             if cached.due_ms <= self.passed_ms:
                 keys.append(key)
             else:
-                moved = CachedState(cached.seq, cached.due_ms, cached.due_ms, cached.state)
+                moved = CachedState(cached.write, cached.due_ms, cached.due_ms, cached.state)
                 self._copy.put(key, moved, cached.alarm_ms)
         return keys
 
@@ -122,17 +115,13 @@ class Bucket:
             old_ms = head.timer_ms if head.timer_ms != fired_ms else None
             self._log.set_timer(old_ms, timer_ms)
             head = replace(head, timer_ms=timer_ms)
-        if head != self._head:
+        # A merge can leave the head as it was; the stamp changes with every write.
+        if self._chunk or head != self._head:
             head = self._log.write_head(head)
             self._chunks = Chunks() if head.is_empty else self._chunks
             self._chunks.stamp = head.stamp
             self._copy.set_chunks(self._chunks)
         return timer_ms
-
-    def _mark_outdated(self, before: CachedState) -> None:
-        """Count a state as no longer live."""
-        if before.seq != self._head.next_seq:
-            self._chunks.live[before.seq] -= 1
 
     def _timer(self) -> int | None:
         """Spark's timer: the earliest alarm, or the current timer if that fires before."""
@@ -143,34 +132,52 @@ class Bucket:
         return wanted_ms
 
     def _append(self, head: Head) -> Head:
-        """Write the chunk of this call, and clean the oldest chunks."""
+        """Clean the oldest chunks, and write the chunk of this call, merged with the newest ones."""
         chunks = self._chunks
-        logged, first_seq, moved = head.logged + len(self._chunk), head.first_seq, 0
-        while first_seq < head.next_seq:
+        first_seq = self._clean()
+        merged = chunks.to_merge(len(self._chunk), head.live, self._number)
+        seq = head.next_seq - merged
+        chunk = self._merged(range(seq, head.next_seq), is_whole=seq == first_seq)
+        self._log.append(replace(head, next_seq=seq), chunk)
+        chunks.append(len(chunk), sum(state != GONE for state in chunk.values()), merged)
+        return replace(head, first_seq=first_seq, next_seq=seq + 1, logged=sum(chunks.entries))
+
+    def _clean(self) -> int:
+        """Remove the oldest chunks whose turn it is; returns the first that stays."""
+        chunks, moved, first = self._chunks, 0, self._head.first_seq
+        for seq in range(first, min(first + CHUNKS_PER_CALL, self._head.next_seq)):
+            if not chunks.has_to_clean(len(self._chunk), self._live, moved):
+                return seq
             # A chunk without live states is removed unread.
-            if chunks.live[first_seq]:
-                if logged <= _MAX_LOGGED * head.live + _SLACK or moved >= _CLEANED_PER_CALL:
-                    break
-                kept = self._move_live(first_seq)
-                logged += kept
-                moved += kept
-            self._log.remove(first_seq)
-            logged -= chunks.entries.pop(first_seq)
-            del chunks.live[first_seq]
-            first_seq += 1
-        self._log.append(head, self._chunk)
-        chunks.entries[head.next_seq] = len(self._chunk)
-        chunks.live[head.next_seq] = sum(state != GONE for state in self._chunk.values())
-        return replace(head, first_seq=first_seq, next_seq=head.next_seq + 1, logged=logged)
+            if chunks.live[0]:
+                moved += self._move_live(seq)
+            self._log.remove(seq)
+            chunks.drop_oldest()
+        return self._head.next_seq - len(chunks.entries)
+
+    def _merged(self, seqs: range, *, is_whole: bool) -> Chunk:
+        """The newest chunks and that of this call as one; those that it does not replace are removed."""
+        if not seqs:
+            return self._chunk
+        merged: Chunk = {}
+        for seq in seqs:
+            merged |= self._log.chunk(seq)
+        for seq in seqs[1:]:
+            self._log.remove(seq)
+        if is_whole:
+            # No older chunk has a state that the removal of a key outdates.
+            merged = {key: state for key, state in merged.items() if state != GONE}
+        return merged | self._chunk
 
     def _move_live(self, seq: int) -> int:
         """Move the live states of the oldest chunk to the new one; returns their number."""
-        kept = 0
+        kept, write = 0, self._chunks.next_write
+        after = self._chunks.begins[1] if len(self._chunks.begins) > 1 else write
         for key in self._log.chunk(seq):
             # Most keys have changed since, many of them in this call.
             if key in self._chunk:
                 continue
-            state = self._copy.move(key, seq, self._head.next_seq)
+            state = self._copy.move(key, after, write)
             if state is not None:
                 self._chunk[key] = state
                 kept += 1
@@ -179,42 +186,41 @@ class Bucket:
     def _load(self) -> None:
         """Rebuild the copy from the log."""
         newest, entries = self._newest()
-        live = Counter(seq for seq, _ in newest.values())
         self._copy.clear()
-        self._chunks = Chunks(self._head.stamp, entries, {seq: live[seq] for seq in entries})
-        for key, (seq, state) in newest.items():
-            self._chunks.resize(0, _size(key, state))
+        self._chunks = chunks = Chunks.of(self._head.stamp, entries)
+        for key, (write, state) in newest.items():
+            chunks.live[write] += 1
+            chunks.resize(0, _size(key, state))
             due_ms = self._rules.due_ms(key, state)
-            self._copy.put(key, CachedState(seq, due_ms, due_ms, state), None)
-        self._copy.set_chunks(self._chunks)
+            self._copy.put(key, CachedState(write, due_ms, due_ms, state), None)
+        self._copy.set_chunks(chunks)
 
     def _upgrade(self) -> None:
         """Upgrade all states to the current version, in the chunk of this call.
 
         So the version in the head holds for all chunks of a log, and cleaning can move states without
-        decoding them. The old chunks have no live states left, so `_append` removes them.
+        decoding them. The old chunks have no live states left, so they are removed without being read.
         """
         head = self._head
         newest, entries = self._newest()
         self._copy.clear()
-        self._chunks = Chunks(head.stamp, entries, dict.fromkeys(entries, 0))
+        self._chunks = chunks = Chunks.of(head.stamp, entries)
         for key, (_, old) in newest.items():
             state = self._rules.upgrade(head.schema_version, key, old)
             self._chunk[key] = state
-            self._chunks.resize(0, _size(key, state))
+            chunks.resize(0, _size(key, state))
             due_ms = self._rules.due_ms(key, state)
-            self._copy.put(key, CachedState(head.next_seq, due_ms, due_ms, state), None)
-        self._copy.set_chunks(self._chunks)
+            self._copy.put(key, CachedState(chunks.next_write, due_ms, due_ms, state), None)
+        self._copy.set_chunks(chunks)
 
-    def _newest(self) -> tuple[dict[str, tuple[int, bytes]], dict[int, int]]:
-        """Read the log: the live state of each key with its chunk, and the size of each chunk."""
+    def _newest(self) -> tuple[dict[str, tuple[int, bytes]], list[int]]:
+        """Read the log: each key's live state with the place of its chunk, and the size of each chunk."""
         newest: dict[str, tuple[int, bytes]] = {}
-        entries: dict[int, int] = {}
+        entries: list[int] = []
         for seq in range(self._head.first_seq, self._head.next_seq):
             chunk = self._log.chunk(seq)
-            entries[seq] = len(chunk)
-            for key, state in chunk.items():
-                newest[key] = seq, state
+            newest |= {key: (len(entries), state) for key, state in chunk.items()}
+            entries.append(len(chunk))
         return {key: found for key, found in newest.items() if found[1] != GONE}, entries
 
 

@@ -1,7 +1,7 @@
 """One bucket in the local copy of a partition's states (`state_cache`): keys, alarms and an index of its log.
 
 Keys and alarms are in two LMDB tables, sorted by bucket; alarms within a bucket by time. A third kind of
-entry has the stamp of the log that was copied, and the number of live states in each chunk.
+entry has the index of the bucket's log (`log_index`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from typing import Any
 import lmdb
 import msgspec
 
+from stateward.runtime.keyed.log_index import Chunks
+
 _LONGEST_KEY = 480  # LMDB takes 511 bytes, of which bucket and alarm take ten
 _HASHED = b"\xff"  # never the first byte of UTF-8 text
 _BUCKET = struct.Struct(">H")
-_HEAD = struct.Struct(">qQQ")  # seq, alarm, wake
-_SEQ = struct.Struct(">q")
+_HEAD = struct.Struct(">qQQ")  # write, alarm, wake
+_WRITE = struct.Struct(">q")
 _TIME = struct.Struct(">Q")
 _OFFSET = 1 << 63  # so that times before 1970 sort first
 _CONTENTS = b"\xfe"
@@ -28,72 +30,17 @@ class CachedState(msgspec.Struct, frozen=True, gc=False):
     """The copy of a key's state.
 
     Attributes:
-        seq: The chunk of the log that contains it.
+        write: The number of the write to the log that contains it (`log_index`).
         alarm_ms: The watermark at which the bucket checks the key; never later than ``due_ms``.
         due_ms: The watermark at which the logic has to run for the key.
         state: The encoded state.
     """
 
-    seq: int
+    write: int
     alarm_ms: int
     due_ms: int
     state: bytes
 
-
-class Chunks(msgspec.Struct):
-    """The chunks of a bucket's log, and the sizes of its keys.
-
-    Attributes:
-        stamp: The stamp of the log that was copied.
-        entries: The number of entries of each chunk.
-        live: The number of live states in each chunk.
-        bytes: The size of all keys with their states.
-        classes: The number of keys in each `size_class`; with the classes the largest size is known without
-            looking for it, whichever key ends.
-    """
-
-    stamp: str = ""
-    entries: dict[int, int] = {}
-    live: dict[int, int] = {}
-    bytes: int = 0
-    classes: dict[int, int] = {}
-
-    def resize(self, before: int, after: int) -> None:
-        """Count that the size of a key with its state has changed; 0 if it has none."""
-        self.bytes += after - before
-        # For most keys: this runs once for each key that a batch changes.
-        old = _CLASSES[before] if before < _COMMON else size_class(before)
-        new = _CLASSES[after] if after < _COMMON else size_class(after)
-        if old == new:
-            return
-        classes = self.classes
-        if after:
-            classes[new] = classes.get(new, 0) + 1
-        if before:
-            classes[old] -= 1
-            if not classes[old]:
-                del classes[old]
-
-    @property
-    def largest(self) -> int:
-        """The size of the largest key with its state, rounded down by less than an eighth; 0 without keys."""
-        return least_size(max(self.classes)) if self.classes else 0
-
-
-def size_class(size: int) -> int:
-    """The class of a size: eight for each power of two, so that sizes of a class differ by an eighth."""
-    shift = size.bit_length() - 4
-    return (shift << 3) + (size >> shift) if shift > 0 else size
-
-
-def least_size(number: int) -> int:
-    """The smallest size of a `size_class`."""
-    shift = max(0, (number >> 3) - 1)
-    return (number - (shift << 3)) << shift
-
-
-_COMMON = 4096
-_CLASSES = tuple(map(size_class, range(_COMMON)))
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Chunks).decode
@@ -116,12 +63,12 @@ class BucketCopy:
         self._prefix = _BUCKET.pack(number)
 
     def chunks(self) -> Chunks:
-        """The chunks of the log; empty if the bucket is not in the copy."""
+        """The index of the log; empty if the bucket is not in the copy."""
         found = self._txn.get(_CONTENTS + self._prefix, db=self._keys)
         return Chunks() if found is None else _decode(found)
 
     def set_chunks(self, chunks: Chunks) -> None:
-        """Store the chunks of the log."""
+        """Store the index of the log."""
         self._txn.put(_CONTENTS + self._prefix, _encode(chunks), db=self._keys)
 
     def clear(self) -> None:
@@ -138,23 +85,23 @@ class BucketCopy:
         found = self._txn.get(self._prefix + _stored_key(key), db=self._keys)
         if found is None:
             return None
-        seq, alarm, wake = _HEAD.unpack_from(found)
-        return CachedState(seq, alarm - _OFFSET, wake - _OFFSET, bytes(found[_HEAD.size :]))
+        write, alarm, wake = _HEAD.unpack_from(found)
+        return CachedState(write, alarm - _OFFSET, wake - _OFFSET, bytes(found[_HEAD.size :]))
 
-    def move(self, key: str, seq: int, new_seq: int) -> bytes | None:
-        """Move a state from chunk ``seq`` to ``new_seq``; returns it, or None if it is not live there."""
+    def move(self, key: str, before: int, write: int) -> bytes | None:
+        """Move a state that was written before ``before`` to a write; returns it, or None without one."""
         place = self._prefix + _stored_key(key)
         found = self._txn.get(place, db=self._keys)
-        if found is None or found[: _SEQ.size] != _SEQ.pack(seq):
+        if found is None or _WRITE.unpack_from(found)[0] >= before:
             return None
-        self._txn.put(place, _SEQ.pack(new_seq) + found[_SEQ.size :], db=self._keys)
+        self._txn.put(place, _WRITE.pack(write) + found[_WRITE.size :], db=self._keys)
         return bytes(found[_HEAD.size :])
 
     def put(self, key: str, cached: CachedState, old_alarm_ms: int | None) -> None:
         """Set the state of a key; ``old_alarm_ms`` is its previous alarm."""
         short = _stored_key(key)
         alarm_ms = cached.alarm_ms
-        head = _HEAD.pack(cached.seq, alarm_ms + _OFFSET, cached.due_ms + _OFFSET)
+        head = _HEAD.pack(cached.write, alarm_ms + _OFFSET, cached.due_ms + _OFFSET)
         self._txn.put(self._prefix + short, head + cached.state, db=self._keys)
         if alarm_ms != old_alarm_ms:
             if old_alarm_ms is not None:

@@ -182,7 +182,8 @@ def _history(
 ) -> Iterator[StateChange]:
     """The changes by batch; a state that only moved to another chunk is no change."""
     before = _value(base)
-    for row in sorted(fed, key=lambda row: (row["batch"], row["seq"])):
+    # The rows of a batch stay in the order of its writes: a merge uses an earlier sequence number again.
+    for row in sorted(fed, key=lambda row: row["batch"]):
         after = _value(row)
         if after == before:
             continue

@@ -118,6 +118,8 @@ def test_a_log_stays_at_three_times_its_states_and_writes_little_more_than_chang
         assert found["calls_per_batch"] < 6
     copies = [log_shape.copy_factor(size, tmp_path / f"copy-{size}", keys=300) for size in (100, 2_000)]
     assert copies[0]["factor"] > copies[1]["factor"] > 1, "a small state has more beside it"
-    text = log_page({"keys": 300, "shapes": shapes, "copies": copies})
-    assert text.count("\n| 30") == 2, "300 and 30 keys per batch"
+    long = log_shape.long_log(300, tmp_path / "long", chunks=300, settled=20)
+    assert long["chunks"] <= 65 and long["written_per_change"] <= 6
+    text = log_page({"keys": 300, "shapes": shapes, "copies": copies, "long": [long]})
+    assert text.count("\n| 30") == 3, "300 and 30 keys per batch, and 300 with a long log"
     assert "| 109 | 300 |" in text

@@ -47,6 +47,7 @@ PURE = (
     "stateward/pages/streams/view.py",
     "stateward/runtime/watermark/admission.py",
     "stateward/runtime/cause.py",
+    "stateward/runtime/keyed/log_index.py",
     "stateward/contract/conditions.py",
     "stateward/contract/measures.py",
     "stateward/contract/reading.py",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateward.runtime.keyed.bucket_copy import Chunks, least_size, size_class
+from stateward.runtime.keyed.log_index import Chunks, least_size, size_class
 
 
 @given(st.integers(0, 2**40))

@@ -48,7 +48,7 @@ def stamp(root: Path, checkpoint_uri: str) -> str:
 def old_copy(root: Path, checkpoint_uri: str, boot: str = "01234567") -> Path:
     """A copy of the previous release: with the same name, but without a marker."""
     digest = copy_folder(str(root), checkpoint_uri).name.split("-", 1)[0]
-    folder = root / f"{digest}-{boot}-v3"
+    folder = root / f"{digest}-{boot}-v4"
     (folder / "p0").mkdir(parents=True)
     (folder / "p0" / "data.mdb").write_bytes(b"\0" * 4096)
     return folder

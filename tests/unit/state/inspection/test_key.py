@@ -14,6 +14,8 @@ from spark_jobs.user_sessions.model import ClosedSession, OpenSession, SessionEv
 from stateward.runtime.api.key_logic import KeyState, offset_ms
 from stateward.runtime.api.state_step import StateStep
 from stateward.runtime.watermark.admission import Limits, Seen
+from stateward.state.inspection.key_report import HistorySource
+from stateward.state.inspection.keyed_history import _history
 from stateward.state.inspection.state_changes import Change, changes, flat, reasons
 from stateward.state.reader.key_evaluator import KeyEvaluator, UnreadableError
 from stateward.state.reader.retained_batches import Retained
@@ -159,3 +161,19 @@ def test_a_change_feed_leaves_out_what_a_repartition_wrote() -> None:
     assert feeds(found(range(5, 10), 8), [6, 7]) == [(8, 8)]
     assert feeds(found(range(5, 10), 5), []) == []
     assert (base_batch(found(range(10), 9)), base_batch(found(range(5, 10), 9))) == (None, 5)
+
+
+def test_a_batch_that_merges_chunks_writes_a_later_change_under_an_earlier_number() -> None:
+    """Two calls of a bucket in one batch: the second merges the chunk of the first into an older one."""
+
+    def row(batch: int, seq: int, count: int) -> dict[str, Any]:
+        return {"batch": batch, "seq": seq, "state": json.dumps({"state": {"n": count}}).encode()}
+
+    past = HistorySource(None, (), {})
+    fed = [row(1, 9, 1), row(2, 10, 2), row(2, 5, 3), row(3, 6, 3)]
+    found = list(_history("k", None, fed, past))
+    assert [(change.batch_id, change.changes) for change in found] == [
+        (1, (Change("state.n", None, 1),)),
+        (2, (Change("state.n", 1, 2),)),
+        (2, (Change("state.n", 2, 3),)),
+    ]
