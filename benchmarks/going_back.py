@@ -22,6 +22,7 @@ import psutil
 
 from benchmarks.harness.folders import emptied
 from benchmarks.harness.operations import Operations
+from benchmarks.harness.results import append_result
 from benchmarks.run import benchmark_broker
 from proof.traffic.generate import SLICE_MS, Plan
 from proof.traffic.profiles import PROFILES
@@ -69,8 +70,7 @@ def main(arguments: list[str]) -> int:
             result |= {"load_before": round(psutil.getloadavg()[0], 2), "profile": given.profile}
             result |= {"seed": given.seed, "rate": given.rate, **drill(broker, folder, _STREAMS[name], plan)}
             wrong += bool(result["wrong"])
-            with (cache / RESULTS).open("a") as results:
-                results.write(json.dumps(result, default=str) + "\n")
+            append_result(cache / RESULTS, result)
             print(json.dumps(result, default=str), flush=True)
     return 1 if wrong else 0
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from benchmarks.harness.folders import emptied
+from benchmarks.harness.results import append_result
 from benchmarks.harness.roles import BROKER, usage
 from benchmarks.run import benchmark_broker
 from stateward.control.launchers.launch import DRIVER_CONF, resolved_configuration
@@ -53,8 +54,7 @@ def main(arguments: list[str]) -> int:
     result["batches"] = len(durations)
     result["median_batch_ms"] = statistics.median(durations)
     result["longest_batch_ms"] = max(durations)
-    with (folder.parent / "idle.jsonl").open("a") as results:
-        results.write(json.dumps(result) + "\n")
+    append_result(folder.parent / "idle.jsonl", result)
     print(json.dumps(result), flush=True)
     return 0
 

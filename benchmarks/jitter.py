@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.results import append_result
 from benchmarks.run import benchmark_broker
 from stateward.control.launchers.launch import DRIVER_CONF
 from stateward.project.settings import Settings
@@ -46,8 +47,7 @@ def main(arguments: list[str]) -> int:
             result[f"batches_{name}"] = len(found)
     share = result["longest_batch_ms_with"] / result["longest_batch_ms_without"]
     result["share"] = round(share, 3)
-    with (folder.parent / "jitter.jsonl").open("a") as results:
-        results.write(json.dumps(result) + "\n")
+    append_result(folder.parent / "jitter.jsonl", result)
     print(json.dumps(result), flush=True)
     return 0 if share <= 1 / 3 else 1
 

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
+from benchmarks.harness.results import append_result
 from benchmarks.run import benchmark_broker
 from stateward.control.launchers.launch import DRIVER_CONF
 from stateward.project.settings import Settings
@@ -48,10 +49,9 @@ def main(arguments: list[str]) -> int:
             broker.create_topic(_TOPIC, _PARTITIONS)
             since = _run(broker, folder / "run", emission, given)
         waits_ms = np.array([wait for at, wait in _waits(folder / "run") if at >= since])
-        result = json.dumps(_summary(emission, given, waits_ms))
-        with (folder.parent / "latency.jsonl").open("a") as results:
-            results.write(result + "\n")
-        print(result, flush=True)
+        result = _summary(emission, given, waits_ms)
+        append_result(folder.parent / "latency.jsonl", result)
+        print(json.dumps(result), flush=True)
     return 0
 
 

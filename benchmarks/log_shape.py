@@ -16,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 from pyspark.sql.streaming.tws_tester import _InMemoryStatefulProcessorHandle
 
+from benchmarks.harness.results import append_result
 from stateward.project.settings import Settings
 from stateward.runtime.keyed.log_store import LogBackend, LogStore
 from stateward.runtime.keyed.state_log import Chunk, Head, StateLog
@@ -178,8 +179,7 @@ def main() -> int:
         copies = [copy_factor(size, Path(folder) / f"copy-{size}", keys) for size, keys in _SIZES]
         long = [long_log(keys, Path(folder) / f"long-{keys}") for keys in _LONG]
     result = {"keys": KEYS, "shapes": shapes, "copies": copies, "long": long}
-    with (cache / "log_shape.jsonl").open("a") as results:
-        results.write(json.dumps(result) + "\n")
+    append_result(cache / "log_shape.jsonl", result)
     print(json.dumps(result))
     return 0
 

@@ -28,6 +28,7 @@ from benchmarks.harness.folders import emptied
 from benchmarks.harness.measure import task_of
 from benchmarks.harness.operations import Done, Operations
 from benchmarks.harness.oracle import answer_of, expected
+from benchmarks.harness.results import append_result
 from benchmarks.harness.user_sessions import Stateward, launch_of
 from benchmarks.harness.workload import GAP_MS, Workload, end_ms, generate
 from benchmarks.peers.task import Task
@@ -69,8 +70,7 @@ def main(arguments: list[str]) -> int:
         result.update(drill.run())
         answer, right = answer_of(drill.contestant.rows(task)), expected(events, GAP_MS)
     result.update(answer=answer.as_json(), correct=answer == right)
-    with (cache / RESULTS).open("a") as results:
-        results.write(json.dumps(result) + "\n")
+    append_result(cache / RESULTS, result)
     print(json.dumps(result), flush=True)
     return 0 if result["correct"] and result["keys"] >= given.keys else 1
 

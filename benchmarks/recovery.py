@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.oracle import answer_of, expected
+from benchmarks.harness.results import append_result
 from benchmarks.harness.user_sessions import Stateward
 from benchmarks.harness.workload import GAP_MS, Workload
 from benchmarks.sustained import live_keys, running
@@ -44,8 +45,7 @@ def main(arguments: list[str]) -> int:
         )
     result["correct"] = answer_of(contestant.rows(task)) == expected(run.events, GAP_MS)
     result["workload"] = workload.as_json()
-    with (cache / "recovery.jsonl").open("a") as results:
-        results.write(json.dumps(result) + "\n")
+    append_result(cache / "recovery.jsonl", result)
     print(json.dumps(result), flush=True)
     return 0 if result["correct"] else 1
 

@@ -6,7 +6,6 @@ Results are lines of JSON in `var/bench/results.jsonl`; `python -m benchmarks.re
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import signal
 import sys
@@ -22,6 +21,7 @@ from benchmarks.harness.contestants import PEER_LIST, Contestant
 from benchmarks.harness.fill import fill
 from benchmarks.harness.measure import Course, Entry, measure
 from benchmarks.harness.oracle import Answer, expected
+from benchmarks.harness.results import append_result
 from benchmarks.harness.workload import GAP_MS, Events, Workload, end_ms, generate
 from stateward.platform.parts.kafka import Broker
 from stateward.platform.parts.ports import free_ports
@@ -124,8 +124,7 @@ def _run_all(options: Options, cache: Path) -> int:
             for entry in options.entries:
                 result = {"series": series, "run": number, **measure(entry, course)}
                 wrong += not result["correct"]
-                with (cache / "results.jsonl").open("a") as results:
-                    results.write(json.dumps(result) + "\n")
+                append_result(cache / "results.jsonl", result)
                 _tell(f"{number}/{options.runs} {entry.name}: {_summary(result)}")
     return 1 if wrong else 0
 

@@ -22,6 +22,7 @@ from typing import Any
 import psutil
 
 from benchmarks.harness.folders import emptied
+from benchmarks.harness.results import append_result
 from benchmarks.states.case import Case
 from stateward.project.settings import CHECKOUT, Settings
 
@@ -143,8 +144,7 @@ def main(arguments: Sequence[str]) -> int:
     for case in chosen:
         result = run(case, cache)
         failed += "problem" in result
-        with (cache / RESULTS).open("a") as results:
-            results.write(json.dumps(result) + "\n")
+        append_result(cache / RESULTS, result)
         print(json.dumps({**result, "case": f"{case.table}: {case.name}"}), flush=True)
     return 1 if failed or not chosen else 0
 

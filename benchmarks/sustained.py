@@ -28,6 +28,7 @@ from benchmarks.harness.folders import emptied
 from benchmarks.harness.fraud_watch import FraudWatch, fraud_answer
 from benchmarks.harness.measure import task_of
 from benchmarks.harness.oracle import answer_of, expected
+from benchmarks.harness.results import append_result
 from benchmarks.harness.roles import Usage, usage
 from benchmarks.harness.user_sessions import Stateward, launch_of
 from benchmarks.harness.workload import GAP_MS, Events, Workload, end_ms, generate
@@ -125,8 +126,7 @@ def main(arguments: list[str]) -> int:
     is_fraud = given.stream == "fraud_watch"
     right = fraud_answer(run.events) if is_fraud else expected(run.events, GAP_MS)
     result["correct"] = answer == right
-    with (cache / _RESULTS).open("a") as results:
-        results.write(json.dumps(result) + "\n")
+    append_result(cache / _RESULTS, result)
     print(json.dumps(result), flush=True)
     return 0 if result["correct"] else 1
 
