@@ -67,7 +67,7 @@ def cluster_conf(
 def _environment(asked: str, master: str, conf: Mapping[str, str]) -> dict[str, str]:
     kind, _, what = asked.partition(":")
     # A name and not a path: Spark starts the same Python for executors and, where a batch is planned, on the
-    # driver's host. There it is found by the PATH of the driver, whose first folder is that of this Python.
+    # driver's host, with the same PATH. So the folder of this Python is on it too, after the executors' own.
     by_name = {_PYTHON: _NAME, _DRIVER_PYTHON: sys.executable}
     if kind == "archive":
         archives = _joined(",", f"{what}#{_UNPACKED}", conf.get(_ARCHIVES))
@@ -83,7 +83,8 @@ def _environment(asked: str, master: str, conf: Mapping[str, str]) -> dict[str, 
 
 
 def _path(environment: str, conf: Mapping[str, str]) -> dict[str, str]:
-    return {_PATH: f"{environment}/bin:{conf.get(_PATH, _USUAL_PATH)}"}
+    own = Path(sys.executable).parent
+    return {_PATH: f"{environment}/bin:{own}:{conf.get(_PATH, _USUAL_PATH)}"}
 
 
 def _joined(separator: str, *parts: str | None) -> str:

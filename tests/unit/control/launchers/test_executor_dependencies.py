@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import subprocess
 import sys
 import zipfile
 from itertools import pairwise
@@ -13,7 +13,6 @@ import pytest
 from stateward.control.jobs import batch_job
 from stateward.control.launchers.driver_process import LaunchError
 from stateward.control.launchers.executor_dependencies import PYTHONPATH, cluster_conf
-from stateward.control.launchers.launch import driver_environment
 from stateward.control.releases import release as releases
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
@@ -22,6 +21,7 @@ STREAM = "user_sessions"
 MASTER = "spark://10.0.0.1:7077"
 PY_FILES, ARCHIVES = "spark.submit.pyFiles", "spark.archives"
 PATH, USUAL = "spark.executorEnv.PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+OWN = Path(sys.executable).parent
 PYTHON, DRIVER_PYTHON = "spark.pyspark.python", "spark.pyspark.driver.python"
 
 
@@ -88,14 +88,14 @@ def test_a_job_is_submitted_with_the_deployed_code_and_the_whole_library(setting
         (
             "host:/opt/env",
             MASTER,
-            {PATH: f"/opt/env/bin:{USUAL}", PYTHON: "python3", DRIVER_PYTHON: sys.executable},
+            {PATH: f"/opt/env/bin:{OWN}:{USUAL}", PYTHON: "python3", DRIVER_PYTHON: sys.executable},
         ),
         (
             "archive:hdfs://a/env.tar.gz",
             "yarn",
             {
                 ARCHIVES: "hdfs://a/env.tar.gz#environment",
-                PATH: f"environment/bin:{USUAL}",
+                PATH: f"environment/bin:{OWN}:{USUAL}",
                 PYTHON: "python3",
                 DRIVER_PYTHON: sys.executable,
             },
@@ -141,13 +141,21 @@ def test_files_and_archives_of_the_stream_come_after_ours_and_its_python_wins(se
     assert conf[PY_FILES].endswith(".zip,/own.zip")
     assert conf[PYTHONPATH].endswith(".zip:own.zip")
     assert conf[ARCHIVES] == "/env.tar.gz#environment,/data.tgz"
-    assert conf[PATH] == "environment/bin:/own"
+    assert conf[PATH] == f"environment/bin:{OWN}:/own"
     assert PYTHON not in conf
 
 
-def test_the_name_of_the_python_is_this_one_on_the_drivers_host(settings: Settings) -> None:
-    """Spark plans the batches of a Python data source there, with the Python of the executors."""
-    environment = driver_environment({"PATH": "/usr/bin"}, settings, STREAM, "r1")
-    found = shutil.which("python3", path=environment["PATH"])
-    assert found is not None
-    assert Path(found).parent == Path(sys.executable).parent
+@pytest.mark.parametrize("asked", ["host:/nowhere", "archive:/env.tar.gz"])
+def test_the_python_of_executors_is_this_one_on_the_drivers_host(settings: Settings, asked: str) -> None:
+    """Spark plans the batches of a Python data source there, with the executors' Python and PATH."""
+    conf = cluster_conf(with_python(settings, asked), MASTER, {})
+    program = "import sys, zlib; print(sys.prefix)"
+    done = subprocess.run(
+        [conf[PYTHON], "-c", program],
+        executable=f"{OWN}/{conf[PYTHON]}",  # where the JVM finds it, by its own PATH
+        env={"PATH": conf[PATH]},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == sys.prefix
