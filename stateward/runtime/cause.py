@@ -48,6 +48,7 @@ _LASTING: tuple[tuple[Condition | re.Pattern[str], Cause], ...] = (
         re.compile(r"\[(?:INVALID_CONF_VALUE|INVALID_SPARK_CONFIG|CANNOT_MODIFY_STATIC_CONFIG)[.\]]"),
         _CONFIGURATION,
     ),
+    (Condition.EXECUTORS_DIFFER, Cause("environment", lasting=True)),
     (Condition.ROWS_INVALID, Cause("schema", lasting=True)),
     (re.compile(r"_internal\.SchemaMismatchError:"), Cause("schema", lasting=True)),
 )

@@ -18,6 +18,7 @@ _REMEDIES = {
     "state": "take one of the ways out that it names (docs/state-compatibility.md)",
     "operation": "run the command that it names",
     "configuration": "correct the stream's YAML, or start drivers of the same release",
+    "environment": "give the executors the driver's Spark and Python (docs/spark-and-storage.md)",
     "schema": "compare the table with the stream's declaration, and correct the one that is wrong",
     "topic": "create the topic, or correct its name in the stream's YAML",
     "data_loss": "restore the records, or run the verb skip of state_operations, which goes on after them",

@@ -19,7 +19,7 @@ from stateward.runtime.api.config import Config
 from stateward.runtime.cause import DISK_FULL, cause_of
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint_repair import repair_logs
-from stateward.runtime.driver import control, signals
+from stateward.runtime.driver import control, executor_versions, signals
 from stateward.runtime.driver import drain as draining
 from stateward.runtime.driver import ending as endings
 from stateward.runtime.driver.ending import Ending
@@ -119,6 +119,7 @@ class Driver:
             partitions = self._when_kafka_answers(self._ensure_topics)
             if partitions is None:
                 return
+            executor_versions.require_same(spark, self._config.stream, self._should_stop)
             query = self._stream_query(spark, partitions)
             self._status.enter("tables")
             query.create_tables()

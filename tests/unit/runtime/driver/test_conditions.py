@@ -18,6 +18,7 @@ from stateward.runtime.cause import DISK_FULL, LEASE, OTHER, cause_of
 from stateward.runtime.checkpoint.generations import PendingOperationError, PointerError
 from stateward.runtime.checkpoint.offsets import DataLossError
 from stateward.runtime.delta.lookup_tables import LookupGoneError, LookupInvalidError
+from stateward.runtime.driver.executor_versions import ExecutorsDifferError
 from stateward.runtime.driver.failure import is_transient
 from stateward.runtime.kafka.broker import BrokerAwayError, TopicMissingError
 from stateward.runtime.kafka.reader import ReadError
@@ -33,6 +34,7 @@ MEANINGS: dict[type[ConditionError], Cause] = {
     ConfigError: Cause("configuration", lasting=True),
     CopyFolderError: Cause("configuration", lasting=True),
     DataLossError: Cause("data_loss", lasting=True),
+    ExecutorsDifferError: Cause("environment", lasting=True),
     KafkaClientError: Cause("configuration", lasting=True),
     LeaseHeldError: LEASE,
     LeaseLostError: LEASE,
