@@ -32,8 +32,7 @@ class Measure:
         metric: The end of its metric's name; the unit is part of it.
         help: What is measured.
         cause: What most likely lies behind a value above its limit; empty if other measures tell.
-        warn: The default of the limit above which it is worth a warning; None: never.
-        critical: Likewise for a critical one.
+        warn, critical: The defaults of its limits; None: never.
     """
 
     name: str
@@ -48,31 +47,22 @@ class Measure:
 
 
 def _field(name: str, divisor: int = 1) -> Read:
-    def read(status: Status, now: datetime) -> float | None:
-        value: float | None = getattr(status, name)
-        return None if value is None else value / divisor if divisor > 1 else value
-
-    return read
+    return lambda status, now: (
+        None if (value := getattr(status, name)) is None else value / divisor if divisor > 1 else value
+    )
 
 
 def _commit_age(status: Status, now: datetime) -> float | None:
     if status.behind_since is None or not status.lag_records:
         return None
     # On a quiet topic an old commit is right: what counts is how long records have been waiting.
-    since = max(status.behind_since, status.last_batch_at or status.started_at)
-    return (now - since).total_seconds()
-
-
-def _watermark_delay(status: Status, now: datetime) -> float | None:
-    return None if status.watermark is None else (now - status.watermark).total_seconds()
+    return (now - max(status.behind_since, status.last_batch_at or status.started_at)).total_seconds()
 
 
 def _event_time(sign: int) -> Read:
-    def read(status: Status, now: datetime) -> float | None:
-        behind_ms = status.event_time_behind_ms
-        return None if behind_ms is None else max(0.0, sign * behind_ms / 1000)
-
-    return read
+    return lambda status, now: (
+        None if (behind_ms := status.event_time_behind_ms) is None else max(0.0, sign * behind_ms / 1000)
+    )
 
 
 def _state_bytes(status: Status, now: datetime) -> float | None:
@@ -92,6 +82,16 @@ _ALL = (
         warn=120,
         critical=300,
     ),
+    Measure(
+        "executor_wait",
+        "seconds",
+        lambda status, now: None if status.awaits is None else (now - status.awaits.since).total_seconds(),
+        "the driver has had no executor for {}",
+        "executor_wait_seconds",
+        "how long the driver has had no executor; missing while it has one, and on a local master",
+        warn=120,
+        critical=600,
+    ),
     Measure("lag", "count", _field("lag_records"), "{} records behind", "lag_records", "records that wait"),
     Measure(
         "lag_growth",
@@ -104,7 +104,7 @@ _ALL = (
     Measure(
         "watermark_delay",
         "seconds",
-        _watermark_delay,
+        lambda status, now: None if status.watermark is None else (now - status.watermark).total_seconds(),
         "the watermark is {} behind the clock",
         "watermark_delay_seconds",
         "how far the watermark is behind the clock; for a replay of old events, their age",

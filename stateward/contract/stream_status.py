@@ -97,12 +97,67 @@ class Cause(Struct, frozen=True):
     lasting: bool
 
 
+class ClusterRoom(Struct, frozen=True):
+    """What a standalone cluster has free.
+
+    Attributes:
+        workers: Workers that are alive.
+        cores, memory_mb: What they have.
+        free_cores, free_memory_mb: What of it no application holds.
+        fits: Whether one worker has room for an executor of the driver.
+        held: The cores that each other application holds, by its name.
+    """
+
+    workers: int
+    cores: int
+    memory_mb: int
+    free_cores: int
+    free_memory_mb: int
+    fits: bool
+    held: Mapping[str, int] = {}
+
+    def __str__(self) -> str:
+        if not self.workers:
+            return "the cluster has no worker"
+        free = (
+            f"the cluster has {self.free_cores} of {self.cores} cores and {self.free_memory_mb} of"
+            f" {self.memory_mb} MiB free on {self.workers} {'worker' if self.workers == 1 else 'workers'}"
+        )
+        if self.fits:
+            return f"{free}: an executor is about to start, or ends at once; its log on the worker says why"
+        held = ", ".join(f"{name} ({cores})" for name, cores in sorted(self.held.items()))
+        return f"{free}; cores are held by {held}" if held else free
+
+
+class AwaitedExecutors(Struct, frozen=True):
+    """What a driver waits for that has no executor, so that none of its tasks runs.
+
+    Attributes:
+        since: When it was first seen without one.
+        cores, memory_mb: What one takes.
+        room: What the cluster has free; None if that is not known.
+        unknown: Why it is not.
+    """
+
+    since: Time
+    cores: int
+    memory_mb: int
+    room: ClusterRoom | None = None
+    unknown: str = ""
+
+    def __str__(self) -> str:
+        free = self.room or f"what the cluster has free is not known ({self.unknown})"
+        cores = f"{self.cores} {'core' if self.cores == 1 else 'cores'}"
+        return f"no executor, which takes {cores} and {self.memory_mb} MiB: {free}"
+
+
 class Status(Struct, frozen=True):
     """What a driver last reported. A field is None until its value is known.
 
     Attributes:
         cause: None while nothing is wrong.
         phase: The step of the start that was reached, at `phase_at`.
+        awaits: The executors that it waits for; None while it has one, or needs none.
         pid: The process to signal, which started `pid_started` seconds after the boot of `host`.
         spark_ui: Address of Spark's UI, as other hosts reach it.
         delivered: Records that Kafka delivered to this checkpoint, which counts over restarts of the driver,
@@ -130,6 +185,7 @@ class Status(Struct, frozen=True):
     cause: Cause | None = None
     phase: str | None = None
     phase_at: Time | None = None
+    awaits: AwaitedExecutors | None = None
     epoch: int | None = None
     host: str | None = None
     pid: int | None = None

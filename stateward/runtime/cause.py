@@ -14,6 +14,7 @@ from stateward.contract.stream_status import Cause
 
 OTHER = Cause("other", lasting=False)
 DISK_FULL = Cause("disk_full", lasting=False)
+EXECUTORS = Cause("executors", lasting=False)
 LEASE = Cause("lease", lasting=False)
 
 # Lasting causes; if several match, the first one counts. Our own errors are matched by their conditions,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stateward.contract.measures import MEASURES, SLOW_STATE
-from stateward.contract.stream_status import Cause, Status
+from stateward.contract.stream_status import AwaitedExecutors, Cause, Status
 
 # What can make batches slow, the most telling first.
 _SLOW: Mapping[str, str] = {
@@ -36,6 +36,8 @@ def likely_cause(measure: str, reached: frozenset[str], status: Status) -> str:
     """
     if own := MEASURES[measure].cause:
         return own
+    if status.awaits is not None and measure != "memory_bytes":
+        return _of_cluster(status.awaits)
     if measure == "memory_bytes":
         return _of_memory(reached)
     if measure == "watermark_delay" and status.caught_up:
@@ -50,6 +52,12 @@ def remedy(stream: str, cause: Cause) -> str:
     """Say what to do about a cause that no restart cures."""
     first = _REMEDIES.get(cause.kind, "mend the cause")
     return f"A restart does not cure that: {first}, then trigger stream_{stream} with the action run."
+
+
+def _of_cluster(awaits: AwaitedExecutors) -> str:
+    if awaits.room is not None and awaits.room.fits:
+        return str(awaits)
+    return f"{awaits}; add a worker, or let another application take less (docs/spark-and-storage.md)"
 
 
 def _of_memory(reached: frozenset[str]) -> str:

@@ -73,13 +73,16 @@ _FORMS: Mapping[Unit, Callable[[float], str]] = {
 
 
 def can_be_judged(status: Status, now: datetime) -> bool:
-    """Tell whether what a driver says of itself holds now: it runs, and was heard of within a minute.
+    """Tell whether what a driver says of itself holds now.
+
+    It runs, or waits for an executor, and was heard of within a minute.
 
     Args:
         status: What the driver last said.
         now: The time, UTC.
     """
-    return status.state == "running" and now - status.updated_at <= _FRESH
+    lacks_executors = status.state == "waiting" and status.awaits is not None
+    return (status.state == "running" or lacks_executors) and now - status.updated_at <= _FRESH
 
 
 def judge_health(limits: Mapping[str, Limit], status: Status, now: datetime) -> tuple[Finding, ...]:

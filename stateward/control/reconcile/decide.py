@@ -81,7 +81,7 @@ class Action:
 
 @dataclass(frozen=True)
 class Healthy(Action):
-    """The driver is there and makes progress, or waits for Kafka by itself.
+    """The driver is there and makes progress, or waits for Kafka or for an executor by itself.
 
     `warnings` say what is slow or large, and the likely cause: a restart would not help.
     """
@@ -261,7 +261,8 @@ def _watch(limits: Thresholds, seen: Observed, launched: datetime, now: datetime
             return Kill(f"the driver has been {status.state} for {_seconds(now - seen.stalled_since)}")
         return Wait(f"the driver is {status.state} and about to leave: {status.message}")
     if status.state == "waiting":
-        return Healthy(f"the driver waits by itself: {status.message}")
+        warnings = judge_health(limits.measures, status, now)
+        return Healthy(f"the driver waits by itself: {status.message}", warnings=warnings)
     return _watch_progress(limits, seen, status, now)
 
 

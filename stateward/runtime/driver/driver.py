@@ -23,6 +23,7 @@ from stateward.runtime.driver import control, executor_versions, signals
 from stateward.runtime.driver import drain as draining
 from stateward.runtime.driver import ending as endings
 from stateward.runtime.driver.ending import Ending
+from stateward.runtime.driver.executors import ExecutorWatch
 from stateward.runtime.driver.failure import explain, is_transient
 from stateward.runtime.driver.history import History, history_uri
 from stateward.runtime.driver.jvm_watchdog import ParentJvm
@@ -79,6 +80,7 @@ class Driver:
         )
         self._progress: Progress | None = None
         self._monitor: TopicMonitor | None = None
+        self._executors = ExecutorWatch.of_local(utc_now)
         self._memory = MemoryGauge(driver_process().pid)
 
     def run(self) -> int:
@@ -117,7 +119,8 @@ class Driver:
             signals.handle_in_jvm(spark, self._leaving.request)
             self._status.enter("topics", spark_ui=spark.sparkContext.uiWebUrl)
             partitions = self._when_kafka_answers(self._ensure_topics)
-            if partitions is None:
+            self._executors = watch = ExecutorWatch.of(spark, utc_now)
+            if partitions is None or not watch.come(self._status, self._should_stop, self._leaving.wait):
                 return
             executor_versions.require_same(spark, self._config.stream, self._should_stop)
             query = self._stream_query(spark, partitions)
@@ -269,10 +272,11 @@ class Driver:
         return False
 
     def _publish(self, fields: dict[str, Any]) -> None:
-        away = self._monitor.broker_away if self._monitor else None
+        changed = self._executors.look()
+        away = (self._monitor and self._monitor.broker_away) or self._executors.message
         state, message = ("waiting", away) if away else ("running", "")
-        if fields or state != self._status.state:
-            self._status.update(state=state, message=message, **fields)
+        if changed or fields or state != self._status.state:
+            self._status.update(state=state, message=message, **self._executors.fields, **fields)
 
     def _position(self) -> Position:
         return self._progress.position if self._progress else Position(-1, {}, 0)

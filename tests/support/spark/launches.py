@@ -96,6 +96,7 @@ class Launch:
     buckets: int = 16
     driver_conf: Mapping[str, str] = field(default_factory=lambda: FOR_SECONDS)
     prefix: tuple[str, ...] = ()
+    master: str = "local[2]"
     drivers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -161,11 +162,11 @@ class Launch:
             *self.prefix,
             str(spark_home / "bin" / "spark-submit"),
             "--master",
-            "local[2]",
+            self.master,
             "--driver-memory",
             self.driver_memory,
         ]
-        settings = {**self.driver_conf, **local_files_conf(JARS.parent, "local[2]", {})}
+        settings = {**self.driver_conf, **local_files_conf(JARS.parent, self.master, {})}
         command += [part for conf in settings.items() for part in ("--conf", "=".join(conf))]
         command += ["--jars", ",".join(str(jar) for jar in sorted(JARS.glob("*.jar")))]
         command += [str(CHECKOUT / "stateward" / "driver.py"), f"file://{config}"]

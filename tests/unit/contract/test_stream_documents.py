@@ -22,7 +22,15 @@ from stateward.contract.stream_control import (
     control_from,
     orders_in,
 )
-from stateward.contract.stream_status import Buckets, BucketSize, Cause, OperatorState, Status, status_from
+from stateward.contract.stream_status import (
+    Buckets,
+    BucketSize,
+    Cause,
+    ClusterRoom,
+    OperatorState,
+    Status,
+    status_from,
+)
 from stateward.runtime.telemetry.status import StatusFile
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -52,6 +60,7 @@ CONTROL_OF_THE_LAST_RELEASE = """
 {"desired":"suspended","author":"ann","reason":"the disk is changed","at":"2026-01-31T12:00:00.000000Z"}}"""
 
 NEW_IN_THE_STATUS = {
+    "awaits",
     "spark_ui",
     "lag_by_topic",
     "operators",
@@ -149,6 +158,16 @@ def test_documents_have_the_form_that_the_last_release_reads() -> None:
     assert form(as_json(CONTROL)) == form(json.loads(CONTROL_OF_THE_LAST_RELEASE))
     unknown = dict.fromkeys(NEW_IN_THE_STATUS)
     assert form(as_json(STATUS)) == form(json.loads(STATUS_OF_THE_LAST_RELEASE)) | unknown
+
+
+def test_a_status_says_which_executors_are_waited_for() -> None:
+    room = {"workers": 1, "cores": 2, "memory_mb": 9, "free_cores": 0, "free_memory_mb": 9, "fits": False}
+    awaits = {"since": iso(NOW), "cores": 1, "memory_mb": 9, "room": {**room, "of_tomorrow": 1}}
+    found, errors = status_from({**as_json(STATUS), "awaits": awaits})
+    assert errors == [] and found.awaits is not None
+    assert (found.awaits.since, found.awaits.room) == (NOW, ClusterRoom(1, 2, 9, 0, 9, fits=False))
+    found, errors = status_from({**as_json(STATUS), "awaits": {"since": "soon"}})
+    assert (found.awaits, len(errors)) == (None, 1)
 
 
 def test_a_status_says_how_large_the_state_is() -> None:

@@ -119,6 +119,7 @@ def written(tmp_path: Path) -> Written:
         key_growth=1.2,
         state_growth=1.4,
         partition_bytes={"0": 16_000_000, "1": 4_000_000},
+        awaits={"since": "2026-02-03T14:28:00Z", "cores": 1, "memory_mb": 1024},
         lag_by_topic={"web": 3, "app": 4},
     )
     change(written, Layout.of(written.settings).control_uri(STREAM), failures=4)
@@ -140,6 +141,7 @@ def written(tmp_path: Path) -> Written:
         "restarts_total": 4,
         "last_commit_age_seconds": 2,
         "records_waiting_seconds": 2,
+        "executor_wait_seconds": 120,
         "lag_records": 400,
         "lag_growth_records_per_second": -2.5,
         "watermark_delay_seconds": 125,

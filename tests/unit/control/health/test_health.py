@@ -11,16 +11,20 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
+from stateward.alerts.incident import IncidentState, Observation, next_incidents
 from stateward.cli.status import health_table
 from stateward.contract.measures import MEASURES
 from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
-from stateward.contract.stream_status import Status
+from stateward.contract.stream_control import Control, Launch
+from stateward.contract.stream_status import AwaitedExecutors, ClusterRoom, Status
 from stateward.control.health.health import Limit, judge_health
-from stateward.control.reconcile.observe import measure_limits
+from stateward.control.reconcile.decide import Healthy, Observed, Presence, decide
+from stateward.control.reconcile.observe import measure_limits, thresholds_of
 from stateward.platform.report import as_document, stream_reports
 from stateward.project.layout import Layout
 from stateward.project.settings import CHECKOUT, Settings
+from stateward.project.spec import load_spec
 from stateward.project.spec_health import Health
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
@@ -120,6 +124,42 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("memory_bytes", {"memory_bytes": 3_600_000_000, "updated_at": ago(60)}, "warn 3.6 GB", "large batches"),
     ("memory_bytes", {"memory_bytes": 6_100_000_000}, "critical 6.1 GB", "large batches"),
 ]
+
+
+def without_executors(seconds: float, *, fits: bool = False) -> Status:
+    room = ClusterRoom(1, 2, 2048, 2 if fits else 0, 2048, fits=fits, held={"other": 2})
+    awaits = AwaitedExecutors(ago(seconds), 1, 1024, room)
+    return status(state="waiting", awaits=awaits, message=str(awaits), last_batch_at=ago(1))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(120, []), (121, ["warn executor_wait"]), (601, ["critical executor_wait"])]
+)
+def test_a_driver_without_executors_is_left_alone_and_reported(seconds: float, expected: list[str]) -> None:
+    launch = Launch(run_id="r1", at=ago(9000), host="h", log="/l")
+    control = Control("s", "running", "r1", ago(9000), "someone", "", launch=launch)
+    limits = thresholds_of(load_spec("user_sessions"))
+    waits = Observed(control, without_executors(seconds), Presence.ALIVE, stalled_since=ago(9000))
+    action = decide(limits, waits, NOW)
+    assert isinstance(action, Healthy)
+    assert (
+        "has 0 of 2 cores and 2048 of 2048 MiB free on 1 worker; cores are held by other (2)" in action.reason
+    )
+    assert [f"{one.level} {one.measure}" for one in action.warnings] == expected
+    observation = Observation("s", action, waits, NOW)
+    _, messages = next_incidents(IncidentState(), observation, timedelta(seconds=300))
+    assert [one.kind for one in messages] == ["opened" for _ in expected]
+
+
+def test_what_a_driver_without_executors_lacks_is_put_down_to_the_cluster() -> None:
+    slow = replace(without_executors(700), last_batch_at=ago(700))
+    findings = judge_health(DEFAULTS, slow, NOW)
+    assert {one.measure for one in findings} == {"commit_age", "executor_wait"}
+    for finding in findings:
+        assert "add a worker, or let another application take less" in finding.cause
+    [wait] = judge_health({"executor_wait": Limit(1)}, without_executors(700, fits=True), NOW)
+    assert "is about to start, or ends at once" in wait.cause and "add a worker" not in wait.cause
+    assert judge_health(DEFAULTS, status(state="waiting", last_batch_at=ago(700)), NOW) == ()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,12 @@ from msgspec.structs import replace
 
 from spark_jobs.device_lifecycle.declaration import JOB
 from stateward.contract.process_identity import driver_process
+from stateward.contract.stream_status import ClusterRoom
 from stateward.driver import CHECKS
 from stateward.runtime.api.tables import BATCH_COUNTS
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.driver import driver as drivers
+from stateward.runtime.driver.executors import ExecutorWatch
 from stateward.runtime.driver.retries import Retries
 from stateward.runtime.kafka.broker import Broker, BrokerAwayError
 from stateward.runtime.lease.lease import Lease
@@ -145,3 +147,25 @@ def test_a_driver_asks_kafka_until_it_answers_or_a_stop_is_requested(
     assert driver._when_kafka_answers(request) == (None if is_stopped else 3)
     assert written == [("waiting", "gone"), ("waiting", "still gone")]
     assert len(answers) == is_stopped
+
+
+def test_a_driver_that_loses_its_executors_waits_and_goes_on_with_the_next_one(tmp_path: Path) -> None:
+    driver, written = driver_at(tmp_path, "cause")
+    now, executors = [NOW], [1]
+    room = ClusterRoom(1, 2, 2048, 0, 1024, fits=False)
+    driver._executors = ExecutorWatch(
+        lambda: executors[0], lambda: room, cores=1, memory_mb=1024, clock=lambda: now[0]
+    )
+    driver._publish({"batch_id": 4})
+    executors[0] = 0
+    for _ in range(3):
+        driver._publish({})
+        now[0] += timedelta(seconds=6)
+    waits = ("waiting", {"kind": "executors", "lasting": False})
+    assert written == [("running", None), waits]
+    # A batch that ends late changes nothing of it.
+    driver._publish({"batch_id": 5})
+    executors[0] = 1
+    driver._publish({})
+    assert written[2:] == [waits, ("running", None)]
+    assert driver._status.document["awaits"] is None
