@@ -97,6 +97,10 @@ pictures: setup ## Take every picture of docs/images again, by the browser tests
 compose: setup ## Build and run docker-compose.yaml on the Docker engine that is there, and break it
 	$(PYTEST) -v --timeout 3600 --durations=10 tests/compose
 
+.PHONY: cluster
+cluster: setup ## Start a standalone cluster and HDFS on hosts that share only the network, and check them (root)
+	$(PYTEST) -v --timeout 3600 --durations=10 tests/cluster
+
 .PHONY: cells
 cells: setup ## Try the wheel with the oldest Airflow and the newest, the latter in a Debian of its own (20 minutes; root)
 	$(PYTEST) -v --timeout 3600 tests/cells

@@ -27,7 +27,8 @@ class RunningBroker:
 
     @property
     def bootstrap(self) -> str:
-        return f"localhost:{self.definition.port}"
+        host = self.definition.host
+        return f"{'localhost' if host == '127.0.0.1' else host}:{self.definition.port}"
 
     @property
     def log(self) -> Path:
