@@ -21,8 +21,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     assert engine.returncode == 0, f"no Docker engine answers; set DOCKER_HOST: {engine.stderr}"
     folder = copied_to(tmp_path_factory.mktemp("project"))
     # Small batches, so that a stream is in the middle of something for a while.
-    yaml = folder / STREAM_YAML
-    yaml.write_text(yaml.read_text().replace("max_records_per_batch: 100000", "max_records_per_batch: 1000"))
+    yaml, topic = folder / STREAM_YAML, "{topic: user_events}"
+    text = yaml.read_text()
+    assert topic in text
+    yaml.write_text(text.replace(topic, "{topic: user_events, max_records_per_batch: 500}"))
     ui_port, kafka_port = free_ports(2)
     one = Project(folder, f"stateward-test-{os.getpid()}", ui_port, kafka_port)
     one.configure()
