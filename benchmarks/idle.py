@@ -33,25 +33,35 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.idle", description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=int, default=90, help="of silence (%(default)s)")
     parser.add_argument("--warm-up", type=int, default=400, help="batches that do not count (%(default)s)")
+    parser.add_argument("--partitions", type=int, default=2, help="of the state (%(default)s)")
     given = parser.parse_args(arguments)
     folder = Settings().home / "bench" / "idle"
     with benchmark_broker(folder / "kafka") as broker:
         assert broker.process is not None
         broker.create_topic(_TOPIC, 3)
         launch = Launch(
-            emptied(folder / "run"), broker, _TOPIC, driver_memory="1g", buckets=64, driver_conf=DRIVER_CONF
+            emptied(folder / "run"),
+            broker,
+            _TOPIC,
+            driver_memory="1g",
+            buckets=max(64, given.partitions),
+            driver_conf=DRIVER_CONF,
         )
         launch.send(_event(number, f"u{number}") for number in range(_SESSIONS))
-        driver = launch.start(**_settings(launch))
+        driver = launch.start(**_settings(launch), state_partitions=given.partitions)
         try:
             launch.wait_for("the sessions are open", delivered=_SESSIONS)
             # The JVM compiles for minutes after the first batches, which an idle stream has long behind it.
             _trickle(launch, _SESSIONS, given.warm_up)
             result = _silence(launch, given.seconds, driver.pid, broker.process.pid)
+            before = _cpu_s(driver.pid, broker.process.pid)
             durations = _trickle(launch, _SESSIONS + given.warm_up, _RECORDS)
+            spent = _cpu_s(driver.pid, broker.process.pid) - before
         finally:
             launch.kill_all()
+    result["partitions"] = given.partitions
     result["batches"] = len(durations)
+    result["cpu_ms_per_batch"] = round(spent / len(durations) * 1000)
     result["median_batch_ms"] = statistics.median(durations)
     result["longest_batch_ms"] = max(durations)
     append_result(folder.parent / "idle.jsonl", result)
@@ -76,16 +86,20 @@ def _event(number: int, user: str) -> tuple[bytes, bytes]:
 
 def _silence(launch: Launch, seconds: int, driver_pid: int, broker_pid: int) -> dict[str, Any]:
     """CPU time of the driver and its workers without input, as a share of one core."""
-    before, batch = usage(driver_pid, broker_pid), launch.status()["batch_id"]
+    before, batch = _cpu_s(driver_pid, broker_pid), launch.status()["batch_id"]
     time.sleep(seconds)
-    after = usage(driver_pid, broker_pid)
-    spent = sum(after[role].cpu_s - before[role].cpu_s for role in after if role != BROKER)
+    spent = _cpu_s(driver_pid, broker_pid) - before
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": seconds,
         "core_percent": round(spent / seconds * 100, 1),
         "batches_in_silence": launch.status()["batch_id"] - batch,
     }
+
+
+def _cpu_s(driver_pid: int, broker_pid: int) -> float:
+    """CPU time of the driver and its workers so far."""
+    return sum(used.cpu_s for role, used in usage(driver_pid, broker_pid).items() if role != BROKER)
 
 
 def _trickle(launch: Launch, first: int, records: int) -> list[int]:

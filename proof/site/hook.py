@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mkdocs.structure.files import File
 
-from proof.site import reference, stream_yaml, versions
+from proof.site import reference, sizes, stream_yaml, versions
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -31,6 +31,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "fields of the stream yaml": stream_yaml.fields,
     "limits": reference.limits,
     "metrics": reference.metrics,
+    "sizes": sizes.sizes,
     "versions": versions.versions,
 }
 """What stands in place of a line of that name."""

@@ -14,6 +14,7 @@ from stateward.cli.quality import app as quality
 from stateward.cli.state import app as state
 from stateward.cli.streams.commands import STREAMS
 from stateward.cli.streams.commands import app as actions
+from stateward.cli.streams.size import size
 from stateward.cli.streams.try_stream import try_stream
 
 PLATFORM, SETUP = "Platform", "Setup"
@@ -35,6 +36,7 @@ app.add_typer(actions)
 app.add_typer(new, name="new", rich_help_panel=SETUP)
 app.command("init", rich_help_panel=SETUP)(lay_out)
 app.command("update", rich_help_panel=SETUP)(update)
+app.command("size", rich_help_panel=SETUP)(size)
 app.add_typer(state, name="state", rich_help_panel=STREAMS)
 app.add_typer(quality, name="quality", rich_help_panel=STREAMS)
 

@@ -16,6 +16,7 @@ PURE = (
     "stateward/control/jobs/backfill_verdict.py",
     "stateward/control/jobs/backfill_window.py",
     "stateward/control/reconcile/startup_probe.py",
+    "stateward/control/sizing.py",
     "stateward/control/reconcile/decide.py",
     "stateward/control/health/health.py",
     "stateward/alerts/incident.py",
