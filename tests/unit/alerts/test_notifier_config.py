@@ -76,9 +76,10 @@ def test_who_is_told(tmp_path: Path, fields: str, told: Message, expected: bool)
     ("text", "says"),
     [
         (
-            f"- clas: {MAIL}\n",
+            "- name: mail\n",
             ":1: [0].class: expected this field, found nothing. Add `class`",
         ),
+        (f"- clas: {MAIL}\n", "found an unknown field. Rename it to `class`."),
         (
             f"- class: {MAIL}\n  klass: 3\n",
             ":2: [0].klass: expected one of class, name, kwargs, on, streams, level, found an unknown field.",

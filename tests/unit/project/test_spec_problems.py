@@ -201,7 +201,7 @@ BAD = [
     pytest.param(
         "  max_commit_age: 10m",
         "  limits: {lagg: {warn: 9}}\n  max_commit_age: 10m",
-        ["health.limits.lagg", "one of commit_age, lag,", "Rename it to `lag`"],
+        ["health.limits.lagg", "one of commit_age, ", "Rename it to `lag`"],
         id="limits-typo",
     ),
     pytest.param(
