@@ -178,7 +178,7 @@ def test_one_whose_class_is_missing_is_named_before_it_is_needed(
     assert "notifier There: class: expected one that can be imported, found not.There" in caplog.text
     assert "notifier JsonLinesNotifier: kwargs: expected what" in caplog.text
     assert f"expected a subclass of Airflow's BaseNotifier, found {NO_NOTIFIER}" in caplog.text
-    assert "[3].class: expected this field, found nothing" in caplog.text
+    assert "[3].clas: expected one of class, name," in caplog.text
     assert dispatcher.attend(look()).to_send is True
 
 

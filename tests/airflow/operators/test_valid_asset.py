@@ -116,6 +116,7 @@ def validations(
     tmp_path: Path, metadata_database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Validations]:
     monkeypatch.setenv("STATEWARD_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
     # The DAGs were stored a moment ago, with another address of the asset.
     monkeypatch.setenv("AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL", "0")
     mark_started(STREAM)

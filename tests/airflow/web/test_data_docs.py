@@ -89,7 +89,8 @@ def test_nothing_outside_of_the_folder_is_served(server: tuple[Any, str], path: 
     assert "secret" not in answer.text
 
 
-def test_storage_that_does_not_answer_is_said(on_other_storage: str, server: tuple[Any, str]) -> None:
+@pytest.mark.parametrize("server", ["on_other_storage"], indirect=True)
+def test_storage_that_does_not_answer_is_said(server: tuple[Any, str]) -> None:
     client, token = server
 
     def away(uri: str) -> bytes:
