@@ -1,6 +1,6 @@
-"""The code of a driver or a job as one zip, as the executors of a cluster are sent it.
+"""The code of a driver or a job as one zip, as the executors of a cluster are sent it, and as it is stored.
 
-It is named by what is in it, so that the executors can say which code they run.
+What executors are sent is named by what is in it, so that they can say which code they run.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ import hashlib
 import io
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from stateward.contract.storage import replace_file
-from stateward.control.releases.release import code_files
 
 KEPT_ZIPS = 10
 """Zips that stay in a folder, the newest first."""
@@ -43,7 +42,7 @@ def zip_code(packages: Sequence[Path], folder: Path) -> Path:
         digest.update(content)
     target = folder / f"{_PREFIX}{digest.hexdigest()[:_DIGITS]}.zip"
     if not target.is_file():
-        replace_file(target, _zipped(members))
+        replace_file(target, zipped(members))
     os.utime(target)
     found = sorted(folder.glob(f"{_PREFIX}*.zip"), key=lambda one: one.stat().st_mtime_ns)
     for old in found[:-KEPT_ZIPS]:
@@ -51,7 +50,17 @@ def zip_code(packages: Sequence[Path], folder: Path) -> Path:
     return target
 
 
-def _zipped(members: Sequence[tuple[str, bytes]]) -> bytes:
+def code_files(path: Path) -> list[Path]:
+    """Return a file, or the files below a folder without Python's caches."""
+    return [path] if path.is_file() else [one for one in path.rglob("*") if _counts(one)]
+
+
+def _counts(path: Path) -> bool:
+    return path.is_file() and "__pycache__" not in path.parts
+
+
+def zipped(members: Iterable[tuple[str, bytes]]) -> bytes:
+    """Return a zip of files, each with its path there."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as file:
         for name, data in members:

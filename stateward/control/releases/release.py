@@ -30,6 +30,7 @@ from pathlib import Path
 import stateward
 from stateward.contract.storage import replace_file
 from stateward.control.releases import release_storage
+from stateward.control.releases.code_zip import code_files
 from stateward.control.releases.imports import packages_of
 from stateward.project.layout import Layout
 from stateward.project.project import PACKAGE
@@ -213,11 +214,6 @@ def _digest_below(folder: Path, names: Iterable[str]) -> str:
     return _digest_of(tuple(found))
 
 
-def code_files(path: Path) -> list[Path]:
-    """Return a file, or the files below a folder without Python's caches."""
-    return [path] if path.is_file() else [one for one in path.rglob("*") if _counts(one)]
-
-
 # The operator's page asks for every stream, and reading all of the code takes longer than the rest of it.
 @functools.lru_cache(maxsize=64)
 def _digest_of(files: tuple[tuple[Path, str, int, int], ...]) -> str:
@@ -226,10 +222,6 @@ def _digest_of(files: tuple[tuple[Path, str, int, int], ...]) -> str:
         digest.update(f"{name}\0{size}\0".encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()[:_DIGITS]
-
-
-def _counts(path: Path) -> bool:
-    return path.is_file() and "__pycache__" not in path.parts
 
 
 _no_cache = shutil.ignore_patterns("__pycache__")

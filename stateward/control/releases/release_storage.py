@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from stateward.contract import storage
+from stateward.control.releases.code_zip import code_files, zipped
 from stateward.project.layout import Layout
 
 _CODE, _ZIP, _YAML = "code", ".zip", ".yaml"
@@ -40,7 +41,9 @@ def store(layout: Layout, stream: str, release: str, *, code: Path, yaml: Path, 
     storage.write_bytes(_yaml_uri(layout, stream, release), yaml.read_bytes())
     uri = _code_uri(layout, release)
     if not storage.exists(uri):
-        storage.write_bytes(uri, _zipped(code))
+        files = sorted(code_files(code))
+        members = ((file.relative_to(code).as_posix(), file.read_bytes()) for file in files)
+        storage.write_bytes(uri, zipped(members))
     _sweep(layout, stream, kept)
 
 
@@ -107,15 +110,6 @@ def _code_uri(layout: Layout, release: str) -> str:
 
 def _yaml_uri(layout: Layout, stream: str, release: str) -> str:
     return f"{layout.releases_uri}/{stream}/{release}{_YAML}"
-
-
-def _zipped(code: Path) -> bytes:
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as packed:
-        for file in sorted(code.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
-                packed.write(file, file.relative_to(code))
-    return content.getvalue()
 
 
 def _unzip(packed: bytes, code: Path, uri: str) -> None:
