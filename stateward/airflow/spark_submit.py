@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from stateward.contract.names import ENV_KAFKA_CLIENT
+from stateward.contract.names import ENV_KAFKA_CLIENT, is_local
 from stateward.control.launchers.driver_process import DriverCommand, LaunchError
 from stateward.control.launchers.executor_dependencies import cluster_conf
 from stateward.control.launchers.launch import DRIVER_CONF, driver_environment, entry_point, spark_jars
-from stateward.control.launchers.local_files import is_local, local_files_conf
+from stateward.control.launchers.local_files import local_files_conf
 from stateward.control.launchers.resources import Executors, executors_conf
 from stateward.project.airflow_options import SPARK_CONNECTION, create_connection
 from stateward.project.layout import Layout

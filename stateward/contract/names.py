@@ -65,3 +65,8 @@ FORGOTTEN: Final = "forgotten"
 
 RAW_EVENTS: Final = "raw_events"
 """The stream that lands records as they are, and its table."""
+
+
+def is_local(master: str) -> bool:
+    """Whether the driver of a Spark master is its own executor."""
+    return master == "local" or master.startswith("local[")

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from stateward.contract.names import is_local
 from stateward.control.launchers.driver_process import LaunchError
-from stateward.control.launchers.local_files import is_local
 from stateward.control.releases.code_zip import zip_code
 from stateward.project.layout import Layout
 from stateward.project.project import PACKAGE

@@ -11,14 +11,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from stateward.contract.names import is_local
+
 _JAR = "hadoop-bare-naked-local-fs-*.jar"
 _CLASS_PATH = "spark.driver.extraClassPath"
 _FILE_SYSTEM = "spark.hadoop.fs.file.impl"
-
-
-def is_local(master: str) -> bool:
-    """Whether a driver is its own executor."""
-    return master == "local" or master.startswith("local[")
 
 
 def local_files_conf(jars: Path, master: str, conf: Mapping[str, str]) -> dict[str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from stateward.contract.names import is_local
+
 _CORES = "spark.executor.cores"
 _INSTANCES = "spark.executor.instances"
 _MEMORY = "spark.executor.memory"
@@ -34,7 +36,7 @@ def executors_conf(master: str, executors: Executors, conf: Mapping[str, str]) -
         executors: What is declared.
         conf: What is set otherwise, which goes before what is declared.
     """
-    if master.startswith("local"):
+    if is_local(master):
         return {}
     cores = int(conf.get(_CORES, executors.cores))
     # An executor of more cores than the limit would never start.

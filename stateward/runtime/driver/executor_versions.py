@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stateward.contract.conditions import Condition, ConditionError
+from stateward.contract.names import is_local
 from stateward.runtime.cause import full_text
+from stateward.runtime.driver.executors import executor_count
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -128,7 +130,7 @@ def require_same(spark: SparkSession, stream: str, should_stop: Callable[[], boo
         ExecutorsDifferError: They differ, or cannot run the driver's code at all.
     """
     master = str(spark.sparkContext.master)
-    if master == "local" or master.startswith("local["):
+    if is_local(master):
         return
     question = _Question(spark, stream)
     with ThreadPoolExecutor(1, thread_name_prefix="versions") as pool:
@@ -170,27 +172,22 @@ class _Question:
 
     def cancel(self) -> None:
         # Jobs that have not begun too, for which Python has no call.
-        self._context().cancelJobGroupAndFutureJobs(_GROUP)
-
-    def _context(self) -> Any:
-        return self._spark.sparkContext._jsc.sc()
-
-    def _count(self) -> int:
-        """How many executors there are; Spark lists the driver too."""
-        return len(self._context().statusTracker().getExecutorInfos()) - 1
+        context: Any = self._spark.sparkContext._jsc.sc()
+        context.cancelJobGroupAndFutureJobs(_GROUP)
 
     def answers(self) -> list[Installed]:
         self._spark.sparkContext.setJobGroup(_GROUP, "the versions of the executors", interruptOnCancel=True)
         found: set[Installed] = set()
         for _ in range(_ROUNDS):
             found |= set(self._round())
-            if len({one.executor for one in found}) >= self._count():
+            if len({one.executor for one in found}) >= executor_count(self._spark.sparkContext):
                 break
         return sorted(found)
 
     def _round(self) -> Iterator[Installed]:
         """Ask as many tasks as there are cores; Spark deals them out to all executors, one by one."""
-        tasks = max(self._spark.sparkContext.defaultParallelism, self._count(), 1)
+        context = self._spark.sparkContext
+        tasks = max(context.defaultParallelism, executor_count(context), 1)
         asked = self._spark.range(0, tasks, 1, tasks).selectExpr(f"{_JVM_VERSION} AS spark")
         schema = ", ".join(f"{name} string" for name in Installed._fields)
         for row in asked.mapInArrow(_Reporter(self._stream), schema).collect():

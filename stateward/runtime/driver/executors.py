@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from stateward.contract.names import is_local
 from stateward.contract.reading import as_json
 from stateward.contract.stream_status import AwaitedExecutors, ClusterRoom
 from stateward.runtime.cause import EXECUTORS
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from stateward.runtime.telemetry.status import StatusFile
@@ -60,20 +62,15 @@ class ExecutorWatch:
         """Return the watch of a session; that of a local master sees one executor, the driver."""
         context = spark.sparkContext
         master, conf = str(context.master), dict(context.getConf().getAll())
-        if master.startswith("local"):
+        if is_local(master):
             return cls.of_local(clock)
-        # Private: PySpark's own tracker has no executors. The driver is one of those that Spark lists.
-        tracker: Any = context._jsc.sc().statusTracker()
         cores, memory_mb = int(conf.get("spark.executor.cores", "1")), mebibytes(conf)
         application = context.applicationId
 
         def ask() -> ClusterRoom:
             return room_of(master_state(master, conf), application, cores=cores, memory_mb=memory_mb)
 
-        def count() -> int:
-            return len(tracker.getExecutorInfos()) - 1
-
-        return cls(count, ask, cores=cores, memory_mb=memory_mb, clock=clock)
+        return cls(lambda: executor_count(context), ask, cores=cores, memory_mb=memory_mb, clock=clock)
 
     @classmethod
     def of_local(cls, clock: Callable[[], datetime]) -> ExecutorWatch:
@@ -136,6 +133,13 @@ class ExecutorWatch:
             return replace(awaited, room=self._ask())
         except ClusterAwayError as error:
             return replace(awaited, unknown=str(error))
+
+
+def executor_count(context: SparkContext) -> int:
+    """The number of executors of a cluster that an application has."""
+    # Private: PySpark's own tracker has no executors. Spark lists the driver too.
+    tracker: Any = context._jsc.sc().statusTracker()
+    return len(tracker.getExecutorInfos()) - 1
 
 
 def _nothing_to_ask() -> ClusterRoom:

@@ -50,24 +50,29 @@ def test_each_difference_names_the_executor_and_both_versions() -> None:
     assert "the stream's package" in differences(OWN, [executor(stream="c")])[0]
 
 
-def test_code_from_a_zip_is_that_of_its_folder(tmp_path: Path) -> None:
-    made = zip_code([CHECKOUT / "spark_jobs", CHECKOUT / "stateward"], tmp_path)
+def installed_with(code: Path, folder: Path) -> tuple[Installed, str]:
+    """What a process has that imports its code from there, and the file that it imported."""
     program = (
         "from stateward.runtime.driver import executor_versions;"
         f"print(*executor_versions.installed('x', '4', {STREAM!r})); print(executor_versions.__file__)"
     )
-    environment = {**os.environ, "PYTHONPATH": str(made)}
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env=environment,
-        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(code)},
+        cwd=folder,
         capture_output=True,
         text=True,
         check=True,
     )
     values, origin = done.stdout.splitlines()
+    return Installed(*values.split()), origin
+
+
+def test_code_from_a_zip_is_that_of_its_folder(tmp_path: Path) -> None:
+    made = zip_code([CHECKOUT / "spark_jobs", CHECKOUT / "stateward"], tmp_path)
+    found, origin = installed_with(made, tmp_path)
     assert origin.startswith(str(made))
-    assert Installed(*values.split()) == installed("x", "4", STREAM)
+    assert found == installed("x", "4", STREAM)
 
 
 def test_an_edit_of_the_library_or_of_the_stream_is_seen(tmp_path: Path) -> None:
@@ -75,17 +80,7 @@ def test_an_edit_of_the_library_or_of_the_stream_is_seen(tmp_path: Path) -> None
         subprocess.run(["cp", "-r", str(CHECKOUT / package), str(tmp_path)], check=True)
     edited = tmp_path / "stateward" / "runtime" / "keyed" / "bucket.py"
     edited.write_text(edited.read_text() + "\n# edited\n")
-    program = f"from {installed.__module__} import installed; print(*installed('x', '4', {STREAM!r}))"
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found, own = Installed(*done.stdout.split()), installed("x", "4", STREAM)
+    (found, _), own = installed_with(tmp_path, tmp_path), installed("x", "4", STREAM)
     assert found.library != own.library
     assert found._replace(library=own.library) == own
 
