@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stateward.cli.streams.size import lines_of, rate_of
-from stateward.control.sizing import Limit, Load, limits_of, size_of
+from stateward.control.sizing import Load, limit_of, size_of
 
 LOADS = (
     Load(10_000, keys=20_000),
@@ -23,14 +23,7 @@ def sizes() -> str:
         ["longest batch asked for", *(f"{load.batch_s:g} s" for load in LOADS)],
         ["recovery asked for", *(f"{load.recovery_s:g} s" for load in LOADS)],
         *([what, *(lines[at][1] for lines in needed)] for at, (what, _) in enumerate(needed[0])),
-        *(
-            [f"limit: {one.part}", *(rate_of(_limit(load, one.part)) for load in LOADS)]
-            for one in limits_of(LOADS[0])
-        ),
+        [f"limit: {limit_of(LOADS[0]).part}", *(rate_of(limit_of(load)) for load in LOADS)],
     ]
     head, *rest = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([head, "|---" * (len(LOADS) + 1) + "|", *rest])
-
-
-def _limit(load: Load, part: str) -> Limit:
-    return next(one for one in limits_of(load) if one.part == part)

@@ -151,13 +151,13 @@ def size_of(load: Load) -> Size:
     )
 
 
-def limits_of(load: Load) -> list[Limit]:
-    """The parts that do not grow with the number of hosts, the one that gives way first at the front.
+def limit_of(load: Load) -> Limit:
+    """The part that gives way first, of those that do not grow with the number of hosts.
 
     What it costs a driver to plan and commit hundreds of partitions is not measured, and not here.
     """
     rows = DRIVER_ROWS_PER_S / load.rows_per_event if load.rows_per_event else math.inf
-    return [Limit("one driver writes the rows", rows, "write fewer rows, or split the topic over streams")]
+    return Limit("one driver writes the rows", rows, "write fewer rows, or split the topic over streams")
 
 
 def cpu_us(load: Load) -> float:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from stateward.control.sizing import CORES_PER_EXECUTOR, Limit, Load, Size, limits_of, size_of
+from stateward.control.sizing import CORES_PER_EXECUTOR, Limit, Load, Size, limit_of, size_of
 from stateward.rendering.human_units import format_bytes, format_count, format_duration, format_rate
 
 _MB = 1_000_000
@@ -32,10 +32,10 @@ def size(  # noqa: PLR0917 - Typer's form of a command line
 ) -> None:
     """Estimate cores, memory, partitions, disk and files for a keyed stream (docs/sizing.md)."""
     load = Load(events_per_s, event_bytes, keys, state_bytes, rows_per_event, batch_s, recovery_s)
-    needed, limits = size_of(load), limits_of(load)
+    needed, limit = size_of(load), limit_of(load)
     if as_json:
-        found = [{"part": one.part, "events_per_s": _finite(one), "remedy": one.remedy} for one in limits]
-        print(json.dumps({"version": 1, **needed.as_json(), "limits": found}, indent=2))
+        found = {"part": limit.part, "events_per_s": _finite(limit), "remedy": limit.remedy}
+        print(json.dumps({"version": 1, **needed.as_json(), "limits": [found]}, indent=2))
         return
     console = Console()
     table = Table("what", "needed", show_header=False)
@@ -43,8 +43,7 @@ def size(  # noqa: PLR0917 - Typer's form of a command line
         table.add_row(what, text)
     console.print(table)
     gives_way = Table("what gives way first", "at", "then")
-    for one in limits:
-        gives_way.add_row(one.part, rate_of(one), one.remedy)
+    gives_way.add_row(limit.part, rate_of(limit), limit.remedy)
     console.print(gives_way)
 
 

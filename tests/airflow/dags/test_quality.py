@@ -17,6 +17,7 @@ from deltalake import write_deltalake
 from stateward.airflow.compat import AirflowException, AirflowFailException, AirflowSkipException
 from stateward.airflow.operators.validate_table import Asked, ValidateTableOperator, is_wanted, requested
 from stateward.airflow.triggers.table_update import TableUpdateTrigger
+from stateward.project.airflow_options import SPARK_CONNECTION
 from stateward.project.layout import Layout
 from tests.airflow.conftest import ROOT, STREAM
 from tests.support.control.started import mark_started
@@ -30,7 +31,7 @@ DOCS_PATH = "validations/sessions/a run/sessions v7.html"
 @pytest.fixture
 def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     monkeypatch.setenv("STATEWARD_HOME", str(tmp_path))
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", SPARK_CONNECTION)
     monkeypatch.setenv("STATEWARD_AIRFLOW_URL", "http://airflow.example:8080/base")
     mark_started()
     return Layout.of()

@@ -17,6 +17,7 @@ from sqlalchemy import delete, select
 
 from stateward.airflow.compat import AirflowException
 from stateward.airflow.operators.valid_asset import valid_asset
+from stateward.project.airflow_options import SPARK_CONNECTION
 from stateward.project.layout import Layout
 from tests.airflow.conftest import ROOT, STREAM
 from tests.support.control.started import mark_started
@@ -116,7 +117,7 @@ def validations(
     tmp_path: Path, metadata_database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Validations]:
     monkeypatch.setenv("STATEWARD_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", SPARK_CONNECTION)
     # The DAGs were stored a moment ago, with another address of the asset.
     monkeypatch.setenv("AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL", "0")
     mark_started(STREAM)

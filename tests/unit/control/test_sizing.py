@@ -17,7 +17,7 @@ from stateward.control.sizing import (
     SizingError,
     copy_factor,
     cpu_us,
-    limits_of,
+    limit_of,
     size_of,
 )
 
@@ -78,7 +78,7 @@ def test_a_recovery_shorter_than_a_restart_is_refused_with_a_remedy() -> None:
 
 
 def test_the_driver_gives_way_by_its_rows_and_not_without_any() -> None:
-    [chatty], [quiet] = limits_of(Load(1_000, rows_per_event=10)), limits_of(Load(1_000, rows_per_event=0))
+    chatty, quiet = limit_of(Load(1_000, rows_per_event=10)), limit_of(Load(1_000, rows_per_event=0))
     assert chatty.events_per_s == DRIVER_ROWS_PER_S / 10
     assert math.isinf(quiet.events_per_s)
 
