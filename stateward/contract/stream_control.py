@@ -16,6 +16,7 @@ from msgspec import Struct
 from stateward.contract.reading import InvalidDocumentError, Time, read_as, read_tolerantly
 
 Desired = Literal["running", "suspended", "stopped"]
+ClusterKind = Literal["yarn", "kubernetes"]
 FailureKind = Literal["reported", "killed", "gone", "not_started", "hung", "ended"]
 
 GONE = "driver process gone"
@@ -49,16 +50,34 @@ class Failure(Struct, frozen=True):
         return f"{_CRASH}{self.cause}"
 
 
+class Application(Struct, frozen=True):
+    """A driver that a cluster runs: `spark-submit` in cluster mode.
+
+    Attributes:
+        kind: The cluster's kind.
+        cluster: The address of YARN's ResourceManager, or of Kubernetes' API server.
+        id: YARN's application id, or the name of the driver's pod; empty until the cluster has accepted it.
+            The cluster keeps the launch's run id as a tag or label, by which it is found meanwhile.
+        namespace: The pod's; empty on YARN.
+    """
+
+    kind: ClusterKind
+    cluster: str
+    id: str = ""
+    namespace: str = ""
+
+
 class Launch(Struct, frozen=True):
     """One start of a driver.
 
     Attributes:
         run_id: Names it.
         at: When it was decided.
-        host: The identity of the host that it is on.
-        log: Its log file.
-        pid: None from the decision to launch until the process is there.
+        host: The identity of the host that has started it; the driver's own host without `application`.
+        log: Its log file; that of `spark-submit` with `application`.
+        pid: None from the decision to launch until the process is there, and with `application`.
         pid_started: Seconds since boot.
+        application: What the cluster runs; None for a process of `host`.
         failure: Why the driver before it failed; None for a launch that was requested.
         end_reason: Why the control plane has ended it; empty while it has not.
     """
@@ -71,6 +90,7 @@ class Launch(Struct, frozen=True):
     pid_started: float | None = None
     failure: Failure | None = None
     end_reason: str = ""
+    application: Application | None = None
 
 
 class Hold(Struct, frozen=True):

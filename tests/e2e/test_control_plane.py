@@ -42,6 +42,10 @@ IMPATIENT = "\nhealth: {stop_deadline: 3s, kill_grace: 1s}\n"
 
 
 @pytest.fixture
+def tail(controller: Controller) -> str:
+    return log_tail(controller.layout, read_control(controller.layout, STREAM))
+
+
 def controller(
     request: pytest.FixtureRequest, tmp_path: Path, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Controller]:
@@ -70,11 +74,11 @@ def reach(controller: Controller, expected: type) -> None:
     def pause() -> None:
         nonlocal looks
         looks -= 1
-        assert looks, f"not within {PATIENCE_S:g} s: {log_tail(read_control(controller.layout, STREAM))}"
+        assert looks, f"not within {PATIENCE_S:g} s: {tail(controller)}"
         threading.Event().wait(LOOK_EVERY_S)
 
     action = settle(controller, pause, REACHED)
-    assert isinstance(action, expected), f"{action}\n{log_tail(read_control(controller.layout, STREAM))}"
+    assert isinstance(action, expected), f"{action}\n{tail(controller)}"
 
 
 def status_of(controller: Controller) -> Status:

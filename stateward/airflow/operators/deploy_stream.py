@@ -109,7 +109,9 @@ class DeployStreamOperator(BaseOperator):
         if isinstance(reached, GiveUp):
             # The supervising task will not run, and a program may have triggered this run.
             report_last(Dispatcher(self.stream, wish.by, context, controller.settings), reached, self.poll_s)
-            raise AirflowFailException(f"stream {self.stream}: {reached.reason}\n{log_tail(control)}")
+            raise AirflowFailException(
+                f"stream {self.stream}: {reached.reason}\n{log_tail(controller.layout, control)}"
+            )
         if control and control.launch:
             self.log.info("Driver %s, log %s", control.launch.run_id, control.launch.log)
         return reached.reason

@@ -223,7 +223,7 @@ class WatchComebackOperator(_OperationTask):
         watch = Watch(since, until, whole, latest)
         found = comeback(seen, action, watch, datetime.now(UTC))
         if found.outcome == "failed":
-            self.log.error("%s", log_tail(seen.control))
+            self.log.error("%s", log_tail(controller.layout, seen.control))
             raise failed(context, f"stream {asked.stream}: {found.reason}")
         if found.outcome == "open":
             self._wait(controller, watch)

@@ -93,7 +93,7 @@ class SuperviseStreamOperator(BaseOperator):
         self.log.info("Nothing more to supervise: %s", action.reason)
         release(controller.layout, self.stream, dispatcher.dag_run)
         if isinstance(action, GiveUp):
-            tail = log_tail(read_control(controller.layout, self.stream))
+            tail = log_tail(controller.layout, read_control(controller.layout, self.stream))
             raise AirflowFailException(f"stream {self.stream}: {action.reason}\n{tail}")
         return action.reason
 

@@ -1,14 +1,24 @@
-"""How a driver's process ended, and the failure that this is. Pure."""
+"""Where a driver is, how it ended, and the failure that this is. Pure."""
 
 from __future__ import annotations
 
 import signal
 from dataclasses import dataclass
+from enum import Enum
 
 from stateward.contract.stream_control import GONE, SILENT, Control, Failure, FailureKind
 from stateward.contract.stream_status import ENDED, Status
 
 _SIGNALLED = 128
+
+
+class Presence(Enum):
+    """Where the driver of the newest launch is."""
+
+    ALIVE = "alive"
+    GONE = "gone"
+    ELSEWHERE = "elsewhere"
+    """On another host, or in a cluster that does not answer: only its status can tell."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,19 @@ class Exit:
             return signal.Signals((self.code or 0) - _SIGNALLED).name
         except ValueError:
             return None
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a driver has ended.
+
+    Attributes:
+        exit: How its process ended; None if that is not known.
+        log: The end of its log; may be empty.
+    """
+
+    exit: Exit | None
+    log: str
 
 
 def failure_of_end(control: Control, status: Status | None, found: Exit | None, last_words: str) -> Failure:

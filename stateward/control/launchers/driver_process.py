@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from stateward.contract.names import ENV_PREFIX
+from stateward.contract.stream_control import Application
 from stateward.control.launchers import detach
 from stateward.project.layout import Layout
 from stateward.project.settings import CHECKOUT
@@ -30,10 +31,12 @@ class Prepared:
     Attributes:
         log: The driver's log file.
         release: The release that it is.
+        application: The application that a cluster will run, without its id; None for a process of this host.
     """
 
     log: Path
     release: str
+    application: Application | None = None
 
 
 class LaunchError(RuntimeError):

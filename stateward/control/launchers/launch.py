@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from stateward.contract.names import (
     ENV_DRIVER_RUN_ID,
@@ -20,9 +21,11 @@ from stateward.contract.names import (
     ENV_METRICS_TOKEN,
     TICK_TOPICS,
 )
+from stateward.contract.process_identity import started_at
 from stateward.contract.reading import as_json
 from stateward.contract.requests import DriverConfig, LeaseConfig, LookupConfig, TickConfig
 from stateward.contract.storage import write_json
+from stateward.contract.stream_control import Launch
 from stateward.control.launchers.driver_process import DriverCommand, LaunchError, Prepared, log_file, start
 from stateward.control.releases import release as releases
 from stateward.project.durations import to_ms
@@ -229,12 +232,13 @@ class SparkLauncher:
                 raise
             return kept
 
-    def start(self, run_id: str, log_file: Path) -> int:
-        """Start what was prepared, and return its process id.
+    def start(self, launch: Launch) -> Launch:
+        """Start what was prepared, and return its launch with its process.
 
         Raises:
             LaunchError: It could not be started, or `prepare` has not been called.
         """
         if self._command is None:
-            raise LaunchError(f"stream {self.spec.stream}: launch {run_id} was not prepared")
-        return start(self._command, log_file)
+            raise LaunchError(f"stream {self.spec.stream}: launch {launch.run_id} was not prepared")
+        pid = start(self._command, Path(launch.log))
+        return replace(launch, pid=pid, pid_started=started_at(pid))

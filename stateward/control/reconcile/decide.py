@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import Enum
 from typing import Literal
 
 from stateward.contract.stream_control import Control, Failure
@@ -26,16 +25,7 @@ from stateward.contract.stream_status import ENDED, LEAVING, Status
 from stateward.control.health.diagnosis import remedy
 from stateward.control.health.health import Finding, judge_health
 from stateward.control.health.thresholds import Thresholds
-from stateward.control.launchers.driver_exit import Exit, failure_of_end
-
-
-class Presence(Enum):
-    """Where the process of the newest launch is."""
-
-    ALIVE = "alive"
-    GONE = "gone"
-    ELSEWHERE = "elsewhere"
-    """On another host: only its status can tell."""
+from stateward.control.launchers.driver_exit import Exit, Presence, failure_of_end
 
 
 @dataclass(frozen=True)
@@ -45,7 +35,7 @@ class Observed:
     Attributes:
         control: What should be; None when the stream was never deployed.
         status: What the driver last said; None when there is nothing, or nothing readable.
-        driver: Where the process of `control.launch` is.
+        driver: Where the driver of `control.launch` is.
         stalled_since: Since when the watcher has seen the same batch with records waiting, or
             the same driver leaving; see `watch_clock`.
         silent_since: Since when the watcher has seen the same status; None without a watch.

@@ -14,30 +14,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Protocol
 
 import filelock
 from msgspec.structs import replace
 
-from stateward.contract.process_identity import host_identity, started_at
+from stateward.contract.process_identity import host_identity
 from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
 from stateward.contract.stream_control import Control, Launch, reason_of_end
 from stateward.control.health.thresholds import Thresholds
 from stateward.control.launchers import processes
+from stateward.control.launchers.driver_exit import Presence
 from stateward.control.launchers.driver_process import Prepared
+from stateward.control.launchers.drivers import driver_of
 from stateward.control.reconcile import start_queue
-from stateward.control.reconcile.decide import (
-    Action,
-    Kill,
-    Observed,
-    Presence,
-    decide,
-)
+from stateward.control.reconcile.decide import Action, Kill, Observed, decide
 from stateward.control.reconcile.decide import Launch as LaunchAction
 from stateward.control.reconcile.desired_state import Wish, declare, first, wanted
-from stateward.control.reconcile.observe import end_of, observe, read_control, thresholds_of
+from stateward.control.reconcile.observe import observe, read_control, thresholds_of
 from stateward.control.reconcile.watch_clock import WatchClock
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
@@ -55,8 +50,8 @@ class Launcher(Protocol):
     def prepare(self, run_id: str, now: datetime, release: str | None) -> Prepared:
         """Get everything ready for a launch of a release; None: the current code and YAML."""
 
-    def start(self, run_id: str, log_file: Path) -> int:
-        """Start the driver detached, and return its process id."""
+    def start(self, launch: Launch) -> Launch:
+        """Start the driver that was prepared, and add to its launch where it is."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +174,7 @@ class Controller:
             host=host_identity(),
             log=str(ready.log),
             failure=action.failure,
+            application=ready.application,
         )
         restarts = (*control.restarts, now) if action.after_failure else control.restarts
         recent = tuple(at for at in restarts if now - at <= self.limits.window)
@@ -193,30 +189,28 @@ class Controller:
             release=ready.release,
         )
         self._write(intended)
-        pid = self.launcher.start(run_id, ready.log)
-        started = replace(launch, pid=pid, pid_started=started_at(pid))
+        started = self.launcher.start(launch)
         self._write(replace(intended, launch=started))
+        where = f"process {started.pid}" if started.application is None else started.application
         log.info(
-            "stream %s: driver %s of release %s started as process %d, log %s",
+            "stream %s: driver %s of release %s started as %s, log %s",
             self.spec.stream,
             run_id,
             ready.release,
-            pid,
+            where,
             ready.log,
         )
 
     def _end(self, action: Kill, seen: Observed, launch: Launch) -> None:
+        stream = self.spec.stream
         if seen.driver is not Presence.ALIVE:
-            log.warning("stream %s: its driver on %s reads that it has to end", self.spec.stream, launch.host)
+            log.warning("stream %s: its driver on %s reads that it has to end", stream, launch.host)
             return
-        family = processes.find_by_env(self.layout.home, self.spec.stream, launch.run_id)
-        pids = [launch.pid] if launch.pid is not None else [process.pid for process in family]
+        driver = driver_of(self.layout.home, stream, launch)
         if action.how == "terminate":
-            processes.terminate(pids[0]) if pids else None
-            return
-        left = processes.kill(processes.with_process(family, launch.pid), _KILL_TIMEOUT_S)
-        if left:
-            log.error("stream %s: processes %s survive SIGKILL", self.spec.stream, [p.pid for p in left])
+            driver.terminate()
+        elif left := driver.kill():
+            log.error("stream %s: %s survives SIGKILL", stream, ", ".join(left))
 
     def _write(self, control: Control) -> None:
         write_json(self.layout.control_uri(self.spec.stream), as_json(control))
@@ -246,14 +240,13 @@ def locked(layout: Layout, stream: str) -> Iterator[None]:
         ) from None
 
 
-def log_tail(control: Control | None, lines: int = 40) -> str:
+def log_tail(layout: Layout, control: Control | None, lines: int = 40) -> str:
     """Return the last lines of the newest driver's log, under its path, for an error message."""
     if control is None or control.launch is None:
         return "No driver was ever started."
-    path = Path(control.launch.log)
     try:
-        text = end_of(path)
+        text = driver_of(layout.home, control.stream, control.launch).log_end()
     except OSError as error:
         return f"Its log cannot be read: {error}"
     tail = "\n".join(text.splitlines()[-lines:])
-    return f"The last lines of {path}:\n{tail}"
+    return f"The last lines of {control.launch.log}:\n{tail}"

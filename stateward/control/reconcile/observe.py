@@ -1,27 +1,23 @@
-"""One look at a stream: its documents, and whether its driver's process is there. Never acts."""
+"""One look at a stream: its documents, and whether its driver is there. Never acts."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
-from stateward.contract.process_identity import host_identity, is_alive
 from stateward.contract.reading import InvalidDocumentError, read_as
 from stateward.contract.storage import CorruptDocumentError, read_json
-from stateward.contract.stream_control import Control, Launch, Supervisor, control_from
+from stateward.contract.stream_control import Control, Supervisor, control_from
 from stateward.contract.stream_status import Status, status_from
 from stateward.control.health.health import Limit
 from stateward.control.health.log_diagnosis import last_words
 from stateward.control.health.thresholds import Thresholds
-from stateward.control.launchers import detach, driver_process, processes
-from stateward.control.launchers.driver_exit import Exit
-from stateward.control.reconcile.decide import Observed, Presence
+from stateward.control.launchers.driver_exit import Presence
+from stateward.control.launchers.drivers import driver_of
+from stateward.control.reconcile.decide import Observed
 from stateward.project.layout import Layout
 from stateward.project.spec import StreamSpec
 from stateward.project.spec_health import Health
-
-_TAIL_BYTES = 64 * 1024
 
 
 def thresholds_of(spec: StreamSpec) -> Thresholds:
@@ -112,39 +108,12 @@ def observe(layout: Layout, stream: str) -> Observed:
         control=control,
         status=status,
         status_errors=tuple(errors),
-        driver=Presence.GONE if launch is None else locate(layout, stream, launch),
+        driver=Presence.GONE if launch is None else driver_of(layout.home, stream, launch).look(),
     )
     rests = control is None or control.desired != "running"
     if launch is None or seen.driver is not Presence.GONE or rests:
         return seen
-    try:
-        driver_process.wait_until_noted(Path(launch.log))
-        end = end_of(Path(launch.log))
-    except OSError:
-        return seen
+    ending = driver_of(layout.home, stream, launch).ending()
     # Only the log speaks for one whose JVM refuses its options, or whose code cannot be imported.
-    said = last_words(end) if seen.own_status is None else ""
-    noted = detach.end_noted(end, launch.pid)
-    return replace(seen, last_words=said, exit=Exit(*noted) if noted else None)
-
-
-def end_of(log: Path) -> str:
-    """Read the end of a log, its last 64 KiB.
-
-    Raises:
-        OSError: It cannot be read.
-    """
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
-        return file.read().decode("utf-8", "replace")
-
-
-def locate(layout: Layout, stream: str, launch: Launch) -> Presence:
-    """Tell where the process of a launch is, as far as this host can see."""
-    if launch.host != host_identity():
-        return Presence.ELSEWHERE
-    if launch.pid is None:
-        # Whoever decided to launch did not live to write down the process id.
-        family = processes.find_by_env(layout.home, stream, launch.run_id)
-        return Presence.ALIVE if family else Presence.GONE
-    return Presence.ALIVE if is_alive(launch.pid, launch.pid_started) else Presence.GONE
+    said = last_words(ending.log) if seen.own_status is None else ""
+    return replace(seen, last_words=said, exit=ending.exit)

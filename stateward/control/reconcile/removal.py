@@ -19,7 +19,7 @@ from stateward.contract.reading import as_json
 from stateward.contract.storage import delete, exists, list_names, write_json
 from stateward.contract.stream_control import Hold
 from stateward.contract.stream_status import ENDED
-from stateward.control.reconcile.decide import Presence
+from stateward.control.launchers.driver_exit import Presence
 from stateward.control.reconcile.executor import locked
 from stateward.control.reconcile.observe import observe
 from stateward.project.layout import Layout

@@ -19,7 +19,8 @@ from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
 from stateward.contract.stream_control import Control, Launch
 from stateward.contract.stream_status import Status
-from stateward.control.reconcile.decide import Action, GiveUp, Healthy, Observed, Presence
+from stateward.control.launchers.driver_exit import Presence
+from stateward.control.reconcile.decide import Action, GiveUp, Healthy, Observed
 from stateward.control.reconcile.leader_heartbeat import renew
 from stateward.control.reconcile.observe import read_supervisor
 from stateward.control.reconcile.watch_clock import WatchClock

@@ -19,7 +19,8 @@ from stateward.alerts.incident import Observation
 from stateward.alerts.incident_document import incidents_uri, read_incidents
 from stateward.alerts.outbox import Delivery
 from stateward.contract.stream_control import Control
-from stateward.control.reconcile.decide import Action, Done, GiveUp, Healthy, Observed, Presence
+from stateward.control.launchers.driver_exit import Presence
+from stateward.control.reconcile.decide import Action, Done, GiveUp, Healthy, Observed
 from stateward.control.reconcile.leader_heartbeat import claim
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings

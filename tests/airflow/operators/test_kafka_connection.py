@@ -24,7 +24,9 @@ from stateward.airflow.spark_submit import build_command
 from stateward.cli.streams.connections import check_connections
 from stateward.contract.kafka_client import client_settings
 from stateward.contract.names import ENV_KAFKA_CLIENT, TICK_TOPICS
+from stateward.contract.process_identity import host_identity
 from stateward.contract.storage import read_json
+from stateward.contract.stream_control import Launch
 from stateward.control.launchers import processes
 from stateward.control.launchers.driver_process import LaunchError
 from stateward.control.launchers.launch import SparkLauncher, resolved_configuration
@@ -215,8 +217,9 @@ def test_a_stream_reads_by_the_connection_alone_and_no_topic_is_created(
     settings = Settings()
     layout = Layout.of(settings)
     launcher = SparkLauncher(load_spec(STREAM, streams), settings, build_command, with_kafka)
-    prepared = launcher.prepare("run-1", datetime.now(UTC), None)
-    launcher.start("run-1", prepared.log)
+    now = datetime.now(UTC)
+    prepared = launcher.prepare("run-1", now, None)
+    launcher.start(Launch("run-1", now, host_identity(), str(prepared.log)))
     try:
 
         def accepted() -> bool:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from msgspec.structs import replace
 
+from stateward.contract.process_identity import started_at
 from stateward.contract.storage import write_json
-from stateward.contract.stream_control import Control
+from stateward.contract.stream_control import Control, Launch
 from stateward.control.launchers import driver_process, launch
 from stateward.control.launchers.driver_process import DriverCommand, Prepared
 from stateward.control.reconcile.decide import Healthy
@@ -47,13 +49,14 @@ class StandInLauncher:
             driver_process.log_file(layout, self.spec.stream, run_id, now), release or self.deployed
         )
 
-    def start(self, run_id: str, log_file: Path) -> int:
+    def start(self, launched: Launch) -> Launch:
         layout = Layout.of(self.settings)
         self.at_start.append(read_control(layout, self.spec.stream))
         script = str(CHECKOUT / "tests" / "support" / "control" / "stand_in_driver.py")
         arguments = [sys.executable, script, layout.config_uri(self.spec.stream)]
-        environment = launch.driver_environment(os.environ, self.settings, self.spec.stream, run_id)
-        return driver_process.start(DriverCommand(arguments, environment), log_file)
+        environment = launch.driver_environment(os.environ, self.settings, self.spec.stream, launched.run_id)
+        pid = driver_process.start(DriverCommand(arguments, environment), Path(launched.log))
+        return replace(launched, pid=pid, pid_started=started_at(pid))
 
 
 def quick(spec: StreamSpec, **health: Any) -> StreamSpec:

@@ -12,6 +12,7 @@ from stateward.contract.stream_control import Control, Failure
 from stateward.contract.stream_control import Launch as Launched
 from stateward.contract.stream_status import Status
 from stateward.control.health.health import Finding
+from stateward.control.launchers.driver_exit import Presence
 from stateward.control.reconcile.decide import (
     Action,
     Done,
@@ -22,7 +23,6 @@ from stateward.control.reconcile.decide import (
     Kill,
     Launch,
     Observed,
-    Presence,
     Suspended,
     Wait,
 )

@@ -15,10 +15,10 @@ from stateward.alerts.incident_document import (
     to_json,
 )
 from stateward.alerts.outbox import put
+from stateward.control.launchers.driver_exit import Presence
 from stateward.control.reconcile.decide import (
     Kill,
     Observed,
-    Presence,
 )
 from tests.support.pages.observations import (
     BAD,

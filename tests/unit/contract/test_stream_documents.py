@@ -155,7 +155,9 @@ def test_documents_of_the_last_release_are_read() -> None:
 
 
 def test_documents_have_the_form_that_the_last_release_reads() -> None:
-    assert form(as_json(CONTROL)) == form(json.loads(CONTROL_OF_THE_LAST_RELEASE))
+    written, known = form(as_json(CONTROL)), form(json.loads(CONTROL_OF_THE_LAST_RELEASE))
+    # The last release passes over a field that it does not know.
+    assert written == known | {"launch": known["launch"] | {"application": None}}
     unknown = dict.fromkeys(NEW_IN_THE_STATUS)
     assert form(as_json(STATUS)) == form(json.loads(STATUS_OF_THE_LAST_RELEASE)) | unknown
 

@@ -19,7 +19,8 @@ from stateward.contract.storage import write_json
 from stateward.contract.stream_control import Control, Launch
 from stateward.contract.stream_status import AwaitedExecutors, ClusterRoom, Status
 from stateward.control.health.health import Limit, judge_health
-from stateward.control.reconcile.decide import Healthy, Observed, Presence, decide
+from stateward.control.launchers.driver_exit import Presence
+from stateward.control.reconcile.decide import Healthy, Observed, decide
 from stateward.control.reconcile.observe import measure_limits, thresholds_of
 from stateward.platform.report import as_document, stream_reports
 from stateward.project.layout import Layout

@@ -17,7 +17,7 @@ from stateward.contract.stream_control import Launch as Launched
 from stateward.contract.stream_status import Cause, DriverState, Status
 from stateward.control.health.health import Limit
 from stateward.control.health.thresholds import Thresholds
-from stateward.control.launchers.driver_exit import Exit
+from stateward.control.launchers.driver_exit import Exit, Presence
 from stateward.control.reconcile.decide import (
     Action,
     Done,
@@ -28,7 +28,6 @@ from stateward.control.reconcile.decide import (
     Kill,
     Launch,
     Observed,
-    Presence,
     Wait,
     decide,
 )

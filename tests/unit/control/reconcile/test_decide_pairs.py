@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from stateward.contract.stream_control import Control, Desired, Hold, Launch
 from stateward.contract.stream_status import DriverState, Status
-from stateward.control.reconcile.decide import Observed, Presence, decide
+from stateward.control.launchers.driver_exit import Presence
+from stateward.control.reconcile.decide import Observed, decide
 from stateward.project.settings import CHECKOUT
 from tests.unit.control.reconcile.test_decide import LIMITS, NOW, ago
 

@@ -191,7 +191,7 @@ def test_a_driver_that_always_fails_is_given_up_and_a_new_wish_starts_afresh(
     controller.request(wish("run", "test"))
     given_up = reach(controller, GiveUp)
     assert "asked to fail" in given_up.reason
-    assert "ValueError: the reason is in the log" in log_tail(control_of(controller))
+    assert "ValueError: the reason is in the log" in log_tail(controller.layout, control_of(controller))
     # The first start, and two restarts.
     assert len(starts(controller)) == 3
     assert control_of(controller).failures == 2

@@ -13,6 +13,7 @@ from stateward.contract.storage import write_json
 from stateward.contract.stream_control import Control, Desired, Failure
 from stateward.contract.stream_control import Launch as Launched
 from stateward.contract.stream_status import Status
+from stateward.control.launchers.driver_exit import Presence
 from stateward.control.launchers.driver_process import DriverCommand
 from stateward.control.launchers.launch import SparkLauncher
 from stateward.control.reconcile.decide import (
@@ -24,7 +25,6 @@ from stateward.control.reconcile.decide import (
     Kill,
     Launch,
     Observed,
-    Presence,
     Suspended,
     Wait,
 )

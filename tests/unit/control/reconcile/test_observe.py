@@ -19,9 +19,10 @@ from stateward.contract.reading import InvalidDocumentError, as_json
 from stateward.contract.storage import write_json
 from stateward.contract.stream_control import SILENT, Control, Failure, Hold, Launch, control_from
 from stateward.control.launchers import processes
-from stateward.control.reconcile.decide import Presence
+from stateward.control.launchers.driver_exit import Presence
+from stateward.control.launchers.drivers import driver_of
 from stateward.control.reconcile.leader_heartbeat import STALE_AFTER, claim, release, renew
-from stateward.control.reconcile.observe import locate, observe, read_control, read_supervisor
+from stateward.control.reconcile.observe import observe, read_control, read_supervisor
 from stateward.project.layout import Layout
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -45,6 +46,10 @@ def child(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     yield process
     process.kill()
     process.wait()
+
+
+def locate(layout: Layout, stream: str, launch: Launch) -> Presence:
+    return driver_of(layout.home, stream, launch).look()
 
 
 def launch_of(process: subprocess.Popen[bytes]) -> Launch:

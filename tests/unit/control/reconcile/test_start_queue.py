@@ -12,8 +12,9 @@ import pytest
 from stateward.alerts.incident import IncidentState, Observation, next_incidents
 from stateward.contract.stream_control import Failure
 from stateward.control.launchers import processes
+from stateward.control.launchers.driver_exit import Presence
 from stateward.control.reconcile import start_queue
-from stateward.control.reconcile.decide import Action, Healthy, Launch, Observed, Presence, Queued, Wait
+from stateward.control.reconcile.decide import Action, Healthy, Launch, Observed, Queued, Wait
 from stateward.control.reconcile.executor import Controller
 from stateward.control.reconcile.observe import observe
 from stateward.control.reconcile.startup_probe import Watch, comeback

@@ -11,7 +11,8 @@ from msgspec import structs
 from stateward.contract.stream_control import Control
 from stateward.contract.stream_control import Launch as Launched
 from stateward.contract.stream_status import Status
-from stateward.control.reconcile.decide import Observed, Presence
+from stateward.control.launchers.driver_exit import Presence
+from stateward.control.reconcile.decide import Observed
 from stateward.control.reconcile.watch_clock import WatchClock
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)

@@ -14,6 +14,7 @@ from stateward.contract.storage import read_json, write_json
 from stateward.contract.stream_control import Control, Failure
 from stateward.contract.stream_control import Launch as Started
 from stateward.contract.stream_status import DriverState, Status
+from stateward.control.launchers.driver_exit import Presence
 from stateward.control.reconcile.decide import (
     Action,
     Done,
@@ -24,7 +25,6 @@ from stateward.control.reconcile.decide import (
     Kill,
     Launch,
     Observed,
-    Presence,
     Wait,
 )
 from stateward.pages.streams.condition import NEVER_STARTED, Condition, condition

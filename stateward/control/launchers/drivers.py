@@ -1,0 +1,44 @@
+"""The driver of a launch, wherever it runs: whether it is there, how it ended, its log, and its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from stateward.contract.stream_control import Launch
+from stateward.control.launchers.driver_exit import Ending, Presence
+from stateward.control.launchers.local_driver import LocalDriver
+
+
+class LaunchedDriver(Protocol):
+    """One launch of a stream's driver."""
+
+    def look(self) -> Presence:
+        """Tell where it is; `ELSEWHERE` if only its status can tell."""
+
+    def ending(self) -> Ending:
+        """Tell how a driver that is gone has ended."""
+
+    def terminate(self) -> None:
+        """Ask it to leave; nothing happens when it has left already."""
+
+    def kill(self) -> list[str]:
+        """End it, and name what survives that."""
+
+    def log_end(self) -> str:
+        """Read the end of its log.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+
+
+def driver_of(home: Path, stream: str, launch: Launch) -> LaunchedDriver:
+    """Return the driver of a launch.
+
+    Args:
+        home: `STATEWARD_HOME`; another installation's drivers are none of our business.
+        stream: The stream's name.
+        launch: The launch.
+    """
+    return LocalDriver(home, stream, launch)
