@@ -148,6 +148,7 @@ def report_folders(docs_uri: str) -> Iterator[ReportFolders]:
         return
     with tempfile.TemporaryDirectory(prefix="stateward-data-docs-") as folder:
         copied = CopiedFolders(Path(folder), docs_uri)
+        copied.context_dir.mkdir()
         copied.fetch()
         yield copied
 

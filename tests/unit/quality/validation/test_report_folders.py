@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stateward.contract import storage
+from stateward.quality.validation.context_folder import remove_less_masked
 from stateward.quality.validation.report_folders import CopiedFolders, ReportFolders, report_folders
 from tests.support.pages.built_docs import build_docs
 
@@ -132,6 +133,14 @@ def test_a_half_written_file_of_another_host_is_not_taken(tmp_path: Path, docs_u
     storage.write_text(f"{docs_uri.rpartition('/')[0]}/gx/validations/s/r/t/b.json.0f.tmp", "{")
     host = Host(tmp_path / "host", docs_uri)
     assert not list(host.folders.context_dir.rglob("*.tmp"))
+
+
+def test_the_first_validation_of_all_marks_how_it_masks(docs_uri: str) -> None:
+    with report_folders(docs_uri) as folders:
+        remove_less_masked(folders.context_dir, folders.docs_dir)
+        put(folders.docs_dir / "index.html", "nothing")
+        folders.publish(lambda: None)
+    assert storage.read_text(f"{docs_uri.rpartition('/')[0]}/gx/masks")
 
 
 def test_great_expectations_builds_one_site_from_two_temporary_folders(docs_uri: str) -> None:
