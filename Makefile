@@ -62,6 +62,7 @@ ci-full: setup ## Run what `make test` leaves out and CI has time for: one more 
 	$(PYTEST) $(SPARK) $(IN_CI) --durations=30 tests/spark
 	$(PYTEST) $(AIRFLOW) $(IN_CI) --durations=15 tests/airflow
 	$(PYTEST) $(E2E) $(IN_CI) --durations=15 tests/e2e
+	$(PYTEST) $(IN_CI) --durations=10 tests/cluster
 
 .PHONY: full
 full: setup ## Run every test with all of its cases, and ten times the examples of each property (hours)
@@ -98,7 +99,7 @@ compose: setup ## Build and run docker-compose.yaml on the Docker engine that is
 	$(PYTEST) -v --timeout 3600 --durations=10 tests/compose
 
 .PHONY: cluster
-cluster: setup ## Start a standalone cluster and HDFS on hosts that share only the network, and check them (root)
+cluster: setup ## Run streams and their jobs on a standalone cluster with HDFS, on hosts that share only the network (root)
 	$(PYTEST) -v --timeout 3600 --durations=10 tests/cluster
 
 .PHONY: cells

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,10 @@ from stateward.platform.parts.ports import free_ports
 from stateward.project.settings import CHECKOUT
 from tests.support.cluster import daemons
 from tests.support.cluster.hosts import Host, Network, why_not_here
+from tests.support.cluster.installation import ClusterInstallation
 from tests.support.kafka.broker import RunningBroker
+
+Installed = Callable[[str], ClusterInstallation]
 
 
 @dataclass
@@ -64,3 +68,23 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     finally:
         broker.stop()
         network.close()
+
+
+@pytest.fixture
+def installed(cluster: Cluster, tmp_path: Path) -> Iterator[Installed]:
+    """Make installations with data of their own on HDFS; what they have started is ended after the test."""
+    made: list[ClusterInstallation] = []
+
+    def make(name: str) -> ClusterInstallation:
+        # The data of tests with the same name lie beside each other.
+        data = f"{cluster.hdfs}/{tmp_path.name}/{name}"
+        made.append(
+            ClusterInstallation(
+                tmp_path / name, data, cluster.master, cluster.network.address, cluster.broker
+            )
+        )
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

@@ -20,7 +20,7 @@ _OPENS = """
 import sys
 from pathlib import Path
 from tests.support.cluster.hosts import Network
-network = Network(Path(sys.argv[1]), subnet="10.231.8")
+network = Network(Path(sys.argv[1]))
 network.open()
 network.add("one", "two")
 host = network.hosts["one"]

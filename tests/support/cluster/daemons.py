@@ -45,8 +45,11 @@ def start_master(host: Host) -> str:
     return master
 
 
-def start_worker(host: Host, master: str, *, cores: int = 2, memory: str = "1500m") -> None:
-    """Start a worker, and wait until the master has it."""
+def start_worker(host: Host, master: str, *, cores: int = 6, memory: str = "6g") -> None:
+    """Start a worker, and wait until the master has it.
+
+    It offers more than the machine may have: the executors of tests are small, and many of them wait.
+    """
     limits = ("--cores", cores, "--memory", memory, "--work-dir", OWN / "work")
     _start_spark(host, "Worker", *limits, master)
     _wait_for(host, "Worker.log", "Successfully registered with master")

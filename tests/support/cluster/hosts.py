@@ -150,18 +150,18 @@ class Network:
     Args:
         folder: Takes the hosts' own folders.
         environment: The virtual environment that hosts have at `PYTHON`.
-        subnet: The first three numbers of its addresses.
     """
 
-    def __init__(self, folder: Path, environment: Path = Path(sys.prefix), subnet: str = "10.231.7") -> None:
+    def __init__(self, folder: Path, environment: Path = Path(sys.prefix)) -> None:
         self._folder = folder
         self._environment = environment.resolve()
         self.hosts: dict[str, Host] = {}
         self._holder = _hold("exec unshare -n --kill-child --fork sh -c 'echo ready; exec sleep infinity'")
         self._switch = _first_child(self._holder)
         self.link = f"sw-{os.getpid()}"
-        self._subnet = subnet
-        self.address = f"{subnet}.1"
+        # Another process's hosts have other addresses.
+        self._subnet = f"10.{128 + os.getpid() // 256 % 128}.{os.getpid() % 256}"
+        self.address = f"{self._subnet}.1"
 
     def open(self) -> None:
         """Make the switch, and plug this machine in."""

@@ -27,10 +27,9 @@ from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.ingest.parse import Parsed
 from stateward.runtime.ingest.shaped_records import parser_of
 from tests.support.kafka.recording import Placed, Recorder
-from tests.support.spark.killed_driver import Driven
 from tests.support.spark.launches import Launch
 from tests.support.streams.oracle import difference, found_rows, of_tables
-from tests.support.streams.traced import in_parts, surplus_and_missing, wrong_counts
+from tests.support.streams.traced import Watched, in_parts, surplus_and_missing, wrong_counts
 
 _TABLE = "action_counts"
 # Short, so that counts end and start again between two kills.
@@ -98,7 +97,7 @@ class Counted:
                 self._truth.see(_on_time(record))
         self.sent = len(self._recorder.placed)
 
-    def finish(self, driven: Driven) -> None:
+    def finish(self, driven: Watched) -> None:
         """Wait until all counts have ended, then begin new ones, and wait for those too."""
         for slices in (iter(()), self._traffic.late()):
             self.send(slices)

@@ -16,7 +16,7 @@ from tests.support.kafka.recording import Recorder
 from tests.support.spark.killed_driver import Driven
 from tests.support.spark.launches import Launch
 from tests.support.streams.counted import Counted
-from tests.support.streams.traced import COUNTS, Traced, in_parts, surplus_and_missing, wrong_counts
+from tests.support.streams.traced import COUNTS, Traced, Watched, in_parts, surplus_and_missing, wrong_counts
 
 # After what the status says last: a kill comes anywhere in a batch, and not only behind its commit.
 _LONGEST_PAUSE_S = 1.5
@@ -49,7 +49,7 @@ class Course(Protocol):
     def send(self, slices: Iterable[Slice]) -> None:
         """Send slices as `proof.traffic` does."""
 
-    def finish(self, driven: Driven) -> None:
+    def finish(self, driven: Watched) -> None:
         """Send what is left, and wait until all of it is done."""
 
     def wrong(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class Landed:
             self._recorder.send(self._topics[piece.topic], records)
         self.sent = len(self._recorder.placed)
 
-    def finish(self, driven: Driven) -> None:
+    def finish(self, driven: Watched) -> None:
         """Send ticks, which are records like any other here, and the second phase."""
         for name, last in self._traffic.last_event.items():
             self._recorder.send_to_each(

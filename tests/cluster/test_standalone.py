@@ -1,0 +1,63 @@
+"""Streams and their jobs on a standalone cluster with HDFS, on hosts that share only the network."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from proof.traffic.generate import Plan
+from proof.traffic.profiles import PROFILES
+from stateward.contract.storage import list_names, read_text
+from tests.cluster.conftest import Cluster, Installed
+from tests.support.cluster.hosts import Host
+from tests.support.full import ci_full
+from tests.support.streams.traced import Traced
+
+pytestmark = pytest.mark.cluster
+
+
+@ci_full
+def test_a_stream_beside_its_validation_is_exact_after_a_dead_executor_and_a_dead_driver(
+    cluster: Cluster, installed: Installed
+) -> None:
+    installation = installed("first")
+    airflow = installation.airflow
+    migration = airflow.migrate()
+    stream = installation.add("user_sessions")
+    # An hour of event time, so that sessions end while it lasts.
+    course = Traced(stream, Plan(PROFILES["daily"], 7, rate=1.5, minutes=60, topics=("user_events",)))
+    cluster.broker.create_topic(stream.topic, stream.partitions)
+    parts = course.parts(4)
+    course.send(parts[0])
+    airflow.wait(migration)
+    stream.run()
+    stream.delivered(course.sent)
+
+    airflow.store_dags()
+    validation = airflow.start(f"quality_{stream.name}", json.dumps({"table": "sessions"}))
+    course.send(parts[1])
+    assert airflow.wait(validation)["validate"] == "success", airflow.said(validation)[-3000:]
+    docs = installation.layout.data_docs_uri
+    assert "sessions" in (read_text(f"{docs}/index.html") or "")
+    assert list_names(f"{docs}/validations")
+
+    stream.delivered(course.sent)
+    course.send(parts[2])
+    assert sum(_kill_executors(host) for host in cluster.workers) == 1
+    stream.delivered(course.sent)
+
+    course.send(parts[3])
+    stream.kill_driver()
+    course.finish(stream)
+    stream.stop()
+    assert course.wrong() == {}
+    assert course.row_counts()["sessions"] > 100
+
+
+def _kill_executors(host: Host) -> int:
+    """SIGKILL to the executors of a host; returns how many there were."""
+    found = host.run("sh", "-c", "pgrep -f '[C]oarseGrainedExecutorBackend' || true").split()
+    if found:
+        host.run("kill", "-KILL", *found)
+    return len(found)
