@@ -1,8 +1,9 @@
-# One image for every service: the libraries of requirements-image.txt, the JARs of jars.lock, and the project.
-FROM python:3.11.13-slim-bookworm
+# The image of every service, from the libraries of requirements-image.txt, the JARs of jars.lock, and the project;
+# and, with `--target spark`, a smaller one for the pods of Spark on Kubernetes.
+FROM python:3.11.13-slim-bookworm AS base
 
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps \
+    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps tini \
     && rm -rf /var/lib/apt/lists/*
 
 # The user owns the state folder in the image, so that a new named volume belongs to it too.
@@ -22,6 +23,20 @@ ENV VIRTUAL_ENV=/opt/stateward/.venv \
     STATEWARD_HOME=/var/lib/stateward \
     AIRFLOW_HOME=/var/lib/stateward/airflow
 
+# Drivers and executors as pods. They are sent the code of their release, so a stream needs no image of its own.
+FROM base AS spark
+COPY --chown=stateward requirements-spark.txt ./
+RUN python -m venv .venv && pip install --no-cache-dir --no-deps --require-hashes -r requirements-spark.txt
+COPY --chown=stateward pyproject.toml README.md jars.toml jars.lock ./
+COPY --chown=stateward stateward ./stateward
+# On the class path of every pod, so that no launch has to send them.
+RUN mkdir -p spark_jobs && pip install --no-cache-dir --no-deps --no-build-isolation -e . && stateward jars \
+    && mv jars/spark/*.jar "$(python -c 'import pyspark; print(pyspark.__path__[0])')/jars/" && rm -r jars
+# Executors are sent files into the folder in which they start.
+WORKDIR /var/lib/stateward
+ENTRYPOINT ["tini", "-s", "--", "python", "-m", "stateward.platform.spark_container"]
+
+FROM base
 # Slow to build and seldom changed, so before the project's own files.
 COPY --chown=stateward requirements-image.txt ./
 RUN python -m venv .venv && pip install --no-cache-dir --no-deps --require-hashes -r requirements-image.txt \

@@ -150,9 +150,10 @@ status: ## Show the parts and the streams
 	@$(BIN)/stateward status
 
 .PHONY: lock
-lock: $(STAMPS)/installed ## Resolve requirements.in, requirements-image.in and jars.toml again into their locks
+lock: $(STAMPS)/installed ## Resolve requirements*.in and jars.toml again into their locks
 	$(COMPILE) requirements.in -o requirements.txt
 	$(COMPILE) requirements-image.in --constraint requirements.txt -o requirements-image.txt
+	$(COMPILE) requirements-spark.in --constraint requirements.txt -o requirements-spark.txt
 	$(BIN)/stateward jars --lock
 
 .PHONY: wheel

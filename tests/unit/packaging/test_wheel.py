@@ -123,8 +123,9 @@ def imported(file: Path) -> set[str]:
     return found
 
 
-def test_the_image_has_the_versions_of_the_lock_and_no_tools() -> None:
-    every, image = locked(), locked("requirements-image.txt")
+@pytest.mark.parametrize("file", ["requirements-image.txt", "requirements-spark.txt"])
+def test_the_images_have_the_versions_of_the_lock_and_no_tools(file: str) -> None:
+    every, image = locked(), locked(file)
     assert {name: every.get(name) for name in image} == image
     tools = {"check-jsonschema", "hypothesis", "import-linter", "mkdocs", "mutmut", "mypy", "playwright"}
     tools |= {"pre-commit", "pytest", "ruff", "uv", "vl-convert-python"}

@@ -216,7 +216,8 @@ def test_a_yaml_that_is_edited_here_is_the_one_that_each_part_reads(part: Any, n
 
 
 def test_images_are_pinned_and_state_is_in_named_volumes() -> None:
-    base = re.findall(r"^FROM (\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    found = re.findall(r"^FROM (\S+)(?: AS (\S+))?$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    base = {image for image, _ in found} - {stage for _, stage in found}
     for image in [*base, *(service["image"] for service in SERVICES.values())]:
         assert re.search(r":\d+\.\d+(\.\d+)?(-[a-z-]+)?$", image), f"{image}: pin a version"
     for name, service in SERVICES.items():
@@ -227,7 +228,8 @@ def test_images_are_pinned_and_state_is_in_named_volumes() -> None:
 
 def test_the_image_is_built_from_the_locks() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text()
-    assert "--require-hashes -r requirements-image.txt" in dockerfile
+    for lock in ("requirements-image.txt", "requirements-spark.txt"):
+        assert f"--require-hashes -r {lock}" in dockerfile
     assert "stateward jars" in dockerfile
     kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copied = {
