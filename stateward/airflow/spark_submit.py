@@ -31,6 +31,7 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
     """
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
+    _require_that_it_outlives_its_task(spec.stream)
     master = master_of(spec)
     entry = entry_point(spec.stream, code)
     conf = {**DRIVER_CONF, **_kafka_file(settings), **_executors(spec, master), **spec.spark.conf}
@@ -53,6 +54,16 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
         # Spark's UI has no login of its own; Airflow's server passes it on.
         environment = {"SPARK_LOCAL_IP": "127.0.0.1"} | environment
     return DriverCommand(command, environment)
+
+
+def _require_that_it_outlives_its_task(stream: str) -> None:
+    # What the Kubernetes executor sets in the pod of a task.
+    if os.environ.get("AIRFLOW_IS_K8S_EXECUTOR_POD"):
+        raise LaunchError(
+            f"stream {stream}: expected a task whose host outlives it, found a pod of the Kubernetes"
+            " executor, with which the driver would end. Give the stream's DAG the Celery or the local"
+            " executor (docs/install-into-airflow.md#which-executor)."
+        )
 
 
 def _executors(spec: StreamSpec, master: str) -> dict[str, str]:

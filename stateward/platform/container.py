@@ -1,4 +1,4 @@
-"""The main process of a container that has drivers: it runs one part, and drains them before it ends."""
+"""The main process of the container that has drivers: it runs Airflow's worker and drains them at its end."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import subprocess
 import sys
 from types import FrameType
 
-from stateward.platform.parts.registry import AIRFLOW_PARTS, launch_command
+from stateward.platform.parts.registry import WORKER, launch_command
 from stateward.platform.shutdown import drain_drivers, end_airflow_leftovers
 from stateward.project.settings import Settings
 
 
-def main(name: str) -> int:
-    """Run the part `name` of Airflow until it ends or the container is stopped, and return its exit code."""
-    part = next(part for part in AIRFLOW_PARTS if part.name == name)
-    return run(launch_command(part), part.stop_wait_s)
+def main() -> int:
+    """Run the worker until it ends or the container is stopped, and return its exit code."""
+    return run(launch_command(WORKER), WORKER.stop_wait_s)
 
 
 def run(command: list[str], stop_wait_s: float) -> int:
@@ -54,4 +53,4 @@ def run(command: list[str], stop_wait_s: float) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main())

@@ -89,12 +89,12 @@ class Project:
         self.must("up", "--wait", "--no-build", timeout_s=1200)
 
     def stateward(self, *arguments: str, timeout_s: float = 900) -> str:
-        """Run `stateward` in the scheduler's container."""
-        return self.must("exec", "-T", "scheduler", "stateward", *arguments, timeout_s=timeout_s)
+        """Run `stateward` in the worker's container."""
+        return self.must("exec", "-T", "worker", "stateward", *arguments, timeout_s=timeout_s)
 
     def python(self, code: str, *arguments: str) -> Any:
-        """Run Python code in the scheduler's container, and return the JSON that it prints."""
-        said = self.must("exec", "-T", "scheduler", "python", "-c", code, *arguments)
+        """Run Python code in the worker's container, and return the JSON that it prints."""
+        said = self.must("exec", "-T", "worker", "python", "-c", code, *arguments)
         return json.loads(said.strip().splitlines()[-1])
 
     def rows(self, table: str, *columns: str) -> list[dict[str, Any]]:

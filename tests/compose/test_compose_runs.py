@@ -140,12 +140,28 @@ def test_down_and_up_in_the_middle_of_a_stream(project: Project, tmp_path: Path)
     assert dict(project.holdings(STREAM))[before["epoch"]] == "released"
 
 
-def test_a_killed_container_of_the_scheduler(project: Project, tmp_path: Path) -> None:
+def test_drivers_outlive_the_container_of_the_scheduler(project: Project, tmp_path: Path) -> None:
     before = project.stream(STREAM)
-    send_later_events(project, tmp_path, 200, "killed")
+    send_later_events(project, tmp_path, 200, "outlived")
     wait_in_the_middle(project, before["counters"]["delivered"])
     project.must("kill", "--signal", "SIGKILL", "scheduler")
+    wait_for_sessions(project, "outlived")
+    assert project.stream(STREAM)["epoch"] == before["epoch"]
     # Docker takes a container that a person has killed for one that is to be stopped.
+    project.up()
+    # The scheduler that comes back supervises the driver that it finds.
+    project.trigger(STREAM, "stop")
+    project.wait_for(STREAM, DEADLINE_S, state="stopped")
+    assert dict(project.holdings(STREAM))[before["epoch"]] == "released"
+    project.trigger(STREAM, "run")
+    project.wait_for(STREAM, DEADLINE_S, state="running")
+
+
+def test_a_killed_container_of_the_worker(project: Project, tmp_path: Path) -> None:
+    before = project.stream(STREAM)
+    send_later_events(project, tmp_path, 300, "killed")
+    wait_in_the_middle(project, before["counters"]["delivered"])
+    project.must("kill", "--signal", "SIGKILL", "worker")
     project.up()
     wait_for_sessions(project, "killed")
     assert dict(project.holdings(STREAM))[before["epoch"]] == "superseded"

@@ -7,7 +7,7 @@ import sys
 
 from stateward.contract.names import ENV_PART
 from stateward.platform.parts.kafka import Broker
-from stateward.platform.parts.registry import AIRFLOW_PARTS, KAFKA
+from stateward.platform.parts.registry import AIRFLOW_PARTS, KAFKA, WORKER
 from stateward.platform.processes import end, find_owned
 from stateward.project.settings import Settings
 
@@ -30,6 +30,8 @@ def _command(part: str, settings: Settings) -> tuple[list[str], dict[str, str]]:
         broker = Broker.of(settings)
         broker.prepare()
         return broker.command(), broker.environment()
+    if part == WORKER.name:
+        return [sys.executable, "-m", "airflow", "celery", "worker"], dict(os.environ)
     if part in {one.name for one in AIRFLOW_PARTS}:
         return [sys.executable, "-m", "airflow", part], dict(os.environ)
     raise SystemExit(f"no such part: {part}")

@@ -15,6 +15,7 @@ from pyarrow import table
 from stateward.airflow.compat import AirflowException, AirflowFailException
 from stateward.airflow.operators.validate_table import ValidateTableOperator
 from stateward.airflow.spark_submit import build_command
+from stateward.control.launchers.driver_process import LaunchError
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from tests.support.small_spec import small_spec
@@ -105,3 +106,13 @@ def test_a_validation_without_its_connection_fails_without_a_retry(
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
     with pytest.raises(AirflowFailException, match=f"stream {STREAM}: expected the Airflow connection"):
         _validate(layout)
+
+
+def test_a_driver_is_not_started_in_a_pod_that_ends_with_its_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_IS_K8S_EXECUTOR_POD", "True")
+    with pytest.raises(LaunchError, match=f"stream {STREAM}: expected a task whose host outlives it"):
+        build_command(
+            small_spec(tmp_path).model_copy(update={"stream": STREAM}), Settings(), "run-1", code_in(tmp_path)
+        )

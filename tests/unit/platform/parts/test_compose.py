@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 import yaml
+from airflow.providers.celery.get_provider_info import get_provider_info as celery_info
 
 from stateward.contract.names import ENV_MANAGED, ENV_METRICS_TOKEN, ENV_PREFIX
-from stateward.platform.parts.registry import AIRFLOW_PARTS, KAFKA, SCHEDULER, launch_command
+from stateward.platform.parts.registry import AIRFLOW_PARTS, KAFKA, WORKER, launch_command
 from stateward.project.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -21,17 +22,19 @@ FILE = ROOT / "docker-compose.yaml"
 COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
 PARTS = (KAFKA, *AIRFLOW_PARTS)
+# The Celery executor has the tasks, and so the drivers, in a worker of their own.
+SERVED = (*AIRFLOW_PARTS, WORKER)
 SECRET = re.compile(r"\$\{([A-Z_]+):\?")
 
 
 def airflow_options() -> set[str]:
-    """Every AIRFLOW__SECTION__OPTION that the installed Airflow and its task SDK know."""
+    """Every AIRFLOW__SECTION__OPTION that Airflow, its task SDK and the Celery provider know."""
     spec = importlib.util.find_spec("airflow")
     assert spec and spec.origin
     file = Path(spec.origin).parent / "config_templates" / "config.yml"
     return {
         f"AIRFLOW__{section}__{option}".upper()
-        for section, body in yaml.safe_load(file.read_text()).items()
+        for section, body in {**yaml.safe_load(file.read_text()), **celery_info()["config"]}.items()
         for option in body["options"]
     }
 
@@ -52,16 +55,14 @@ def test_every_variable_is_one_that_the_code_reads() -> None:
         "init": {"AIRFLOW_ADMIN_PASSWORD"},
     }
     for name, service in SERVICES.items():
-        unknown = set(service["environment"]) - known - own.get(name, set())
+        unknown = set(service.get("environment", {})) - known - own.get(name, set())
         assert unknown == set(), f"{name}: nothing reads {sorted(unknown)}"
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_a_service_runs_what_the_embedded_platform_runs(part: Any) -> None:
     service = SERVICES[part.name]
-    # The scheduler's has its drivers beside it.
-    if part is not SCHEDULER:
-        assert service["command"][1:] == launch_command(part)[1:]
+    assert service["command"][1:] == launch_command(part)[1:]
     assert service["healthcheck"]["test"][0] == "CMD"
     assert service["image"] == SERVICES["scheduler"]["image"]
 
@@ -76,6 +77,7 @@ EMBEDDED_ALONE = {
 ADDRESSES = {
     "AIRFLOW__API__HOST",
     "AIRFLOW__API__BASE_URL",
+    "AIRFLOW__CORE__EXECUTOR",
     "AIRFLOW__CORE__EXECUTION_API_SERVER_URL",
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN",
     "NO_PROXY",
@@ -91,7 +93,7 @@ def image_environment() -> dict[str, str]:
     return dict(word.split("=", 1) for line in lines for word in line.split())
 
 
-@pytest.mark.parametrize("part", AIRFLOW_PARTS, ids=lambda part: part.name)
+@pytest.mark.parametrize("part", SERVED, ids=lambda part: part.name)
 def test_each_part_of_airflow_has_all_that_the_embedded_platform_sets(part: Any, monkeypatch: Any) -> None:
     from stateward.platform.parts import airflow
     from stateward.platform.secrets import Secrets
@@ -119,13 +121,19 @@ def test_there_is_time_for_all_that_a_stop_does() -> None:
 
     drain_s = Settings.model_fields["drain_timeout_s"].default
     # Longer than the parts take at most: Docker kills the whole container at the end of it.
-    assert grace_s("scheduler") > SCHEDULER.stop_wait_s + drain_s
+    assert grace_s("worker") > WORKER.stop_wait_s + drain_s
     for part in PARTS:
         assert grace_s(part.name) > part.stop_wait_s, part.name
 
 
-def test_the_drivers_are_drained_before_the_container_of_the_scheduler_ends() -> None:
-    assert SERVICES["scheduler"]["command"][1:] == ["-m", "stateward.platform.container", SCHEDULER.name]
+def test_the_drivers_are_drained_before_the_container_of_the_worker_ends() -> None:
+    assert SERVICES["worker"]["command"][1:] == ["-m", "stateward.platform.container"]
+
+
+def test_no_driver_is_in_the_container_of_another_part() -> None:
+    assert SERVICES["scheduler"]["environment"]["AIRFLOW__CORE__EXECUTOR"] == "CeleryExecutor"
+    assert "redis" in SERVICES["scheduler"]["environment"]["AIRFLOW__CELERY__BROKER_URL"]
+    assert SERVICES["redis"]["networks"] == ["inside"]
 
 
 def test_kafka_is_where_the_clients_look_for_it() -> None:
@@ -152,13 +160,15 @@ def test_no_secret_is_in_the_file_and_each_has_to_be_given() -> None:
     assert set(SECRET.findall(FILE.read_text())) == set(example)
     assert set(example.values()) == {""}
     for name, service in SERVICES.items():
-        for variable, value in service["environment"].items():
-            if re.search(r"PASSWORD$|SECRET|_KEY$|SQL_ALCHEMY_CONN$", variable):
+        for variable, value in service.get("environment", {}).items():
+            if re.search(r"PASSWORD$|SECRET|_KEY$|SQL_ALCHEMY_CONN$|RESULT_BACKEND$", variable):
                 assert SECRET.search(str(value)), f"{name}: {variable} has to come from the environment"
 
 
 def test_the_token_of_the_metrics_is_the_api_servers_alone_and_may_be_left_out() -> None:
-    having = {name for name, service in SERVICES.items() if ENV_METRICS_TOKEN in service["environment"]}
+    having = {
+        name for name, service in SERVICES.items() if ENV_METRICS_TOKEN in service.get("environment", {})
+    }
     assert having == {"api-server"}
     assert SERVICES["api-server"]["environment"][ENV_METRICS_TOKEN] == "${METRICS_TOKEN:-}"
     assert "#METRICS_TOKEN=\n" in (ROOT / ".env.example").read_text()
@@ -173,7 +183,7 @@ def test_the_ui_and_the_broker_are_published_and_only_on_this_machine() -> None:
         assert "outside" in SERVICES[name]["networks"], name
 
 
-@pytest.mark.parametrize("part", AIRFLOW_PARTS, ids=lambda part: part.name)
+@pytest.mark.parametrize("part", SERVED, ids=lambda part: part.name)
 def test_tasks_triggers_and_pages_reach_what_is_outside(part: Any) -> None:
     """Kafka (docs/kafka.md), mail and chat (docs/alerts.md), storage: none of it is in this file."""
     networks = SERVICES[part.name]["networks"]
@@ -198,7 +208,7 @@ def test_the_host_reaches_the_broker_under_the_address_that_it_gives() -> None:
     assert "#KAFKA_PORT=19092\n" in (ROOT / ".env.example").read_text()
 
 
-@pytest.mark.parametrize("part", AIRFLOW_PARTS, ids=lambda part: part.name)
+@pytest.mark.parametrize("part", SERVED, ids=lambda part: part.name)
 @pytest.mark.parametrize("name", ["streams", "quality", "notifiers.yaml", "maintenance.yaml"])
 def test_a_yaml_that_is_edited_here_is_the_one_that_each_part_reads(part: Any, name: str) -> None:
     """As a folder: of a single file a container keeps the one that an editor has replaced since."""
