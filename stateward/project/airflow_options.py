@@ -24,6 +24,9 @@ SPARK_CONNECTION = '{"conn_type": "spark", "host": "local[*,4]"}'
 KAFKA_CONNECTION = '{"conn_type": "kafka", "extra": {"bootstrap.servers": "kafka-1.example.com:9093"}}'
 """The example of a Kafka connection that is missing."""
 
+STORAGE_CONNECTION = '{"conn_type": "aws", "login": "<access key>", "password": "<secret>"}'
+"""The example of a connection of object storage that is missing."""
+
 _SECTIONS = (SECTION, "core", "api", "database", "secrets", "workers")
 
 

@@ -195,6 +195,7 @@ class Settings(BaseSettings):
     spark_conn_id: str = Field(
         default="spark_default", description="Airflow connection that names the master"
     )
+    storage_conn_id: str | None = Field(default=None, description="Airflow connection with the keys of S3")
     executor_python: str = Field(
         default="host",
         pattern=r"^(host(:/.+)?|archive:.+|image:.+)$",
@@ -240,7 +241,9 @@ class Settings(BaseSettings):
         """Return what a field is read from, first come first."""
         return init_settings, env_settings, AirflowOptions(settings_cls)
 
-    @field_validator("kafka_client", "create_topics_at", "metrics_token", "mask_secret", mode="before")
+    @field_validator(
+        "kafka_client", "create_topics_at", "storage_conn_id", "metrics_token", "mask_secret", mode="before"
+    )
     @classmethod
     def _none_if_empty(cls, value: object) -> object:
         # Compose passes on an unset variable as an empty one, and an empty token would be everybody's.

@@ -59,6 +59,20 @@ UI_CONF = {
     "spark.ui.heapHistogramEnabled": "false",
 }
 
+# Spark puts the keys of its environment into its settings of S3, and its executors' as well. The libraries in
+# the executors' Python read the environment.
+_S3_VARIABLES = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL",
+    "AWS_ALLOW_HTTP",
+)
+# Spark's own pattern knows no underscore.
+_REDACTED = "(?i)secret|password|token|access[._]?key"
+
 # No other host has to reach a driver that is its own executor.
 _LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _LOCAL_MASTER = "local[2]"
@@ -75,6 +89,30 @@ _NOISY_LOGGERS = (
 def checkpoint_conf(checkpoint_uri: str) -> dict[str, str]:
     """Settings for the storage of a checkpoint."""
     return _LOCAL_CHECKPOINT if checkpoint_uri.startswith("file:") else {}
+
+
+def s3_conf(environment: Mapping[str, str], *, is_local: bool) -> dict[str, str]:
+    """Settings of S3, by the variables that other libraries read too.
+
+    Args:
+        environment: This process's.
+        is_local: Whether the driver is its own executor.
+    """
+    found = {
+        # Other libraries write the scheme so.
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",
+        "spark.redaction.regex": _REDACTED,
+    }
+    if "AWS_ENDPOINT_URL" in environment:
+        # Servers other than Amazon's have no host name for each bucket.
+        found["spark.hadoop.fs.s3a.path.style.access"] = "true"
+    if region := environment.get("AWS_REGION"):
+        found["spark.hadoop.fs.s3a.endpoint.region"] = region
+    if is_local:
+        return found
+    sent = {name: environment[name] for name in _S3_VARIABLES if name in environment}
+    return found | {f"spark.executorEnv.{name}": value for name, value in sent.items()}
 
 
 def driver_conf(checkpoint_uri: str) -> dict[str, str]:
@@ -99,6 +137,7 @@ def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
     master = _submitted("spark.master") or _LOCAL_MASTER
+    is_local = master.startswith("local")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(master)
         if folder := os.environ.get(ENV_JARS):
@@ -106,7 +145,8 @@ def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str
     paths = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     settings = {
         **STREAM_CONF,
-        **(_LOCAL_CONF if master.startswith("local") else {}),
+        **(_LOCAL_CONF if is_local else {}),
+        **s3_conf(os.environ, is_local=is_local),
         "spark.sql.shuffle.partitions": str(state_partitions),
         # Executors on a cluster are sent the code, and have none of this host's folders.
         _PYTHONPATH: _submitted(_PYTHONPATH) or paths,

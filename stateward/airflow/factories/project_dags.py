@@ -9,6 +9,7 @@ from pkgutil import resolve_name
 
 from airflow.sdk import DAG, get_parsing_context
 
+from stateward.airflow.storage_connection import use_storage
 from stateward.contract.names import ENV_DAG_PREFIX, ENV_PROJECT
 from stateward.control.reconcile.started_streams import started_specs
 from stateward.project.settings import Settings, is_project
@@ -65,6 +66,7 @@ def use_project(project: Path | None, prefix: str | None = None) -> None:
 
     Raises:
         ProjectError: The folder is no project, or the settings name another folder or prefix.
+        StorageConnectionError: See `use_storage`.
     """
     settings = Settings()
     if project is not None:
@@ -77,6 +79,7 @@ def use_project(project: Path | None, prefix: str | None = None) -> None:
         _set(ENV_PROJECT, "project", settings, str(project), str(settings.project.resolve()))
     if prefix is not None:
         _set(ENV_DAG_PREFIX, "dag_prefix", settings, prefix, settings.dag_prefix)
+    use_storage(settings)
 
 
 def _set(variable: str, name: str, settings: Settings, value: str, known: str) -> None:

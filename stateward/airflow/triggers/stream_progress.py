@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from stateward.airflow.storage_connection import use_storage
 from stateward.alerts.incident import Message, Observation, next_incidents
 from stateward.alerts.incident_document import (
     CarriedIncidents,
@@ -87,6 +88,7 @@ class StreamProgressTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Observe every `poll_s` seconds; fire one event when an action or a message is due."""
         settings = Settings(project=Path(self.project))
+        await asyncio.to_thread(use_storage, settings)
         watch = Watch(
             self.stream,
             self.dag_run,

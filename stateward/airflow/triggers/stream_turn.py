@@ -11,6 +11,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from stateward.airflow.storage_connection import use_storage
 from stateward.contract.reading import InvalidDocumentError, parse_time
 from stateward.control.health.thresholds import Thresholds
 from stateward.control.reconcile.decide import Drain, Healthy, Held, Observed, Suspended, Wait, decide
@@ -47,6 +48,7 @@ class _StreamTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Observe every `poll_s` seconds; fire one event."""
         layout = Layout.of(self._settings)
+        await asyncio.to_thread(use_storage, self._settings)
         while True:
             # Storage may be slow, and all triggers share one event loop.
             reason = await asyncio.to_thread(self._look, layout)

@@ -9,7 +9,9 @@ from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from stateward.airflow.storage_connection import use_storage
 from stateward.airflow.triggers.table_changes import ChangeReader, Fired, should_fire
+from stateward.project.settings import Settings
 
 _FIRED = "fired"
 
@@ -73,6 +75,7 @@ class TableUpdateTrigger(BaseEventTrigger):
         restored = False
         while True:
             try:
+                await asyncio.to_thread(use_storage, Settings())
                 if not restored:
                     fired, restored = await self._restore(), True
                 event = await self._look(reader, fired)

@@ -6,6 +6,9 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from stateward.airflow.storage_connection import use_storage
+from stateward.project.settings import Settings
+
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
@@ -52,6 +55,7 @@ def guarded_app(title: str, may_read: Callable[..., Any]) -> "FastAPI":
     from fastapi import Depends, FastAPI, HTTPException, Request
     from fastapi.responses import JSONResponse, RedirectResponse, Response
 
+    use_storage(Settings())
     # No redirect between a path with and without a slash: it would name the host that this server knows.
     app = FastAPI(title=title, openapi_url=None, dependencies=[Depends(may_read)], redirect_slashes=False)
 

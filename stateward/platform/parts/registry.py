@@ -37,7 +37,7 @@ SCHEDULER = Part("scheduler", "Airflow scheduler", ("airflow_worker_log_port",))
 DAG_PROCESSOR = Part("dag-processor", "Airflow DAG processor")
 TRIGGERER = Part("triggerer", "Airflow triggerer", ("airflow_triggerer_log_port",))
 
-# Of a deployment with the Celery executor, as docker-compose.yaml is; `up` has none.
+# A deployment with the Celery executor has it, as docker-compose.yaml does; `up` has none.
 WORKER = Part("worker", "Airflow Celery worker", ("airflow_worker_log_port",))
 
 AIRFLOW_PARTS = (API_SERVER, DAG_PROCESSOR, SCHEDULER, TRIGGERER)

@@ -1,0 +1,34 @@
+"""The settings of a session for object storage."""
+
+from __future__ import annotations
+
+import re
+
+from stateward.runtime.session import s3_conf
+
+OF_THE_HOST = {
+    "AWS_ACCESS_KEY_ID": "key",
+    "AWS_SECRET_ACCESS_KEY": "hidden",
+    "AWS_REGION": "eu-central-1",
+    "AWS_ENDPOINT_URL": "https://s3.example.org",
+    "HOME": "/root",
+}
+
+
+def test_executors_of_a_cluster_get_the_credentials_and_nothing_else() -> None:
+    conf = s3_conf(OF_THE_HOST, is_local=False)
+    sent = {name for name in conf if name.startswith("spark.executorEnv.")}
+    assert sent == {f"spark.executorEnv.{name}" for name in OF_THE_HOST if name != "HOME"}
+    assert not any(name.startswith("spark.executorEnv.") for name in s3_conf(OF_THE_HOST, is_local=True))
+
+
+def test_what_is_secret_is_hidden_on_sparks_pages() -> None:
+    conf = s3_conf(OF_THE_HOST, is_local=False)
+    shown = {name for name in conf if not re.search(conf["spark.redaction.regex"], name)}
+    assert not {"key", "hidden"} & {conf[name] for name in shown}
+
+
+def test_a_server_of_ones_own_has_its_bucket_in_the_path() -> None:
+    path_style = "spark.hadoop.fs.s3a.path.style.access"
+    assert s3_conf(OF_THE_HOST, is_local=True)[path_style] == "true"
+    assert path_style not in s3_conf({}, is_local=True)
