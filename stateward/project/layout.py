@@ -16,16 +16,18 @@ class Layout:
     Attributes:
         home: absolute folder of this installation.
         data: URI without a trailing slash.
+        savepoints: Where savepoints are kept, likewise; below `data` if it is empty.
     """
 
     home: Path
     data: str
+    savepoints: str = ""
 
     @classmethod
     def of(cls, settings: Settings | None = None) -> Layout:
         """Return the layout of `settings`, by default those of the environment."""
         settings = settings or Settings()
-        return cls(home=settings.home, data=settings.data)
+        return cls(settings.home, settings.data, settings.savepoints or "")
 
     # Storage that Airflow and Spark both see: URIs.
 
@@ -45,7 +47,7 @@ class Layout:
     @property
     def savepoints_root_uri(self) -> str:
         """URI of the folder of all streams' savepoints."""
-        return f"{self.data}/savepoints"
+        return self.savepoints or f"{self.data}/savepoints"
 
     def savepoints_uri(self, stream: str) -> str:
         """Return the URI of the folder with the stream's savepoints."""

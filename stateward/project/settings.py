@@ -24,6 +24,9 @@ CHECKOUT = LIBRARY.parent
 # Linux alone knows which of the cores are this process's.
 _HAS_AFFINITY = hasattr(os, "sched_getaffinity")
 
+_SECRETS = ("metrics_token", "mask_secret")
+_MAY_BE_EMPTY = ("kafka_client", "create_topics_at", "savepoints", "storage_conn_id", *_SECRETS)
+
 Port = Annotated[int, Field(ge=1, le=65535)]
 Url = Annotated[str, AfterValidator(lambda url: url.rstrip("/"))]
 
@@ -106,6 +109,7 @@ class Settings(BaseSettings):
         default_factory=lambda values: _file_uri(Path(values["home"]) / "data"),
         description="URI under which tables, checkpoints, leases and status live",
     )
+    savepoints: str | None = Field(default=None, description="URI of another storage, for savepoints")
     seed_roots: str = Field(
         default="",
         description="URIs of folders, with commas between, below which tables for `state seed` may lie,"
@@ -189,8 +193,7 @@ class Settings(BaseSettings):
     )
     supervised_by: str | None = Field(
         default=None,
-        description="what runs the parts instead of `stateward up`, such as Docker Compose: then `stateward"
-        " status` goes by what they answer",
+        description="what runs the parts instead of `stateward up`, such as Docker Compose",
     )
     spark_conn_id: str = Field(
         default="spark_default", description="Airflow connection that names the master"
@@ -222,9 +225,7 @@ class Settings(BaseSettings):
         description="how many drivers may start on one host at the same time; by default as many as it has"
         " cores",
     )
-    start_timeout_s: float = Field(
-        default=180.0, gt=0, description="how long `up` waits for each part, seconds"
-    )
+    start_timeout_s: float = Field(default=180.0, gt=0, description="how long `up` waits for a part, seconds")
     drain_timeout_s: float = Field(
         default=45.0, gt=0, description="between SIGTERM and SIGKILL of a driver, seconds"
     )
@@ -241,9 +242,7 @@ class Settings(BaseSettings):
         """Return what a field is read from, first come first."""
         return init_settings, env_settings, AirflowOptions(settings_cls)
 
-    @field_validator(
-        "kafka_client", "create_topics_at", "storage_conn_id", "metrics_token", "mask_secret", mode="before"
-    )
+    @field_validator(*_MAY_BE_EMPTY, mode="before")
     @classmethod
     def _none_if_empty(cls, value: object) -> object:
         # Compose passes on an unset variable as an empty one, and an empty token would be everybody's.
@@ -255,9 +254,11 @@ class Settings(BaseSettings):
         # Parts run in other working directories than the shell the setting was typed in.
         return value.expanduser().absolute() if value is not None else None
 
-    @field_validator("data")
+    @field_validator("data", "savepoints")
     @classmethod
-    def _as_uri(cls, value: str) -> str:
+    def _as_uri(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
         # A bare path is accepted, but Spark, deltalake and fsspec agree only on URIs.
         uri = value if "://" in value else _file_uri(Path(value).expanduser().absolute())
         return uri.rstrip("/")

@@ -142,3 +142,10 @@ def test_the_layout_is_that_of_the_architecture_page() -> None:
     assert layout.data_docs_uri == "s3://b/d/quality/docs"
     assert layout.driver_log_dir("x") == Path("/h/drivers/x")
     assert layout.cache_dir("x") == Path("/h/cache/x")
+
+
+def test_savepoints_may_have_a_storage_of_their_own() -> None:
+    apart = Layout.of(Settings(data="s3://b/d", savepoints="hdfs://nn:8020/kept/"))
+    assert apart.savepoints_uri("x") == "hdfs://nn:8020/kept/x"
+    assert apart.checkpoint_uri("x") == "s3://b/d/checkpoints/x"
+    assert Layout.of(Settings(data="s3://b/d", savepoints="")).savepoints_uri("x") == "s3://b/d/savepoints/x"

@@ -16,7 +16,7 @@ from stateward.runtime.api.tables import DEAD_LETTERS, SHARED_TABLES
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.state.errors import StateError
 from stateward.state.savepoints import tables
-from stateward.state.savepoints.savepoint_catalog import stamp
+from stateward.state.savepoints.savepoint_catalog import SavepointCatalog, stamp
 from tests.support.state.installed_stream import (
     ALERTS,
     NOW,
@@ -60,6 +60,22 @@ def test_checkpoint_and_tables_go_back_and_the_stream_goes_on(installed: Install
         assert again[name] == before[name]
     new = [row["generation"] for row in of_stream(again, STREAM)["dead_letters"] if row["batch_id"] == 2]
     assert new == [done["query_id"]]
+
+
+def test_a_stream_whose_checkpoints_are_lost_is_restored_from_another_storage(installed: Installed) -> None:
+    before = installed.rows()
+    kept = installed.folder / "another storage" / STREAM
+    shutil.copytree(installed.folder / "data" / "savepoints" / STREAM, kept)
+    shutil.rmtree(installed.folder / "data" / "savepoints")
+    shutil.rmtree(installed.folder / "data" / "checkpoints")
+    installed.catalog = SavepointCatalog(STREAM, f"file://{kept}")
+
+    done = installed.restore()
+    assert Checkpoint(done["checkpoint"]).is_clean()
+    assert installed.totals()["accepted"] == 22
+    installed.run(2)
+    for name in ("device_alerts", "device_status"):
+        assert installed.rows()[name] == before[name]
 
 
 def test_the_new_checkpoint_is_another_query_that_goes_on_at_the_savepoint(installed: Installed) -> None:
