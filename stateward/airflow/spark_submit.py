@@ -6,15 +6,20 @@ import os
 from pathlib import Path
 
 from stateward.contract.names import ENV_KAFKA_CLIENT, is_local
+from stateward.contract.stream_control import Application
 from stateward.control.launchers.driver_process import DriverCommand, LaunchError
 from stateward.control.launchers.executor_dependencies import cluster_conf
 from stateward.control.launchers.launch import DRIVER_CONF, driver_environment, entry_point, spark_jars
 from stateward.control.launchers.local_files import local_files_conf
 from stateward.control.launchers.resources import Executors, executors_conf
+from stateward.control.launchers.yarn_submit import cluster_mode_conf, is_yarn, yarn_conf
 from stateward.project.airflow_options import SPARK_CONNECTION, create_connection
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from stateward.project.spec import StreamSpec
+
+# The provider's own name for it, in the extra of a connection.
+_MANAGER = "yarn_resourcemanager_webapp_address"
 
 
 def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path) -> DriverCommand:
@@ -31,17 +36,22 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
     """
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-    _require_that_it_outlives_its_task(spec.stream)
     master = master_of(spec)
     entry = entry_point(spec.stream, code)
     conf = {**DRIVER_CONF, **_kafka_file(settings), **_executors(spec, master), **spec.spark.conf}
+    conf |= local_files_conf(settings.jars, master, conf)
+    conf |= cluster_conf(settings, master, conf, code)
+    application = None
+    if is_yarn(master):
+        conf |= yarn_conf(settings, conf)
+        application = _yarn_application(spec)
+        if application is not None:
+            conf |= cluster_mode_conf(spec.stream, run_id, conf)
+    if application is None:
+        _require_that_it_outlives_its_task(spec.stream)
     hook = SparkSubmitHook(
         conn_id=spec.spark.conn_id,
-        conf={
-            **conf,
-            **local_files_conf(settings.jars, master, conf),
-            **cluster_conf(settings, master, conf, code),
-        },
+        conf=conf,
         jars=spark_jars(settings),
         driver_memory=spec.spark.driver_memory,
         name=f"stateward-{spec.stream}",
@@ -53,7 +63,28 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
     if is_local(master):
         # Spark's UI has no login of its own; Airflow's server passes it on.
         environment = {"SPARK_LOCAL_IP": "127.0.0.1"} | environment
-    return DriverCommand(command, environment)
+    return DriverCommand(command, environment, application)
+
+
+def _yarn_application(spec: StreamSpec) -> Application | None:
+    """Return what YARN will run if the stream's connection has the deploy mode `cluster`.
+
+    Raises:
+        LaunchError: It does not say where the ResourceManager is.
+    """
+    from airflow.sdk import BaseHook
+
+    extra = BaseHook.get_connection(spec.spark.conn_id).extra_dejson
+    if extra.get("deploy-mode") != "cluster":
+        return None
+    address = str(extra.get(_MANAGER) or "").rstrip("/")
+    if not address:
+        raise LaunchError(
+            f"stream {spec.stream}: expected the address of YARN's ResourceManager as {_MANAGER} in the extra"
+            f" of the Airflow connection {spec.spark.conn_id!r}, such as http://rm.example.org:8088, found"
+            " none. A driver in cluster mode is looked for and ended there (docs/spark-and-storage.md)."
+        )
+    return Application("yarn", address if "://" in address else f"http://{address}")
 
 
 def _require_that_it_outlives_its_task(stream: str) -> None:

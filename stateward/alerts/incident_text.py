@@ -77,6 +77,10 @@ _BEHIND: dict[FailureKind, str] = {
     "gone": "It was killed, most often for lack of memory, or crashed; see the end of its log.",
     "reported": "The error is at the end of the driver's log.",
     "ended": "The error is at the end of the driver's log.",
+    "out_of_memory": "Its container is too small for the JVM and Python together: raise"
+    " spark.driver_memory, or spark.driver.memoryOverhead in spark.conf of the stream's YAML.",
+    "evicted": "A person has ended it by the cluster's own commands, or the cluster has: it preempts and"
+    " evicts, and loses hosts.",
 }
 
 

@@ -6,6 +6,8 @@ import collections
 import time
 from pathlib import Path
 
+from stateward.control.launchers.drivers import driver_of
+from stateward.control.reconcile.observe import read_control
 from stateward.platform.parts.registry import parts_of
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
@@ -16,8 +18,14 @@ class NoSuchLogError(RuntimeError):
 
 
 def run(name: str, *, lines: int, follow: bool) -> None:
-    """Print the end of a log, and follow it on request."""
-    path = find_log(name, Settings())
+    """Print the end of a log, and follow it on request, unless a cluster has it."""
+    settings = Settings()
+    is_part = name in [part.name for part in parts_of(settings)]
+    text = None if is_part else cluster_log(name, settings)
+    if text is not None:
+        print("\n".join(text.splitlines()[-lines:]))
+        return
+    path = find_log(name, settings)
     with path.open(errors="replace") as file:
         print("".join(collections.deque(file, maxlen=lines)), end="", flush=True)
         while follow:
@@ -25,6 +33,23 @@ def run(name: str, *, lines: int, follow: bool) -> None:
             print(text, end="", flush=True)
             if not text:
                 time.sleep(0.3)
+
+
+def cluster_log(stream: str, settings: Settings) -> str | None:
+    """Return the end of the log of a stream's newest driver if a cluster runs it; None otherwise.
+
+    Raises:
+        NoSuchLogError: The cluster does not answer.
+        InvalidDocumentError: The control document cannot be read.
+    """
+    layout = Layout.of(settings)
+    control = read_control(layout, stream)
+    if control is None or control.launch is None or control.launch.application is None:
+        return None
+    try:
+        return driver_of(layout.home, stream, control.launch).log_end()
+    except OSError as error:
+        raise NoSuchLogError(f"stream {stream}: the log of its driver cannot be read: {error}") from error
 
 
 def find_log(name: str, settings: Settings) -> Path:

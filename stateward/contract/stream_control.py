@@ -17,7 +17,9 @@ from stateward.contract.reading import InvalidDocumentError, Time, read_as, read
 
 Desired = Literal["running", "suspended", "stopped"]
 ClusterKind = Literal["yarn", "kubernetes"]
-FailureKind = Literal["reported", "killed", "gone", "not_started", "hung", "ended"]
+FailureKind = Literal[
+    "reported", "killed", "gone", "not_started", "hung", "ended", "out_of_memory", "evicted"
+]
 
 GONE = "driver process gone"
 """How the cause begins when the driver has not reported itself why it ended."""
@@ -36,6 +38,8 @@ class Failure(Struct, frozen=True):
         kind: `reported`: it has reported why. `killed`: a signal has killed it. `gone`: its process is gone,
             for an unknown reason. `not_started`: it ended before it reported anything, and its log has the
             reason. `hung`: it is there and makes no progress. `ended`: the control plane has ended it.
+            `out_of_memory`: the cluster has ended it, as it took more memory than its container has.
+            `evicted`: the cluster has ended it for another reason, or a person by the cluster's commands.
         cause: In a sentence.
         signal: Which one killed it, such as `SIGKILL`.
     """
@@ -66,6 +70,16 @@ class Application(Struct, frozen=True):
     id: str = ""
     namespace: str = ""
 
+    @property
+    def page(self) -> str:
+        """The address at which YARN shows it, with its logs; empty without an id, and on Kubernetes."""
+        return f"{self.cluster}/cluster/app/{self.id}" if self.kind == "yarn" and self.id else ""
+
+    @property
+    def spark_ui(self) -> str:
+        """The address of Spark's UI behind YARN's proxy, the only way to it; empty like `page`."""
+        return f"{self.cluster}/proxy/{self.id}" if self.kind == "yarn" and self.id else ""
+
 
 class Launch(Struct, frozen=True):
     """One start of a driver.
@@ -91,6 +105,11 @@ class Launch(Struct, frozen=True):
     failure: Failure | None = None
     end_reason: str = ""
     application: Application | None = None
+
+    @property
+    def log_address(self) -> str:
+        """Where people read its driver's log."""
+        return (self.application.page if self.application else "") or self.log
 
 
 class Hold(Struct, frozen=True):

@@ -113,5 +113,5 @@ class DeployStreamOperator(BaseOperator):
                 f"stream {self.stream}: {reached.reason}\n{log_tail(controller.layout, control)}"
             )
         if control and control.launch:
-            self.log.info("Driver %s, log %s", control.launch.run_id, control.launch.log)
+            self.log.info("Driver %s, log %s", control.launch.run_id, control.launch.log_address)
         return reached.reason

@@ -23,16 +23,19 @@ def spark_ui_app() -> LateApp:
     return LateApp(create_app)
 
 
-def address_of(layout: Layout, stream: str) -> str:
-    """Return the address of the UI of the driver that runs now.
+def address_of(layout: Layout, stream: str) -> tuple[str, bool]:
+    """Return the address of the UI of the driver that runs now, and whether this server passes it on.
+
+    A driver in a container of YARN answers those alone who come by way of YARN's own proxy.
 
     Raises:
         LookupError: There is none; the message names the stream and what to do.
     """
     try:
-        status = observe(layout, stream).status
+        seen = observe(layout, stream)
     except (InvalidDocumentError, OSError) as error:
         raise LookupError(f"stream {stream}: its status cannot be read: {error}") from error
+    status = seen.status
     if status is None or status.state in ENDED:
         raise LookupError(
             f"stream {stream}: expected a driver that runs, found none. Trigger stream_{stream}."
@@ -42,7 +45,9 @@ def address_of(layout: Layout, stream: str) -> str:
             f"stream {stream}: its driver has no UI of Spark (yet). Reload when the stream runs; if there is"
             " none then, remove `spark.ui.enabled: false` from its YAML and restart it."
         )
-    return status.spark_ui
+    launch = seen.control.launch if seen.control else None
+    behind = launch.application.spark_ui if launch and launch.application else ""
+    return behind or status.spark_ui, not behind
 
 
 def create_app() -> "FastAPI":
@@ -68,9 +73,11 @@ def create_app() -> "FastAPI":
     ) -> Response:
         await run_in_threadpool(require, may_read(user), [stream_dag(stream)])
         try:
-            address = await run_in_threadpool(address_of, Layout.of(), stream)
+            address, is_passed_on = await run_in_threadpool(address_of, Layout.of(), stream)
         except LookupError as error:
             raise HTTPException(404, str(error)) from error
+        if not is_passed_on:
+            return RedirectResponse(f"{address}/{path}", status_code=307)
         base = f"{request.scope['root_path']}/{stream}"
         # Spark builds its links below this path.
         headers = {"X-Forwarded-Context": base, "Accept": request.headers.get("accept", "*/*")}

@@ -23,15 +23,19 @@ class Presence(Enum):
 
 @dataclass(frozen=True)
 class Exit:
-    """How the process ended that `spark-submit` has become, the JVM.
+    """How the process ended that `spark-submit` has become, the JVM, or that of a cluster's container.
 
     Attributes:
         signal: The name of the signal that killed it, such as `SIGKILL`; None when it exited.
         code: Its exit code; None when it was killed.
+        kind: What the failure is, if the cluster has ended it.
+        said: What the cluster says of that.
     """
 
     signal: str | None = None
     code: int | None = None
+    kind: FailureKind | None = None
+    said: str = ""
 
     @property
     def signal_of_python(self) -> str | None:
@@ -69,23 +73,29 @@ def failure_of_end(control: Control, status: Status | None, found: Exit | None, 
     by, killed = _killed(found, control, status)
     if status is None:
         said = "; ".join(filter(None, (killed, last_words)))
-        kind: FailureKind = "killed" if by else "not_started" if last_words else "gone"
-        return Failure(kind, f"{SILENT}: {said}" if said else SILENT, by)
+        otherwise: FailureKind = "killed" if by else "not_started" if last_words else "gone"
+        return Failure(_kind(found) or otherwise, f"{SILENT}: {said}" if said else SILENT, by)
     if status.state in ENDED and not killed:
         return Failure("reported", f"driver {status.state}: {status.message or 'no message'}")
     said = f": {status.message.rstrip('.')}" if status.state in ENDED and status.message else ""
     last = f"last reported {status.state}{said}, batch {status.batch_id}"
     cause = f"{GONE}: {killed} ({last})" if killed else f"{GONE} ({last})"
-    return Failure("killed" if by else "gone", cause, by)
+    return Failure(_kind(found) or ("killed" if by else "gone"), cause, by)
+
+
+def _kind(found: Exit | None) -> FailureKind | None:
+    return found.kind if found else None
 
 
 def _killed(found: Exit | None, control: Control, status: Status | None) -> tuple[str | None, str]:
-    """Return the signal that killed a process of the driver, and which process; None if none was killed."""
+    """Return the signal that killed a process of the driver, and what killed which; None if none did."""
     if found is None:
         return None, ""
+    if found.said:
+        return None, found.said
     if found.signal is not None:
         pid = control.launch.pid if control.launch else None
-        return found.signal, f"its JVM (process {pid}) was killed by {found.signal}"
+        return found.signal, f"its JVM{f' (process {pid})' if pid else ''} was killed by {found.signal}"
     if by := found.signal_of_python:
         pid = status.python_pid if status else None
         which = f"process {pid}" if pid else "a child of the JVM"

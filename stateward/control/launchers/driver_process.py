@@ -45,10 +45,15 @@ class LaunchError(RuntimeError):
 
 @dataclass(frozen=True)
 class DriverCommand:
-    """What is started, and with which environment."""
+    """What is started, and with which environment.
+
+    Attributes:
+        application: What a cluster will run, without its id; None for a process of this host.
+    """
 
     arguments: list[str]
     environment: dict[str, str]
+    application: Application | None = None
 
 
 def log_file(layout: Layout, stream: str, run_id: str, now: datetime) -> Path:

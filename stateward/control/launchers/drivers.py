@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from stateward.contract.stream_control import Launch
+from stateward.contract.stream_control import Application, Launch
 from stateward.control.launchers.driver_exit import Ending, Presence
 from stateward.control.launchers.local_driver import LocalDriver
+from stateward.control.launchers.yarn_driver import YarnDriver
 
 
 class LaunchedDriver(Protocol):
@@ -33,6 +34,13 @@ class LaunchedDriver(Protocol):
         """
 
 
+class ClusterDriver(LaunchedDriver, Protocol):
+    """One that a cluster runs."""
+
+    def application(self) -> Application:
+        """Return its application, with its id if the cluster has accepted it."""
+
+
 def driver_of(home: Path, stream: str, launch: Launch) -> LaunchedDriver:
     """Return the driver of a launch.
 
@@ -41,4 +49,11 @@ def driver_of(home: Path, stream: str, launch: Launch) -> LaunchedDriver:
         stream: The stream's name.
         launch: The launch.
     """
-    return LocalDriver(home, stream, launch)
+    if launch.application is None:
+        return LocalDriver(home, stream, launch)
+    return cluster_driver_of(home, stream, launch, launch.application)
+
+
+def cluster_driver_of(home: Path, stream: str, launch: Launch, application: Application) -> ClusterDriver:
+    """Return the driver of a launch that a cluster runs; see `driver_of`."""
+    return YarnDriver(home, stream, launch, application)

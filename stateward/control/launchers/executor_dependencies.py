@@ -16,17 +16,17 @@ from stateward.project.settings import LIBRARY, Settings
 PYTHONPATH = "spark.executorEnv.PYTHONPATH"
 
 _PY_FILES = "spark.submit.pyFiles"
-_ARCHIVES = "spark.archives"
-_PYTHON = "spark.pyspark.python"
-_DRIVER_PYTHON = "spark.pyspark.driver.python"
-_PATH = "spark.executorEnv.PATH"
+ARCHIVES = "spark.archives"
+PYTHON = "spark.pyspark.python"
+DRIVER_PYTHON = "spark.pyspark.driver.python"
+PATH = "spark.executorEnv.PATH"
 _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NAME = "python3"
 _IMAGE = "spark.kubernetes.container.image"
 # The folder in which an executor unpacks the archive.
 _UNPACKED = "environment"
 # What comes after ours if it is set otherwise too; of the others that wins.
-_EXTENDED = frozenset({_PY_FILES, PYTHONPATH, _ARCHIVES, _PATH})
+_EXTENDED = frozenset({_PY_FILES, PYTHONPATH, ARCHIVES, PATH})
 
 
 def cluster_conf(
@@ -68,10 +68,10 @@ def _environment(asked: str, master: str, conf: Mapping[str, str]) -> dict[str, 
     kind, _, what = asked.partition(":")
     # A name and not a path: Spark starts the same Python for executors and, where a batch is planned, on the
     # driver's host, with the same PATH. So the folder of this Python is on it too, after the executors' own.
-    by_name = {_PYTHON: _NAME, _DRIVER_PYTHON: sys.executable}
+    by_name = {PYTHON: _NAME, DRIVER_PYTHON: sys.executable}
     if kind == "archive":
-        archives = _joined(",", f"{what}#{_UNPACKED}", conf.get(_ARCHIVES))
-        return {_ARCHIVES: archives, **_path(_UNPACKED, conf), **by_name}
+        archives = _joined(",", f"{what}#{_UNPACKED}", conf.get(ARCHIVES))
+        return {ARCHIVES: archives, **_path(_UNPACKED, conf), **by_name}
     if kind == "image":
         if not master.startswith("k8s://"):
             raise LaunchError(
@@ -84,7 +84,7 @@ def _environment(asked: str, master: str, conf: Mapping[str, str]) -> dict[str, 
 
 def _path(environment: str, conf: Mapping[str, str]) -> dict[str, str]:
     own = Path(sys.executable).parent
-    return {_PATH: f"{environment}/bin:{own}:{conf.get(_PATH, _USUAL_PATH)}"}
+    return {PATH: f"{environment}/bin:{own}:{conf.get(PATH, _USUAL_PATH)}"}
 
 
 def _joined(separator: str, *parts: str | None) -> str:

@@ -26,7 +26,15 @@ from stateward.contract.reading import as_json
 from stateward.contract.requests import DriverConfig, LeaseConfig, LookupConfig, TickConfig
 from stateward.contract.storage import write_json
 from stateward.contract.stream_control import Launch
-from stateward.control.launchers.driver_process import DriverCommand, LaunchError, Prepared, log_file, start
+from stateward.control.launchers.driver_process import (
+    DriverCommand,
+    LaunchError,
+    Prepared,
+    log_file,
+    start,
+    wait_until_noted,
+)
+from stateward.control.launchers.drivers import cluster_driver_of
 from stateward.control.releases import release as releases
 from stateward.project.durations import to_ms
 from stateward.project.layout import Layout
@@ -40,6 +48,8 @@ from stateward.project.spec_logic import LookupSource
 # minute, and halves the time of a small batch for as long as the driver lives (docs/tuning.md). Out of
 # memory it ends: Spark's thread that takes in results would end alone, and the stream stand still.
 DRIVER_CONF = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError"}
+
+_SUBMITTED_WITHIN_S = 90.0
 
 
 def resolved_configuration(spec: StreamSpec, settings: Settings, run_id: str) -> dict[str, Any]:
@@ -209,7 +219,7 @@ class SparkLauncher:
         self._command = self.build_command(spec, settings, run_id, kept.code)
         layout = Layout.of(settings)
         write_json(layout.config_uri(stream), resolved_configuration(spec, settings, run_id))
-        return Prepared(log_file(layout, stream, run_id, now), kept.id)
+        return Prepared(log_file(layout, stream, run_id, now), kept.id, self._command.application)
 
     def _release(self, wanted: str | None) -> tuple[releases.Release, StreamSpec]:
         stream = self.spec.stream
@@ -233,7 +243,7 @@ class SparkLauncher:
             return kept
 
     def start(self, launch: Launch) -> Launch:
-        """Start what was prepared, and return its launch with its process.
+        """Start what was prepared, and return its launch with its process, or its application's id.
 
         Raises:
             LaunchError: It could not be started, or `prepare` has not been called.
@@ -241,4 +251,11 @@ class SparkLauncher:
         if self._command is None:
             raise LaunchError(f"stream {self.spec.stream}: launch {launch.run_id} was not prepared")
         pid = start(self._command, Path(launch.log))
-        return replace(launch, pid=pid, pid_started=started_at(pid))
+        if launch.application is None:
+            return replace(launch, pid=pid, pid_started=started_at(pid))
+        # In cluster mode it ends when the cluster has the application; the next look tells if it has.
+        wait_until_noted(Path(launch.log), _SUBMITTED_WITHIN_S)
+        driver = cluster_driver_of(
+            Layout.of(self.settings).home, self.spec.stream, launch, launch.application
+        )
+        return replace(launch, application=driver.application())

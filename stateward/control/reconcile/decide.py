@@ -190,8 +190,10 @@ def _is_present(limits: Thresholds, seen: Observed, launch: Launched | None, now
 
 
 def _silence(seen: Observed, status: Status, now: datetime) -> timedelta:
+    launch = seen.control.launch if seen.control else None
+    is_remote = seen.driver is Presence.ELSEWHERE or (launch is not None and launch.application is not None)
     # A single look can only compare the clocks of two hosts.
-    watched = seen.silent_since if seen.driver is Presence.ELSEWHERE else None
+    watched = seen.silent_since if is_remote else None
     return now - (watched or status.updated_at)
 
 

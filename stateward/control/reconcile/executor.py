@@ -191,14 +191,15 @@ class Controller:
         self._write(intended)
         started = self.launcher.start(launch)
         self._write(replace(intended, launch=started))
-        where = f"process {started.pid}" if started.application is None else started.application
+        application = started.application
+        where = f"process {started.pid}" if application is None else f"application {application.id or '?'}"
         log.info(
             "stream %s: driver %s of release %s started as %s, log %s",
             self.spec.stream,
             run_id,
             ready.release,
             where,
-            ready.log,
+            started.log_address,
         )
 
     def _end(self, action: Kill, seen: Observed, launch: Launch) -> None:
@@ -249,4 +250,4 @@ def log_tail(layout: Layout, control: Control | None, lines: int = 40) -> str:
     except OSError as error:
         return f"Its log cannot be read: {error}"
     tail = "\n".join(text.splitlines()[-lines:])
-    return f"The last lines of {control.launch.log}:\n{tail}"
+    return f"The last lines of {control.launch.log_address}:\n{tail}"

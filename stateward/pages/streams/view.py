@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from stateward.contract.stream_control import Supervisor
+from stateward.contract.stream_control import Control, Supervisor
 from stateward.contract.stream_status import ENDED, OUTCOMES, OperatorState, Status
 from stateward.control.health.thresholds import Thresholds
 from stateward.control.reconcile.decide import Action, Observed, decide
@@ -126,9 +126,15 @@ def stream_view(read: Documents, begin: datetime, now: datetime, stale_after_s: 
         facts=_facts(read, now),
         operators=_operators(status),
         incidents=repeated(happened),
-        links=(*read.links, *_spark_ui(status)),
+        links=(*read.links, *_log(control), *_spark_ui(status)),
         problems=read.problems,
     )
+
+
+def _log(control: Control | None) -> tuple[Link, ...]:
+    application = control.launch.application if control and control.launch else None
+    page = application.page if application else ""
+    return (Link("Driver's log", page, "in its container, shown by YARN", outer=True),) if page else ()
 
 
 def _spark_ui(status: Status | None) -> tuple[Link, ...]:

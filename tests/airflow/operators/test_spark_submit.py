@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from pyarrow import table
 from stateward.airflow.compat import AirflowException, AirflowFailException
 from stateward.airflow.operators.validate_table import ValidateTableOperator
 from stateward.airflow.spark_submit import build_command
+from stateward.contract.stream_control import Application
 from stateward.control.launchers.driver_process import LaunchError
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
@@ -71,6 +73,35 @@ def test_a_driver_on_a_local_master_is_asked_for_no_executors(
     spec = small_spec(tmp_path).model_copy(update={"stream": STREAM})
     conf = _conf(build_command(spec, Settings(), "run-1", code_in(tmp_path)).arguments)
     assert not [name for name in conf if name.startswith(("spark.executor.", "spark.cores", "spark.dynamic"))]
+
+
+def test_a_driver_in_cluster_mode_on_yarn_is_an_application(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = small_spec(tmp_path).model_copy(update={"stream": STREAM})
+    code = code_in(tmp_path)
+    extra = {"deploy-mode": "cluster", "queue": "streams"}
+    connection = {"conn_type": "spark", "host": "yarn", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    with pytest.raises(LaunchError, match="yarn_resourcemanager_webapp_address"):
+        build_command(spec, Settings(), "run-1", code)
+
+    # It outlives the pod of its task.
+    monkeypatch.setenv("AIRFLOW_IS_K8S_EXECUTOR_POD", "True")
+    extra["yarn_resourcemanager_webapp_address"] = "rm:8088/"
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    command = build_command(spec, Settings(), "run-1", code)
+    assert command.application == Application("yarn", "http://rm:8088")
+    conf = _conf(command.arguments)
+    assert (conf["spark.yarn.maxAppAttempts"], conf["spark.yarn.tags"]) == ("1", "stateward-run-1")
+    given = list(pairwise(command.arguments))
+    assert {("--deploy-mode", "cluster"), ("--queue", "streams"), ("--master", "yarn")} <= set(given)
+
+    monkeypatch.delenv("AIRFLOW_IS_K8S_EXECUTOR_POD")
+    del extra["deploy-mode"]
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    client = build_command(spec, Settings(), "run-1", code)
+    assert client.application is None and "spark.yarn.tags" not in _conf(client.arguments)
 
 
 def _validate(layout: Layout) -> None:

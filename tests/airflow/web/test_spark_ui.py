@@ -14,6 +14,7 @@ import pytest
 from stateward.airflow.plugins.spark_ui import SparkUiPlugin
 from stateward.contract.reading import as_json
 from stateward.contract.storage import write_json
+from stateward.contract.stream_control import Application, Control, Launch
 from stateward.contract.stream_status import DriverState, Status
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
@@ -100,6 +101,17 @@ def test_spark_builds_its_links_below_airflows_base_path(client: Any, spark: str
     page = f"/airflow{PAGE}"
     assert client.get(f"{page}/jobs/").json()["base"] == page
     assert client.get(f"{page}/").headers["location"] == f"{page}/jobs/"
+
+
+def test_the_ui_of_a_driver_in_a_container_of_yarn_is_behind_yarns_own_proxy(client: Any, spark: str) -> None:
+    reported(spark)
+    now = datetime.now(UTC)
+    application = Application("yarn", spark, "application_1_0001")
+    launch = Launch("1", now, "h", "/l", application=application)
+    control = Control(STREAM, "running", "1", now, launch=launch)
+    write_json(Layout.of(Settings()).control_uri(STREAM), as_json(control))
+    answer = client.get(f"{PAGE}/jobs/")
+    assert answer.headers["location"] == f"{spark}/proxy/application_1_0001/jobs/"
 
 
 def test_it_is_for_people_who_are_logged_in(client: Any, spark: str) -> None:

@@ -60,6 +60,8 @@ def test_the_root_cause_is_said_in_one_line(log: str, expected: str) -> None:
         ("reported", None, "The error is at the end"),
         ("ended", None, "The error is at the end"),
         ("hung", None, "A batch hangs"),
+        ("out_of_memory", None, "Its container is too small"),
+        ("evicted", None, "A person has ended it by the cluster's own commands"),
     ],
 )
 def test_what_is_likely_behind_a_failure_is_said_by_its_kind_and_not_by_its_words(

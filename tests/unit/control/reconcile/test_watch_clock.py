@@ -6,14 +6,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from msgspec import structs
 
-from stateward.contract.stream_control import Control
+from stateward.contract.stream_control import Application, Control
 from stateward.contract.stream_control import Launch as Launched
 from stateward.contract.stream_status import Status
 from stateward.control.launchers.driver_exit import Presence
-from stateward.control.reconcile.decide import Observed
+from stateward.control.reconcile.decide import Action, Healthy, Kill, Observed, decide
+from stateward.control.reconcile.observe import thresholds_of
 from stateward.control.reconcile.watch_clock import WatchClock
+from stateward.project.spec import load_spec
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 AT = [NOW + timedelta(seconds=second) for second in range(6)]
@@ -52,6 +55,23 @@ def test_silence_is_counted_from_when_the_status_was_first_seen_whatever_time_it
     assert since(AT[2], NOW - 2 * an_hour) == AT[2]
     assert since(AT[3], NOW + an_hour) == AT[3]
     assert clock.see(replace(seen(), status=None), AT[4]).silent_since is None
+
+
+@pytest.mark.parametrize(("silent_s", "expected"), [(15, Healthy), (16, Kill)])
+@pytest.mark.parametrize("clock_s", [-600, 600])
+def test_the_clock_of_a_driver_in_a_cluster_is_not_compared(
+    clock_s: int, silent_s: int, expected: type[Action]
+) -> None:
+    application = Application("yarn", "http://rm:8088", "application_1_0001")
+    launch = Launched("r1", NOW, "h", "/l", application=application)
+    plain = seen(updated_at=NOW + timedelta(seconds=clock_s), caught_up=True)
+    found = replace(
+        plain,
+        driver=Presence.ALIVE,
+        control=Control("s", "running", "r1", NOW, launch=launch),
+        silent_since=NOW - timedelta(seconds=silent_s),
+    )
+    assert isinstance(decide(thresholds_of(load_spec("user_sessions")), found, NOW), expected)
 
 
 def test_the_next_watcher_goes_on_where_the_last_one_was() -> None:

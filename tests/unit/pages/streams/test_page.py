@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from stateward.contract.storage import read_json, write_json
-from stateward.contract.stream_control import Control, Failure
+from stateward.contract.stream_control import Application, Control, Failure
 from stateward.contract.stream_control import Launch as Started
 from stateward.contract.stream_status import DriverState, Status
 from stateward.control.launchers.driver_exit import Presence
@@ -60,6 +60,17 @@ def test_the_page_is_whole_and_needs_nothing_beside_itself(written: Written, wha
     html = page(written)
 
     require_whole(html)
+
+
+def test_the_log_of_a_driver_in_a_container_of_yarn_is_a_page_of_yarn(written: Written) -> None:
+    write(written, "healthy")
+    read = next(one for one in read_streams(written.settings) if one.stream == "user_sessions")
+    assert read.seen is not None and read.seen.control is not None and read.seen.control.launch is not None
+    application = Application("yarn", "http://rm:8088", "application_1_0001")
+    launch = structs.replace(read.seen.control.launch, application=application)
+    seen = replace(read.seen, control=structs.replace(read.seen.control, launch=launch))
+    found = stream_view(replace(read, seen=seen), NOW - timedelta(hours=6), NOW, 30).links
+    assert "http://rm:8088/cluster/app/application_1_0001" in [link.href for link in found]
 
 
 def test_a_healthy_day(written: Written) -> None:
