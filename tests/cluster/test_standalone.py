@@ -11,8 +11,10 @@ from proof.traffic.profiles import PROFILES
 from stateward.contract.storage import list_names, read_text
 from tests.cluster.conftest import Cluster, Installed
 from tests.support.cluster.hosts import Host
-from tests.support.full import ci_full
+from tests.support.full import ci_full, only_full
+from tests.support.streams.oracle import STREAMS
 from tests.support.streams.traced import Traced
+from tests.support.streams.traffic_proof import course_of
 
 pytestmark = pytest.mark.cluster
 
@@ -53,6 +55,32 @@ def test_a_stream_beside_its_validation_is_exact_after_a_dead_executor_and_a_dea
     stream.stop()
     assert course.wrong() == {}
     assert course.row_counts()["sessions"] > 100
+
+
+@only_full
+@pytest.mark.parametrize("name", ["event_windows", "raw_events"])
+def test_a_stream_without_keyed_logic_is_exact_after_a_dead_driver(
+    cluster: Cluster, installed: Installed, name: str
+) -> None:
+    installation = installed("each")
+    topics = (STREAMS[name],) if name in STREAMS else ()
+    stream = installation.add(name)
+    course = course_of(stream, Plan(PROFILES["daily"], 3, rate=2, minutes=20, topics=topics))
+    if name == "raw_events":
+        stream = installation.add(name, source={"topics": list(course.topics), "tick": {"mode": "off"}})
+    for topic in course.topics:
+        cluster.broker.create_topic(topic, stream.partitions)
+    installation.airflow.wait(installation.airflow.migrate())
+    first, second = course.parts(2)
+    course.send(first)
+    stream.run()
+    stream.delivered(course.sent)
+    course.send(second)
+    stream.kill_driver()
+    course.finish(stream)
+    stream.stop()
+    assert course.wrong() == {}
+    assert sum(course.row_counts().values()) > 0
 
 
 def _kill_executors(host: Host) -> int:

@@ -101,6 +101,7 @@ class ClusterInstallation:
         document |= {
             "spark": SMALL,
             "restart": {"backoff": "1s"},
+            "event_time": {"allowed_lateness": "2m"},
             "source": {"topic": topic, "max_records_per_batch": 1000},
             **fields,
         }
