@@ -14,6 +14,7 @@ if __name__ == "__main__":
 
 from stateward.project.project import Project
 from stateward.runtime.driver import entry
+from stateward.runtime.driver.leaving import leave
 from stateward.runtime.driver.state_checks import StateChecks
 from stateward.state.compatibility.descriptor import with_buckets_of
 from stateward.state.compatibility.start import note_start, require_start
@@ -28,4 +29,4 @@ def run(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))
+    leave(run(sys.argv[1:]))

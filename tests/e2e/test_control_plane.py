@@ -41,11 +41,11 @@ LOOK_EVERY_S = 0.5
 IMPATIENT = "\nhealth: {stop_deadline: 3s, kill_grace: 1s}\n"
 
 
-@pytest.fixture
 def tail(controller: Controller) -> str:
     return log_tail(controller.layout, read_control(controller.layout, STREAM))
 
 
+@pytest.fixture
 def controller(
     request: pytest.FixtureRequest, tmp_path: Path, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Controller]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
+from typing import NoReturn
 
 from stateward.contract.process_output import DriverExit
 from stateward.runtime.driver.jvm_watchdog import ParentJvm
@@ -91,3 +93,15 @@ def end_overdue(stream: str, status: StatusFile, jvm: ParentJvm, deadline_s: flo
     if jvm.pid is not None and not jvm.is_gone:
         os.kill(jvm.pid, signal.SIGKILL)
     os._exit(DriverExit.FAILED)
+
+
+def leave(code: int) -> NoReturn:
+    """End this process with its exit code, without the interpreter's own end.
+
+    A thread of a native library that is still at work then aborts the process: the control plane would read
+    134 instead of the code.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

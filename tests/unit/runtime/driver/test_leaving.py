@@ -100,3 +100,19 @@ def test_an_overdue_driver_says_so_and_ends_with_its_jvm(tmp_path: Path) -> None
         wait_until(lambda: not Path(f"/proc/{python}").exists(), PATIENCE_S, "its Python ends too")
     finally:
         jvm.kill()
+
+
+def test_a_driver_leaves_with_its_code_also_when_the_end_of_the_interpreter_aborts() -> None:
+    program = "import atexit, os; atexit.register(os.abort); print('last words'); "
+    aborted = subprocess.run(
+        [sys.executable, "-c", f"{program} raise SystemExit(3)"], check=False, timeout=60
+    )
+    left = subprocess.run(
+        [sys.executable, "-c", f"{program} from stateward.runtime.driver.leaving import leave; leave(3)"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (aborted.returncode, left.returncode) == (-signal.SIGABRT, 3)
+    assert left.stdout == "last words\n"
