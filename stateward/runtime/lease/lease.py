@@ -81,7 +81,7 @@ class Lease:
         holder: The process that requests the lease.
         ttl_ms: How long a renewal is valid, milliseconds.
         clock: The time, aware.
-        host: The host whose processes are visible; this one by default.
+        host: The host whose processes are visible; this one by default. Also an attribute.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Lease:
         self._holder = holder
         self._ttl = timedelta(milliseconds=ttl_ms)
         self._clock = clock
-        self._host = host or host_identity()
+        self.host = host or host_identity()
         self._held: LeaseRecord | None = None
         self._held_version = -1
 
@@ -136,7 +136,7 @@ class Lease:
         )
         version, current = table.version(), record_in(table)
         now = self._clock()
-        if current is not None and current.holds(now, self._host):
+        if current is not None and current.holds(now, self.host):
             raise LeaseHeldError(current)
         claim = LeaseRecord(
             stream=self._stream,
