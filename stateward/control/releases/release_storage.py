@@ -1,6 +1,7 @@
 """Releases in the storage that all hosts reach, so that any of them can start a driver again as it was.
 
     <data>/releases/code/<code>-<library>.zip
+    <data>/releases/code/<code>-<library>.py         runs a driver of it, where one is a pod
     <data>/releases/<stream>/<code>-<library>-<yaml>.yaml
 
 A host keeps what it has started in folders of its own (`release`) and takes from here what it does not have.
@@ -13,6 +14,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,7 +22,31 @@ from stateward.contract import storage
 from stateward.control.releases.code_zip import code_files, zipped
 from stateward.project.layout import Layout
 
-_CODE, _ZIP, _YAML = "code", ".zip", ".yaml"
+_CODE, _ZIP, _ENTRY, _YAML = "code", ".zip", ".py", ".yaml"
+
+
+@dataclass(frozen=True)
+class StoredCode:
+    """The code of a release in the storage that all hosts reach.
+
+    Attributes:
+        zip: URI of the zip with its packages.
+        entry: URI of the script that runs a driver of it.
+    """
+
+    zip: str
+    entry: str
+
+
+def stored_code(layout: Layout, code: Path) -> StoredCode:
+    """Return where the code of a release that has been stored lies.
+
+    Args:
+        layout: Where releases are stored.
+        code: The folder with its packages on this host.
+    """
+    uri = f"{layout.releases_uri}/{_CODE}/{code.name}"
+    return StoredCode(f"{uri}{_ZIP}", f"{uri}{_ENTRY}")
 
 
 def store(layout: Layout, stream: str, release: str, *, code: Path, yaml: Path, kept: int) -> None:
@@ -39,11 +65,14 @@ def store(layout: Layout, stream: str, release: str, *, code: Path, yaml: Path, 
     """
     # The YAML first, and each time: it shows that the code is needed, and its time is that of the launch.
     storage.write_bytes(_yaml_uri(layout, stream, release), yaml.read_bytes())
-    uri = _code_uri(layout, release)
+    uri, entry = _code_uri(layout, release), code / "stateward" / "driver.py"
     if not storage.exists(uri):
         files = sorted(code_files(code))
         members = ((file.relative_to(code).as_posix(), file.read_bytes()) for file in files)
         storage.write_bytes(uri, zipped(members))
+    # An earlier version stored none.
+    if entry.is_file() and not storage.exists(f"{uri.removesuffix(_ZIP)}{_ENTRY}"):
+        storage.write_bytes(f"{uri.removesuffix(_ZIP)}{_ENTRY}", entry.read_bytes())
     _sweep(layout, stream, kept)
 
 
@@ -82,7 +111,8 @@ def _sweep(layout: Layout, stream: str, kept: int) -> None:
     packed = [path for path in present if path.startswith(f"{_CODE}/") and path.endswith(_ZIP)]
     # The newest may be one that another stream is about to store.
     unneeded = [path for path in _oldest(root, packed, kept) if Path(path).name not in needed]
-    for path in (*gone, *unneeded):
+    entries = [f"{path.removesuffix(_ZIP)}{_ENTRY}" for path in unneeded]
+    for path in (*gone, *unneeded, *(path for path in entries if path in present)):
         storage.delete(f"{root}/{path}")
 
 

@@ -141,7 +141,7 @@ def test_the_oldest_of_a_stream_go_with_code_that_nothing_needs(hosts: Hosts) ->
     found = stored(hosts)
     assert {path for path in found if path.startswith(STREAM)} == {f"{STREAM}/{one.id}.yaml" for one in kept}
     assert {path for path in found if path.startswith("code/")} == {
-        f"code/{one.code.name}.zip" for one in (needed, *kept)
+        f"code/{one.code.name}{suffix}" for one in (needed, *kept) for suffix in (".zip", ".py")
     }
     assert f"other/{needed.id}.yaml" in found
 
