@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from stateward.contract.names import ENV_KAFKA_CLIENT, is_local
 from stateward.contract.stream_control import Application
 from stateward.control.launchers.driver_process import DriverCommand, LaunchError
 from stateward.control.launchers.executor_dependencies import cluster_conf
+from stateward.control.launchers.kubernetes_submit import api_server, in_pod, is_kubernetes, pod_conf
 from stateward.control.launchers.launch import DRIVER_CONF, driver_environment, entry_point, spark_jars
 from stateward.control.launchers.local_files import local_files_conf
 from stateward.control.launchers.resources import Executors, executors_conf
 from stateward.control.launchers.yarn_submit import cluster_mode_conf, is_yarn, yarn_conf
+from stateward.control.releases.release_storage import stored_code
 from stateward.project.airflow_options import SPARK_CONNECTION, create_connection
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
@@ -37,28 +41,31 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
     master = master_of(spec)
-    entry = entry_point(spec.stream, code)
+    entry, jars = str(entry_point(spec.stream, code)), spark_jars(settings)
     conf = {**DRIVER_CONF, **_kafka_file(settings), **_executors(spec, master), **spec.spark.conf}
     conf |= local_files_conf(settings.jars, master, conf)
     conf |= cluster_conf(settings, master, conf, code)
-    application = None
+    application = _application(spec, master)
     if is_yarn(master):
         conf |= yarn_conf(settings, conf)
-        application = _yarn_application(spec)
-        if application is not None:
-            conf |= cluster_mode_conf(spec.stream, run_id, conf)
+        conf |= cluster_mode_conf(spec.stream, run_id, conf) if application else {}
+    elif application:
+        sent = stored_code(Layout.of(settings), code)
+        conf |= pod_conf(spec, settings, run_id, sent, conf)
+        # The image has Spark's JARs.
+        entry, jars = in_pod(sent.entry), ""
     if application is None:
         _require_that_it_outlives_its_task(spec.stream)
     hook = SparkSubmitHook(
         conn_id=spec.spark.conn_id,
         conf=conf,
-        jars=spark_jars(settings),
+        jars=jars,
         driver_memory=spec.spark.driver_memory,
         name=f"stateward-{spec.stream}",
         application_args=[Layout.of(settings).config_uri(spec.stream)],
     )
     # Private, and the only way to the provider's command without its waiting and killing.
-    command = hook._build_spark_submit_command(str(entry))
+    command = hook._build_spark_submit_command(entry)
     environment = driver_environment(os.environ, settings, spec.stream, run_id, code)
     if is_local(master):
         # Spark's UI has no login of its own; Airflow's server passes it on.
@@ -66,17 +73,24 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
     return DriverCommand(command, environment, application)
 
 
-def _yarn_application(spec: StreamSpec) -> Application | None:
-    """Return what YARN will run if the stream's connection has the deploy mode `cluster`.
+def _application(spec: StreamSpec, master: str) -> Application | None:
+    """Return what a cluster will run if the stream's connection has the deploy mode `cluster`.
 
     Raises:
-        LaunchError: It does not say where the ResourceManager is.
+        LaunchError: It does not say where YARN's ResourceManager is.
     """
     from airflow.sdk import BaseHook
 
     extra = BaseHook.get_connection(spec.spark.conn_id).extra_dejson
     if extra.get("deploy-mode") != "cluster":
         return None
+    if is_kubernetes(master):
+        namespace = spec.spark.conf.get("spark.kubernetes.namespace") or extra.get("namespace") or "default"
+        return Application("kubernetes", api_server(master), namespace=str(namespace))
+    return _yarn_application(spec, extra) if is_yarn(master) else None
+
+
+def _yarn_application(spec: StreamSpec, extra: Mapping[str, Any]) -> Application:
     address = str(extra.get(_MANAGER) or "").rstrip("/")
     if not address:
         raise LaunchError(
@@ -125,13 +139,20 @@ def master_at(conn_id: str, asker: str) -> str:
         asker: What needs it, for the error.
 
     Raises:
-        LaunchError: The connection does not exist.
+        LaunchError: The connection does not exist, or what it takes is not installed.
     """
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
     _require_connection(conn_id, asker)
-    # Private, as its command: the provider has no public way to read a connection.
-    return str(SparkSubmitHook(conn_id=conn_id)._connection["master"])
+    try:
+        # Private, as its command: the provider has no public way to read a connection.
+        return str(SparkSubmitHook(conn_id=conn_id)._connection["master"])
+    except (NameError, RuntimeError) as error:
+        # The name is what the provider leaves undefined without the other one.
+        raise LaunchError(
+            f"{asker}: expected the Airflow provider of Kubernetes, as {conn_id!r} names its master,"
+            " found none. Install it: pip install 'stateward[kubernetes]'."
+        ) from error
 
 
 def _require_connection(name: str, asker: str) -> None:

@@ -28,6 +28,8 @@ _SECRETS = ("metrics_token", "mask_secret")
 _MAY_BE_EMPTY = ("kafka_client", "create_topics_at", "savepoints", "storage_conn_id", *_SECRETS)
 
 Port = Annotated[int, Field(ge=1, le=65535)]
+# Parts run in other working directories than the shell the setting was typed in.
+AbsolutePath = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 Url = Annotated[str, AfterValidator(lambda url: url.rstrip("/"))]
 
 
@@ -39,6 +41,11 @@ def connect_host(bind_host: str) -> str:
 def _file_uri(path: Path) -> str:
     # Not Path.as_uri(): fsspec takes a percent sign literally, but Spark and deltalake accept a space.
     return f"file://{path}"
+
+
+def _as_uri(value: str) -> str:
+    # A bare path is accepted, but Spark, deltalake and fsspec agree only on URIs.
+    return (value if "://" in value else _file_uri(Path(value).expanduser().absolute())).rstrip("/")
 
 
 def is_project(folder: Path) -> bool:
@@ -97,37 +104,40 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="ignore")
 
-    project: Path = Field(
+    project: AbsolutePath = Field(
         default_factory=_default_project,
         description="folder of the project; by default the one in whose folder a command is called, or that"
         " has Airflow's folder of DAGs (docs/your-project.md)",
     )
-    home: Path = Field(
+    home: AbsolutePath = Field(
         default_factory=_in_project("var"), description="folder that holds all state of one installation"
     )
-    data: str = Field(
+    data: Annotated[str, AfterValidator(_as_uri)] = Field(
         default_factory=lambda values: _file_uri(Path(values["home"]) / "data"),
         description="URI under which tables, checkpoints, leases and status live",
     )
-    savepoints: str | None = Field(default=None, description="URI of another storage, for savepoints")
+    savepoints: Annotated[str, AfterValidator(_as_uri)] | None = Field(
+        default=None, description="URI of another storage, for savepoints"
+    )
     seed_roots: str = Field(
         default="",
         description="URIs of folders, with commas between, below which tables for `state seed` may lie,"
         " besides those below `data` (docs/state-operations.md)",
     )
-    jars: Path = Field(default_factory=_in_project("jars"), description="folder with spark/ and kafka/ JARs")
-    jobs: Path = Field(
+    jars: AbsolutePath = Field(
+        default_factory=_in_project("jars"), description="folder with spark/ and kafka/ JARs"
+    )
+    jobs: AbsolutePath = Field(
         default_factory=_in_project("spark_jobs"), description="folder with the code of the drivers"
     )
-    streams: Path = Field(
+    streams: AbsolutePath = Field(
         default_factory=_in_project("include", "streams"), description="folder with one YAML per stream"
     )
-
-    notifiers: Path = Field(
+    notifiers: AbsolutePath = Field(
         default_factory=_in_project("include", "notifiers.yaml"),
         description="YAML file that lists the notifiers of incidents (docs/alerts.md)",
     )
-    maintenance: Path = Field(
+    maintenance: AbsolutePath = Field(
         default_factory=_in_project("include", "maintenance.yaml"),
         description="YAML file that says how long each table keeps its history (docs/maintenance.md)",
     )
@@ -141,7 +151,6 @@ class Settings(BaseSettings):
         ge=0,
         description="how long a stream has to be well until its incident is over, seconds",
     )
-
     maven_repository: str | None = Field(
         default=None,
         description="address of a Maven repository to fetch JARs from, instead of the public one",
@@ -168,7 +177,7 @@ class Settings(BaseSettings):
         description="bootstrap servers of the cluster in which missing topics are created: the same as"
         " `kafka_bootstrap`; in the broker that `up` starts they are without it (docs/kafka.md)",
     )
-    kafka_client: Path | None = Field(
+    kafka_client: AbsolutePath | None = Field(
         default=None,
         description="file with settings of the Kafka clients, such as those of TLS and SASL (docs/kafka.md)",
     )
@@ -204,6 +213,12 @@ class Settings(BaseSettings):
         pattern=r"^(host(:/.+)?|archive:.+|image:.+)$",
         description="Python environment of a cluster's executors: `host` or `host:/FOLDER`, what is installed"
         " on each host; `archive:URI`; `image:NAME` (docs/spark-and-storage.md)",
+    )
+
+    pod_template: AbsolutePath | None = Field(
+        default=None,
+        description="YAML file with a template of the pods of drivers and executors on Kubernetes, such as"
+        " for what they have from Secrets (docs/kubernetes.md)",
     )
 
     # Kept out of `environment`, and so out of the file that the supervisor keeps.
@@ -247,21 +262,6 @@ class Settings(BaseSettings):
     def _none_if_empty(cls, value: object) -> object:
         # Compose passes on an unset variable as an empty one, and an empty token would be everybody's.
         return value or None
-
-    @field_validator("project", "home", "jars", "jobs", "streams", "notifiers", "maintenance", "kafka_client")
-    @classmethod
-    def _absolute(cls, value: Path | None) -> Path | None:
-        # Parts run in other working directories than the shell the setting was typed in.
-        return value.expanduser().absolute() if value is not None else None
-
-    @field_validator("data", "savepoints")
-    @classmethod
-    def _as_uri(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        # A bare path is accepted, but Spark, deltalake and fsspec agree only on URIs.
-        uri = value if "://" in value else _file_uri(Path(value).expanduser().absolute())
-        return uri.rstrip("/")
 
     def dag_id(self, name: str) -> str:
         """Return the id of a DAG: its name after the prefix."""

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from stateward.contract.stream_control import Application, Launch
 from stateward.control.launchers.driver_exit import Ending, Presence
+from stateward.control.launchers.kubernetes_driver import KubernetesDriver
 from stateward.control.launchers.local_driver import LocalDriver
 from stateward.control.launchers.yarn_driver import YarnDriver
 
@@ -56,4 +57,5 @@ def driver_of(home: Path, stream: str, launch: Launch) -> LaunchedDriver:
 
 def cluster_driver_of(home: Path, stream: str, launch: Launch, application: Application) -> ClusterDriver:
     """Return the driver of a launch that a cluster runs; see `driver_of`."""
-    return YarnDriver(home, stream, launch, application)
+    kind = KubernetesDriver if application.kind == "kubernetes" else YarnDriver
+    return kind(home, stream, launch, application)
