@@ -115,6 +115,11 @@ def s3_conf(environment: Mapping[str, str], *, is_local: bool) -> dict[str, str]
     return found | {f"spark.executorEnv.{name}": value for name, value in sent.items()}
 
 
+def storage_conf() -> dict[str, str]:
+    """Settings of object storage for a session of this process."""
+    return s3_conf(os.environ, is_local=_master().startswith("local"))
+
+
 def driver_conf(checkpoint_uri: str) -> dict[str, str]:
     """Settings of a driver: its UI, and the storage of its checkpoint."""
     return UI_CONF | checkpoint_conf(checkpoint_uri)
@@ -136,8 +141,7 @@ def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str
     # The workers must use the Python of this environment and find this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
-    master = _submitted("spark.master") or _LOCAL_MASTER
-    is_local = master.startswith("local")
+    master = _master()
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(master)
         if folder := os.environ.get(ENV_JARS):
@@ -145,8 +149,8 @@ def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str
     paths = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     settings = {
         **STREAM_CONF,
-        **(_LOCAL_CONF if is_local else {}),
-        **s3_conf(os.environ, is_local=is_local),
+        **(_LOCAL_CONF if master.startswith("local") else {}),
+        **storage_conf(),
         "spark.sql.shuffle.partitions": str(state_partitions),
         # Executors on a cluster are sent the code, and have none of this host's folders.
         _PYTHONPATH: _submitted(_PYTHONPATH) or paths,
@@ -165,6 +169,10 @@ def start_coordinator(spark: SparkSession) -> None:
     Without it Spark fails with "Cannot find endpoint". The first access to the queries starts it.
     """
     _ = spark.streams.active
+
+
+def _master() -> str:
+    return _submitted("spark.master") or _LOCAL_MASTER
 
 
 def _submitted(name: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +14,8 @@ from stateward.project.settings import CHECKOUT
 from tests.support.cluster import daemons
 from tests.support.cluster.hosts import Host, Network, why_not_here
 from tests.support.cluster.installation import ClusterInstallation
+from tests.support.cluster.s3 import BUCKET, connection, environment, jars_with_client, start_s3
 from tests.support.kafka.broker import RunningBroker
-
-Installed = Callable[[str], ClusterInstallation]
 
 
 @dataclass
@@ -49,7 +48,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster that is up. A test that breaks it has to leave it repaired."""
     if reason := why_not_here():
         pytest.skip(reason)
-    daemons.fetch_jars()
     network = Network(tmp_path_factory.mktemp("hosts"))
     port, controller = free_ports(2)
     kafka = CHECKOUT / "jars" / "kafka"
@@ -70,21 +68,44 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         network.close()
 
 
-@pytest.fixture
-def installed(cluster: Cluster, tmp_path: Path) -> Iterator[Installed]:
-    """Make installations with data of their own on HDFS; what they have started is ended after the test."""
-    made: list[ClusterInstallation] = []
+@pytest.fixture(scope="session")
+def s3(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """The address of an S3 server, and the folder of JARs with which Spark reaches it."""
+    address = start_s3(cluster.network.hosts["storage"])
+    return address, jars_with_client(tmp_path_factory.mktemp("s3") / "jars")
 
-    def make(name: str) -> ClusterInstallation:
+
+class Installed:
+    """Makes installations with data of their own."""
+
+    def __init__(self, request: pytest.FixtureRequest, cluster: Cluster, folder: Path) -> None:
+        self._request = request
+        self._cluster = cluster
+        self._folder = folder
+        self.made: list[ClusterInstallation] = []
+
+    def __call__(self, name: str, storage: str = "hdfs") -> ClusterInstallation:
+        """Make one whose data is on HDFS, or on S3; what it has started is ended after the test."""
+        root, cluster, more, jars = self._cluster.hdfs, self._cluster, {}, CHECKOUT / "jars"
+        if storage == "s3":
+            address, jars = self._request.getfixturevalue("s3")
+            # For the tests. What they start has the connection only.
+            for variable, value in environment(address).items():
+                self._request.getfixturevalue("monkeypatch").setenv(variable, value)
+            root, more = f"s3://{BUCKET}", connection(address)
         # The data of tests with the same name lie beside each other.
-        data = f"{cluster.hdfs}/{tmp_path.name}/{name}"
-        made.append(
-            ClusterInstallation(
-                tmp_path / name, data, cluster.master, cluster.network.address, cluster.broker
-            )
+        data = f"{root}/{self._folder.name}/{name}"
+        made = ClusterInstallation(
+            self._folder / name, data, cluster.master, cluster.network.address, cluster.broker, more, jars
         )
-        return made[-1]
+        self.made.append(made)
+        return made
 
-    yield make
-    for one in made:
+
+@pytest.fixture
+def installed(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Iterator[Installed]:
+    """Make installations; what they have started is ended after the test."""
+    made = Installed(request, cluster, tmp_path)
+    yield made
+    for one in made.made:
         one.close()

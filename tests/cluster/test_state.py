@@ -18,10 +18,11 @@ from tests.support.streams.traced import Traced
 pytestmark = [pytest.mark.cluster, only_full]
 
 
+@pytest.mark.parametrize("storage", ["hdfs", "s3"])
 def test_a_stream_that_was_repartitioned_and_restored_is_exact(
-    cluster: Cluster, installed: Installed
+    cluster: Cluster, installed: Installed, storage: str
 ) -> None:
-    installation = installed("state")
+    installation = installed("state", storage)
     stream = installation.add("user_sessions")
     installation.airflow.wait(installation.airflow.migrate())
     course = Traced(stream, Plan(PROFILES["daily"], 9, rate=1, minutes=60, topics=("user_events",)))

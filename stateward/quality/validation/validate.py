@@ -234,6 +234,8 @@ def _session_of(request: Request) -> Callable[[], SparkSession]:
     def start() -> SparkSession:
         from pyspark.sql import SparkSession
 
+        from stateward.runtime.session import storage_conf
+
         # The import takes as long as starting Spark, and one runs in Python, the other in Java.
         loading = threading.Thread(target=importlib.import_module, args=(_EXPECTATIONS,))
         loading.start()
@@ -244,6 +246,7 @@ def _session_of(request: Request) -> Callable[[], SparkSession]:
             .config("spark.sql.session.timeZone", "UTC")
             # Otherwise Spark refuses versions beyond the log's retention; maintenance keeps validated ones.
             .config(_TIME_TRAVEL, "false")
+            .config(map={**storage_conf()})
             .getOrCreate()
         )
         # The first plan loads most of Spark's classes.

@@ -47,7 +47,8 @@ class AirflowRuns:
         """The environment of Airflow's commands."""
         connect = "stateward.platform.parts.airflow.SQLITE_CONNECT_ARGS"
         return {
-            **os.environ,
+            # Keys of a storage come from a connection.
+            **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
             **self.settings,
             "AIRFLOW_HOME": str(self.folder),
             "AIRFLOW__CORE__FERNET_KEY": self._key,

@@ -23,6 +23,8 @@ HDFS_PORT = 8020
 YARN_PORT = 8088
 POSTGRES_PORT = 5432
 
+_OF_HDFS = ("hdfs",)
+_OF_YARN = ("hdfs", "yarn")
 _LIB = PYTHON / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}"
 _SPARK = _LIB / "site-packages" / "pyspark"
 _HADOOP = OWN / "etc" / "hadoop"
@@ -37,9 +39,10 @@ rootLogger.appenderRef.out.ref = out
 """
 
 
-def fetch_jars() -> None:
-    """Fetch the JARs of the daemons, once for a checkout."""
-    fetch(read_lock(JARS_LOCK), JARS, Settings().maven_repository)
+def fetch_jars(sets: Sequence[str] = _OF_HDFS) -> None:
+    """Fetch sets of JARs of the daemons, once for a checkout."""
+    lock = read_lock(JARS_LOCK)
+    fetch({name: lock[name] for name in sets}, JARS, Settings().maven_repository)
 
 
 def start_master(host: Host) -> str:
@@ -77,6 +80,7 @@ def start_hdfs(host: Host) -> str:
     address = f"hdfs://{host.address}:{HDFS_PORT}"
     _configure(
         host,
+        _OF_HDFS,
         {"core-site.xml": {"fs.defaultFS": address}},
         {
             "hdfs-site.xml": {
@@ -108,7 +112,7 @@ def start_resource_manager(host: Host, hdfs: str) -> str:
         # By default a tenth of the cluster is for application masters, which drivers are.
         "yarn.scheduler.capacity.maximum-am-resource-percent": "1.0",
     }
-    _configure(host, client_conf(host.address, hdfs), {"capacity-scheduler.xml": capacity})
+    _configure(host, _OF_YARN, client_conf(host.address, hdfs), {"capacity-scheduler.xml": capacity})
     main = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
     host.start("ResourceManager.log", {}, *_java(), main)
     _wait_for(host, "ResourceManager.log", "Transitioned to active state")
@@ -129,7 +133,7 @@ def start_node_manager(host: Host, manager: str, hdfs: str, *, cores: int = 4, m
         # The disk of the machine that all hosts are on may be fuller than YARN wants.
         "yarn.nodemanager.disk-health-checker.enable": "false",
     }
-    _configure(host, conf)
+    _configure(host, _OF_YARN, conf)
     java = Path(shutil.which("java") or "java").resolve().parents[1]
     main = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
     host.start("NodeManager.log", {"JAVA_HOME": str(java)}, *_java(), main)
@@ -181,8 +185,9 @@ def write_conf(folder: Path, files: Mapping[str, Mapping[str, str]]) -> None:
         (folder / name).write_text(_xml(properties))
 
 
-def _configure(host: Host, *files: Mapping[str, Mapping[str, str]]) -> None:
-    for name in ("hdfs", "yarn"):
+def _configure(host: Host, sets: Sequence[str], *files: Mapping[str, Mapping[str, str]]) -> None:
+    fetch_jars(sets)
+    for name in sets:
         shutil.copytree(JARS / name, host.folder / "jars", dirs_exist_ok=True)
     folder = host.folder / "etc" / "hadoop"
     for some in files:

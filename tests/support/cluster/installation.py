@@ -42,6 +42,8 @@ class ClusterInstallation:
         master: Where Spark runs.
         address: By which the cluster's hosts reach this machine.
         broker: The broker that its streams read.
+        more: Variables of the environment of its processes.
+        jars: The folder of its JARs.
     """
 
     folder: Path
@@ -50,6 +52,7 @@ class ClusterInstallation:
     address: str
     broker: RunningBroker
     more: Mapping[str, str] = field(default_factory=dict)
+    jars: Path = CHECKOUT / "jars"
 
     def __post_init__(self) -> None:
         self.folder.mkdir()
@@ -66,7 +69,7 @@ class ClusterInstallation:
             project=self.folder,
             home=self.folder / "home",
             data=self.data,
-            jars=CHECKOUT / "jars",
+            jars=self.jars,
             kafka_bootstrap=self.broker.bootstrap,
             create_topics_at=self.broker.bootstrap,
             executor_python=f"host:{PYTHON}",

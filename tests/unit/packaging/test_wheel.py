@@ -19,7 +19,7 @@ from tests.support.wheel import ROOT, build_wheel
 
 # The lock has an override for this one (overrides.txt).
 OVERRIDDEN = {"apache-airflow-providers-apache-spark"}
-EXTRAS = {"airflow", "dev", "embedded", "hdfs", "kubernetes", "quality", "spark", "sql"}
+EXTRAS = {"airflow", "dev", "embedded", "hdfs", "kubernetes", "quality", "s3", "spark", "sql"}
 # What every installation uses, whichever extras it has.
 ALWAYS_THERE = ("alerts", "contract", "control", "maintenance", "metrics", "pages", "project", "rendering")
 COPIES = {
