@@ -30,6 +30,7 @@ from stateward.project.spec import SHARED, SpecError, load_spec
 from stateward.rendering import page_address
 
 if TYPE_CHECKING:
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
     from airflow.sdk.types import TaskInstanceKey
 
@@ -75,6 +76,8 @@ class QualityOverviewLink(BaseOperatorLink):
 class ValidateTableOperator(SparkSubmitOperator):
     """Runs the suite of a table on versions that are due or requested, by the Spark connection.
 
+    The job is submitted in client mode, and ends with its task.
+
     Fails with `AirflowFailException`, and so without a retry, when a critical expectation fails; another one
     is a warning. Without a critical failure it updates the asset `<stream>.<table>.valid`, on which
     downstream DAGs are scheduled. Fails with a retry when the job fails; skips when there is no table yet, or
@@ -91,10 +94,13 @@ class ValidateTableOperator(SparkSubmitOperator):
     def __init__(self, *, stream: str, table: str, conn_id: str = "spark_default", **kwargs: Any) -> None:
         kwargs.setdefault("name", f"quality {stream} {table}")
         kwargs.setdefault("outlets", [valid_asset(stream, table)])
+        # Whatever the connection says for drivers of streams, which outlive their tasks.
+        kwargs["deploy_mode"] = "client"
         super().__init__(application=str(_APPLICATION), conf=dict(_CONF), conn_id=conn_id, **kwargs)
         self.connection = conn_id
         self.stream = stream
         self.table = table
+        self._variables: dict[str, str] = {}
 
     def execute(self, context: Context) -> None:
         """Submit the job and read the results that it wrote.
@@ -137,6 +143,12 @@ class ValidateTableOperator(SparkSubmitOperator):
             report_table(dispatcher, report.judged(datetime.now(UTC)))
         self._judge(context, report, settings.airflow_url)
 
+    def _get_hook(self) -> SparkSubmitHook:
+        hook = super()._get_hook()
+        # With YARN and Kubernetes the provider makes arguments of `env_vars`, which all users can read.
+        hook._env = self._variables
+        return hook
+
     def _judge(self, context: Context, report: QualityReport, airflow_url: str) -> None:
         if report.critical:
             raise AirflowFailException(report.message(airflow_url))
@@ -177,7 +189,7 @@ class ValidateTableOperator(SparkSubmitOperator):
             raise AirflowFailException(str(error)) from error
         # The interpreter and spark-submit of this environment; others lack the libraries.
         binaries = str(Path(sys.executable).parent)
-        self.env_vars = {
+        self._variables = {
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "PYTHONPATH": os.pathsep.join((str(settings.jobs.parent), *library_path())),
@@ -243,7 +255,7 @@ def is_wanted(context: Context, table: str) -> bool:
 
 
 def _never_logged(secret: str) -> str:
-    # In cluster mode the driver's environment is part of the command, which is logged.
+    # Spark prints parts of an environment when a process does not start.
     from airflow.sdk.log import mask_secret as keep_out_of_logs
 
     keep_out_of_logs(secret)

@@ -23,6 +23,7 @@ PATH = "spark.executorEnv.PATH"
 _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NAME = "python3"
 _IMAGE = "spark.kubernetes.container.image"
+_TEMPLATE = "spark.kubernetes.executor.podTemplateFile"
 # The folder in which an executor unpacks the archive.
 _UNPACKED = "environment"
 # What comes after ours if it is set otherwise too; of the others that wins.
@@ -59,12 +60,13 @@ def cluster_conf(
         # Spark starts the daemon of the Python workers before it puts `py-files` on their path. The name is
         # relative to the working directory of an executor, into which Spark fetches the file.
         PYTHONPATH: _joined(":", sent.name, conf.get(PYTHONPATH)),
-        **_environment(settings.executor_python, master, conf),
+        **_environment(settings, master, conf),
     }
     return {name: value for name, value in found.items() if name not in conf or name in _EXTENDED}
 
 
-def _environment(asked: str, master: str, conf: Mapping[str, str]) -> dict[str, str]:
+def _environment(settings: Settings, master: str, conf: Mapping[str, str]) -> dict[str, str]:
+    asked = settings.executor_python
     kind, _, what = asked.partition(":")
     # A name and not a path: Spark starts the same Python for executors and, where a batch is planned, on the
     # driver's host, with the same PATH. So the folder of this Python is on it too, after the executors' own.
@@ -78,8 +80,12 @@ def _environment(asked: str, master: str, conf: Mapping[str, str]) -> dict[str, 
                 f"executor_python: expected {asked!r} with a Kubernetes master, found {master!r}, where"
                 " executors have no image. Use host or archive (docs/spark-and-storage.md)."
             )
-        return {_IMAGE: what, **by_name}
+        return {_IMAGE: what, **by_name, **_template(settings)}
     return {**_path(what, conf), **by_name} if what else {}
+
+
+def _template(settings: Settings) -> dict[str, str]:
+    return {} if settings.pod_template is None else {_TEMPLATE: str(settings.pod_template)}
 
 
 def _path(environment: str, conf: Mapping[str, str]) -> dict[str, str]:

@@ -23,7 +23,7 @@ from stateward.project.spec import StreamSpec
 
 _K8S = "spark.kubernetes."
 _IMAGE = f"{_K8S}container.image"
-_DRIVER_TEMPLATE, _EXECUTOR_TEMPLATE = (f"{_K8S}{role}.podTemplateFile" for role in ("driver", "executor"))
+_DRIVER_TEMPLATE = f"{_K8S}driver.podTemplateFile"
 _PYTHON = "python3"
 _SERVICE_ACCOUNT = "stateward-driver"
 # After the deadline at which a driver that does not drain ends itself.
@@ -85,8 +85,6 @@ def pod_conf(
         "spark.executorEnv.PYTHONPATH": Path(sent.zip).name,
         **{f"{_K8S}driverEnv.{name}": value for name, value in environment.items()},
     }
-    if settings.pod_template is not None:
-        found[_EXECUTOR_TEMPLATE] = str(settings.pod_template)
     for role in ("driver", "executor"):
         found[f"{_K8S}{role}.label.{STREAM_LABEL}"] = stream
         found[f"{_K8S}{role}.label.{RUN_LABEL}"] = run_id

@@ -16,6 +16,7 @@ from pyarrow import table
 from stateward.airflow.compat import AirflowException, AirflowFailException
 from stateward.airflow.operators.validate_table import ValidateTableOperator
 from stateward.airflow.spark_submit import build_command
+from stateward.contract.names import ENV_MASK_SECRET
 from stateward.contract.stream_control import Application
 from stateward.control.launchers.driver_process import LaunchError
 from stateward.project.layout import Layout
@@ -129,6 +130,37 @@ def test_a_validation_takes_one_core_of_a_cluster(layout: Layout, monkeypatch: p
     conf = _submitted(monkeypatch, layout)
     assert (conf["spark.cores.max"], conf["spark.driver.memory"]) == ("1", "1g")
     assert conf["spark.ui.enabled"] == "false"
+
+
+@pytest.mark.parametrize(
+    "spark",
+    [
+        {"host": "yarn", "extra": {"deploy-mode": "cluster"}},
+        {"host": "yarn"},
+        {"host": "k8s://https://10.0.0.1:6443", "extra": {"deploy-mode": "cluster", "namespace": "streams"}},
+        {"host": "k8s://https://10.0.0.1:6443"},
+        {"host": STANDALONE, "extra": {"deploy-mode": "cluster"}},
+        {"host": "local[2]"},
+    ],
+    ids=lambda spark: f"{spark['host']} {spark.get('extra', {}).get('deploy-mode', '')}",
+)
+def test_the_secret_of_masks_is_in_no_argument_of_a_validation(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, spark: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", **spark}))
+    monkeypatch.setenv(ENV_MASK_SECRET, "a-secret-of-masks")
+    found: dict[str, Any] = {}
+
+    def popen(command: list[str], **given: Any) -> None:
+        found.update(command=command, **given)
+        raise AirflowException("not submitted")
+
+    monkeypatch.setattr("airflow.providers.apache.spark.hooks.spark_submit.subprocess.Popen", popen)
+    with pytest.raises(AirflowException, match="not submitted"):
+        _validate(layout)
+    assert found["env"][ENV_MASK_SECRET] == "a-secret-of-masks"
+    assert "a-secret-of-masks" not in " ".join(found["command"])
+    assert ("--deploy-mode", "client") in list(pairwise(found["command"]))
 
 
 def test_a_validation_without_its_connection_fails_without_a_retry(

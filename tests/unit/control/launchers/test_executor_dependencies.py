@@ -118,6 +118,15 @@ def test_the_environment_is_one_setting(
     assert {name: value for name, value in conf.items() if name not in (PY_FILES, PYTHONPATH)} == expected
 
 
+def test_executors_have_the_template_of_the_project_wherever_their_driver_is(settings: Settings) -> None:
+    file = settings.home / "pod.yaml"
+    own = with_python(settings, "image:a").model_copy(update={"pod_template": file})
+    template = "spark.kubernetes.executor.podTemplateFile"
+    assert cluster_conf(own, "k8s://https://a", {})[template] == str(file)
+    assert cluster_conf(own, "k8s://https://a", {template: "/own.yaml"}).get(template) is None
+    assert template not in cluster_conf(with_python(settings, "image:a"), "k8s://https://a", {})
+
+
 def test_an_image_is_refused_where_executors_have_none(settings: Settings) -> None:
     with pytest.raises(LaunchError, match=r"expected 'image:a' with a Kubernetes master, found 'spark://"):
         cluster_conf(with_python(settings, "image:a"), MASTER, {})

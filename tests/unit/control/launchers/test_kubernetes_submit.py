@@ -84,7 +84,6 @@ def test_a_pod_is_found_again_by_its_labels_and_brings_its_release(
     assert conf["spark.kubernetes.submission.waitAppCompletion"] == "false"
     assert conf["spark.submit.pyFiles"] == SENT.zip
     assert conf["spark.executorEnv.PYTHONPATH"] == "c-0.2.0.l.zip"
-    assert "spark.kubernetes.executor.podTemplateFile" not in conf
 
 
 def test_a_drain_has_the_time_after_which_a_driver_ends_itself(spec: StreamSpec, settings: Settings) -> None:
@@ -102,7 +101,6 @@ def test_the_projects_template_is_kept_beside_that(
     theirs, ours = yaml.safe_load(TEMPLATE.read_text()), template_of(conf)
     assert ours["spec"].pop("terminationGracePeriodSeconds") > 0
     assert ours == theirs
-    assert conf["spark.kubernetes.executor.podTemplateFile"] == str(TEMPLATE)
     assert conf[f"spark.kubernetes.driverEnv.{ENV_KAFKA_CLIENT}"] == str(client)
     # Longer than ours: theirs.
     longer = tmp_path / "longer.yaml"
