@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -46,6 +46,12 @@ class Plan:
     records: int
 
 
+def _with_tables_at(manifest: Manifest, uris: Mapping[str, str]) -> Manifest:
+    """Return a savepoint whose tables are where the stream has them now: the installation may have moved."""
+    tables = {name: replace(at, uri=uris.get(name, at.uri)) for name, at in manifest.tables.items()}
+    return replace(manifest, tables=tables)
+
+
 class RestoreVerb(NextGeneration[Plan]):
     """Go back to a savepoint, by default the newest good one."""
 
@@ -72,6 +78,7 @@ class RestoreVerb(NextGeneration[Plan]):
             )
         context.report("Kafka", READY)
         context.report("tables", "looking for their versions")
+        manifest = _with_tables_at(manifest, context.request.config.tables)
         if reasons := [why for name, at in manifest.tables.items() if (why := why_not_back(name, at))]:
             raise StateError(
                 f"stream {stream}: the tables cannot go back to savepoint {manifest.savepoint}. "

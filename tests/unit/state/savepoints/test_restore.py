@@ -62,6 +62,25 @@ def test_checkpoint_and_tables_go_back_and_the_stream_goes_on(installed: Install
     assert new == [done["query_id"]]
 
 
+def test_an_installation_that_was_copied_to_another_place_goes_on_there(
+    installed: Installed, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    before = installed.rows()
+    folder = tmp_path_factory.mktemp("moved")
+    shutil.copytree(installed.folder / "data", folder / "data")
+    shutil.rmtree(installed.folder / "data")
+    moved = Installed(folder)
+
+    done = moved.restore()
+    assert Checkpoint(done["checkpoint"]).is_clean()
+    assert str(folder) in (moved.path / OPERATOR).read_text()
+    assert str(installed.folder) not in (moved.path / OPERATOR).read_text()
+    assert moved.totals()["accepted"] == 22
+    moved.run(2)
+    for name in ("device_alerts", "device_status"):
+        assert moved.rows()[name] == before[name]
+
+
 def test_a_stream_whose_checkpoints_are_lost_is_restored_from_another_storage(installed: Installed) -> None:
     before = installed.rows()
     kept = installed.folder / "another storage" / STREAM
