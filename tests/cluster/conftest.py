@@ -84,20 +84,29 @@ class Installed:
         self._folder = folder
         self.made: list[ClusterInstallation] = []
 
-    def __call__(self, name: str, storage: str = "hdfs") -> ClusterInstallation:
-        """Make one whose data is on HDFS, or on S3; what it has started is ended after the test."""
-        root, cluster, more, jars = self._cluster.hdfs, self._cluster, {}, CHECKOUT / "jars"
+    def __call__(self, name: str, storage: str = "hdfs", host: Host | None = None) -> ClusterInstallation:
+        """Make one; what it has started is ended after the test.
+
+        Args:
+            name: Those of a test with the same name have the same data, and read the same topics.
+            storage: Where the data is: `hdfs`, `s3`, or `disk`, which has its drivers on this machine alone.
+            host: Where its processes are; this machine without it.
+        """
+        cluster, master, more, jars = self._cluster, self._cluster.master, {}, CHECKOUT / "jars"
+        root = cluster.hdfs
         if storage == "s3":
             address, jars = self._request.getfixturevalue("s3")
             # For the tests. What they start has the connection only.
             for variable, value in environment(address).items():
                 self._request.getfixturevalue("monkeypatch").setenv(variable, value)
             root, more = f"s3://{BUCKET}", connection(address)
-        # The data of tests with the same name lie beside each other.
+        elif storage == "disk":
+            root, master = f"file://{self._folder}/disk", "local[2]"
+        folder, address = self._folder / f"{name}-{storage}", cluster.network.address
+        if host is not None:
+            folder, address = host.folder / name, host.address
         data = f"{root}/{self._folder.name}/{name}"
-        made = ClusterInstallation(
-            self._folder / name, data, cluster.master, cluster.network.address, cluster.broker, more, jars
-        )
+        made = ClusterInstallation(folder, data, master, address, cluster.broker, more, jars, host)
         self.made.append(made)
         return made
 

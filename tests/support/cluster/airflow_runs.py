@@ -1,4 +1,4 @@
-"""Airflow's tasks and triggers on this machine, without its services: each run of a DAG is a process."""
+"""Airflow's tasks and triggers on one host, without its services: each run of a DAG is a process."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cryptography.fernet import Fernet
 
+from tests.support.cluster.hosts import PYTHON, Host
 from tests.support.waiting import PATIENCE_S
 
 _RUN = """
@@ -31,10 +32,12 @@ class AirflowRuns:
     Attributes:
         project: The folder of the project; the database, and a log for each run, are below it.
         settings: What the tasks have in their environment: Stateward's settings, and connections.
+        host: Where the runs are, with the project in its own folder; this machine without it.
     """
 
     project: Path
     settings: Mapping[str, str]
+    host: Host | None = None
     runs: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -45,18 +48,21 @@ class AirflowRuns:
     @property
     def environment(self) -> dict[str, str]:
         """The environment of Airflow's commands."""
+        inherited = os.environ if self.host is None else self.host.environment({})
+        project = self.project if self.host is None else self.host.as_seen(self.project)
+        folder = project / self.folder.name
         connect = "stateward.platform.parts.airflow.SQLITE_CONNECT_ARGS"
         return {
             # Keys of a storage come from a connection.
-            **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+            **{name: value for name, value in inherited.items() if not name.startswith("AWS_")},
             **self.settings,
-            "AIRFLOW_HOME": str(self.folder),
+            "AIRFLOW_HOME": str(folder),
             "AIRFLOW__CORE__FERNET_KEY": self._key,
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            "AIRFLOW__CORE__DAGS_FOLDER": str(self.project / "dags"),
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.folder}/airflow.db",
+            "AIRFLOW__CORE__DAGS_FOLDER": str(project / "dags"),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db",
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS": connect,
-            "AIRFLOW__LOGGING__BASE_LOG_FOLDER": f"{self.folder}/logs",
+            "AIRFLOW__LOGGING__BASE_LOG_FOLDER": f"{folder}/logs",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         }
 
@@ -75,7 +81,8 @@ class AirflowRuns:
             dag: Its id.
             conf: The form of the run, as JSON.
         """
-        return self._start(dag, "-c", _RUN, str(self.project / "dags" / "streams.py"), dag, conf)
+        dags = self.environment["AIRFLOW__CORE__DAGS_FOLDER"]
+        return self._start(dag, "-c", _RUN, f"{dags}/streams.py", dag, conf)
 
     def wait(self, run: subprocess.Popen[bytes], timeout_s: float = PATIENCE_S) -> dict[str, str]:
         """Wait for the end of a run, and return the state of each task."""
@@ -91,8 +98,8 @@ class AirflowRuns:
         """Return what a run has printed so far."""
         return self._log(self.runs.index(run)).read_text(errors="replace")
 
-    def close(self) -> None:
-        """End the runs that are left, and what they have submitted."""
+    def kill(self) -> None:
+        """End the runs that are left; what they have launched goes on."""
         for run in self.runs:
             if run.poll() is None:
                 os.killpg(run.pid, signal.SIGKILL)
@@ -103,10 +110,11 @@ class AirflowRuns:
         return log
 
     def _start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        python = [sys.executable] if self.host is None else self.host.command(PYTHON / "bin" / "python")
         with (self.folder / f"{len(self.runs)}-{name}.log").open("wb") as log:
             self.runs.append(
                 subprocess.Popen(
-                    [sys.executable, *arguments],
+                    [*python, *arguments],
                     env=self.environment,
                     cwd=self.project,
                     stdin=subprocess.DEVNULL,

@@ -8,6 +8,7 @@ with this process, so nothing is left behind by a test that is interrupted or ki
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -100,6 +101,10 @@ class Host:
         """Return the command that runs another one on this host."""
         return ["nsenter", "-t", str(self.pid), "-m", "-u", "-i", "-n", "-p", "--wd=/", *map(str, arguments)]
 
+    def as_seen(self, path: Path) -> Path:
+        """Return where the host sees a path in its own folder."""
+        return OWN / path.relative_to(self.folder)
+
     def run(self, *arguments: object) -> str:
         """Run a command to its end, and return what it says."""
         done = subprocess.run(
@@ -158,6 +163,7 @@ class Network:
         self._folder = folder
         self._environment = environment.resolve()
         self.hosts: dict[str, Host] = {}
+        self._numbers = itertools.count(10)
         self._holder = _hold("exec unshare -n --kill-child --fork sh -c 'echo ready; exec sleep infinity'")
         self._switch = _first_child(self._holder)
         self.link = f"sw-{os.getpid()}"
@@ -175,16 +181,19 @@ class Network:
         _run("ip", "link", "set", self.link, "up")
 
     def add(self, *names: str) -> None:
-        """Add hosts that know each other by name."""
-        addresses = {name: f"{self._subnet}.{number}" for number, name in enumerate(names, 10)}
+        """Add hosts; all of them know each other by name."""
+        addresses = {name: f"{self._subnet}.{next(self._numbers)}" for name in names}
         lines = ["127.0.0.1 localhost", f"{self.address} here"]
+        lines += [f"{host.address} {host.name}" for host in self.hosts.values()]
         lines += [f"{address} {name}" for name, address in addresses.items()]
+        for name in (*self.hosts, *addresses):
+            etc = self._folder / name / "etc"
+            etc.mkdir(parents=True, exist_ok=True)
+            # In place: a host that is up has it mounted.
+            (etc / "hosts").write_text("\n".join([*lines, ""]))
+            (etc / "resolv.conf").touch()
         for name, address in addresses.items():
-            own = self._folder / name
-            (own / "etc").mkdir(parents=True)
-            (own / "etc" / "hosts").write_text("\n".join([*lines, ""]))
-            (own / "etc" / "resolv.conf").touch()
-            self.hosts[name] = self._added(name, address, own)
+            self.hosts[name] = self._added(name, address, self._folder / name)
 
     def _added(self, name: str, address: str, own: Path) -> Host:
         script = own / "etc" / "enter.sh"
@@ -199,6 +208,10 @@ class Network:
         host.run("ip", "address", "add", f"{address}/24", "dev", "eth0")
         host.run("ip", "link", "set", "eth0", "up")
         return host
+
+    def drop(self, name: str) -> None:
+        """End every process of a host at once, and forget it."""
+        self.hosts.pop(name).kill()
 
     def cut(self, name: str) -> None:
         """Pull the cable of a host."""

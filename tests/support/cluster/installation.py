@@ -1,4 +1,4 @@
-"""An installation on this machine whose streams run on a cluster and keep everything on its storage."""
+"""An installation on one host whose streams run on a cluster and keep everything on its storage."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ from stateward.project.layout import Layout
 from stateward.project.settings import CHECKOUT, Settings
 from stateward.project.spec import load_spec
 from tests.support.cluster.airflow_runs import AirflowRuns
-from tests.support.cluster.hosts import PYTHON
+from tests.support.cluster.hosts import PYTHON, Host
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch, stream
 from tests.support.waiting import PATIENCE_S, wait_until
 
 _JVM = {"spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+_NOT_INSTALLED = ("stateward", "jars/spark")
+"""What a host without the checkout needs besides its Python environment."""
+
 SMALL: dict[str, Any] = {"driver_memory": "768m", "executor_memory": "512m", "conf": _JVM}
 """What an application takes: little, so that several of them have room on two cores."""
 
@@ -37,13 +40,14 @@ class ClusterInstallation:
     """One installation.
 
     Attributes:
-        folder: Its folder on this machine.
+        folder: Its folder, as this machine sees it.
         data: The URI of its data.
         master: Where Spark runs.
-        address: By which the cluster's hosts reach this machine.
+        address: By which the cluster's hosts reach its host.
         broker: The broker that its streams read.
         more: Variables of the environment of its processes.
         jars: The folder of its JARs.
+        host: Where its processes are, with its folder in the host's own; this machine without it.
     """
 
     folder: Path
@@ -53,23 +57,28 @@ class ClusterInstallation:
     broker: RunningBroker
     more: Mapping[str, str] = field(default_factory=dict)
     jars: Path = CHECKOUT / "jars"
+    host: Host | None = None
 
     def __post_init__(self) -> None:
         self.folder.mkdir()
-        for part in ("dags", "spark_jobs", "include"):
-            shutil.copytree(CHECKOUT / part, self.folder / part, ignore=shutil.ignore_patterns("streams"))
+        for part in ("dags", "spark_jobs", "include", *(() if self.host is None else _NOT_INSTALLED)):
+            ignored = shutil.ignore_patterns("streams", "__pycache__") if part == "include" else None
+            shutil.copytree(CHECKOUT / part, self.folder / part, ignore=ignored)
         self.settings.streams.mkdir()
         (self.folder / "include" / "batch_jobs.yaml").write_text(yaml.safe_dump({"defaults": SMALL}))
-        self.airflow = AirflowRuns(self.folder, self.environment)
+        self.airflow = AirflowRuns(self.folder, self.environment, self.host)
 
     @property
     def settings(self) -> Settings:
-        """Its settings."""
+        """Its settings on this machine."""
+        return self._settings(self.folder, self.jars)
+
+    def _settings(self, folder: Path, jars: Path) -> Settings:
         return Settings(
-            project=self.folder,
-            home=self.folder / "home",
+            project=folder,
+            home=folder / "home",
             data=self.data,
-            jars=self.jars,
+            jars=jars,
             kafka_bootstrap=self.broker.bootstrap,
             create_topics_at=self.broker.bootstrap,
             executor_python=f"host:{PYTHON}",
@@ -84,11 +93,15 @@ class ClusterInstallation:
     def environment(self) -> dict[str, str]:
         """What its processes have in their environment."""
         connection = {"conn_type": "spark", "host": self.master}
+        settings, code = self.settings, CHECKOUT
+        if self.host is not None:
+            code = self.host.as_seen(self.folder)
+            settings = self._settings(code, code / "jars")
         return {
-            **self.settings.environment(),
+            **settings.environment(),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(connection),
             "SPARK_LOCAL_IP": self.address,
-            "PYTHONPATH": str(CHECKOUT),
+            "PYTHONPATH": str(code),
             **self.more,
         }
 
@@ -100,7 +113,8 @@ class ClusterInstallation:
             fields: Fields of its YAML, in place of the shipped ones.
         """
         document = yaml.safe_load((CHECKOUT / "include" / "streams" / f"{name}.yaml").read_text())
-        topic = f"{self.folder.parent.name}-{self.folder.name}-{name}"
+        # Those of tests and of hosts with the same data read the same.
+        topic = "-".join([*self.data.split("/")[-2:], name])
         document |= {
             "spark": SMALL,
             "restart": {"backoff": "1s"},
@@ -114,7 +128,7 @@ class ClusterInstallation:
 
     def close(self) -> None:
         """End everything that it has started."""
-        self.airflow.close()
+        self.airflow.kill()
         for file in self.settings.streams.glob("*.yaml"):
             processes.kill(processes.find_by_env(self.settings.home, file.stem), 10)
 
