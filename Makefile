@@ -99,7 +99,7 @@ compose: setup ## Build and run docker-compose.yaml on the Docker engine that is
 	$(PYTEST) -v --timeout 3600 --durations=10 tests/compose
 
 .PHONY: cluster
-cluster: setup ## Run streams and their jobs on a standalone cluster with HDFS or S3, on hosts that share only the network (root)
+cluster: setup ## Run streams on a standalone cluster with HDFS or S3 and on YARN, on hosts that share only the network (root)
 	$(PYTEST) -v --timeout 3600 --durations=10 tests/cluster
 
 .PHONY: cells

@@ -88,6 +88,38 @@ class SecuredBroker(Broker):
 
 
 @dataclass(frozen=True)
+class PasswordBroker(Broker):
+    """An embedded broker whose clients, on whatever host, log in by SASL without TLS."""
+
+    def client(self) -> dict[str, str]:
+        """The client settings to log in."""
+        return {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanisms": "PLAIN",
+            "sasl.username": USER,
+            "sasl.password": PASSWORD,
+        }
+
+    def properties(self) -> str:
+        """The broker's settings, with another listener for its clients."""
+        (inner,) = free_ports(1)
+        addresses = f"SASL_PLAINTEXT://{self.host}:{self.port},INNER://{self.host}:{inner}"
+        settings = {
+            "listeners": f"{addresses},CONTROLLER://{self.host}:{self.controller_port}",
+            "advertised.listeners": addresses,
+            "listener.security.protocol.map": (
+                "SASL_PLAINTEXT:SASL_PLAINTEXT,INNER:PLAINTEXT,CONTROLLER:PLAINTEXT"
+            ),
+            "inter.broker.listener.name": "INNER",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+                f'{_PLAIN} required user_{USER}="{PASSWORD}";'
+            ),
+        }
+        return super().properties() + "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+@dataclass(frozen=True)
 class AuthorizingBroker(Broker):
     """An embedded broker on which a user may do what it is granted, and nothing else.
 

@@ -9,18 +9,24 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from spark_jobs.user_sessions.logic import SessionLogic
+from spark_jobs.user_sessions.model import SessionEvent
 from stateward.project.settings import CHECKOUT
+from stateward.runtime.api.key_logic import replay_oracle
 
 WEB_EVENTS = CHECKOUT / "data" / "web_events.jsonl.gz"
 
 # The contract's known answer for WEB_EVENTS with a 30 min gap: sessions, and events in them.
 KNOWN_SESSIONS = 3052
 KNOWN_EVENTS = 10_000
+
+GAP_MS = 30 * 60 * 1000
 
 Event = dict[str, Any]
 Spoil = Callable[[Event, random.Random], bytes]
@@ -44,6 +50,18 @@ def shifted(events: Sequence[Event], days: int, prefix: str) -> list[Event]:
         }
         for event in events
     ]
+
+
+def session_counts(events: Sequence[Event]) -> dict[str, int]:
+    """Return how many events each session of the events has, by its id."""
+    by_user: dict[str, list[SessionEvent]] = defaultdict(list)
+    for event in events:
+        at = int(datetime.fromisoformat(event["event_time"]).timestamp() * 1000)
+        by_user[event["user_id"]].append(SessionEvent(event["event_id"], at, event["event_type"]))
+    closed: list[Any] = [
+        row for user, found in by_user.items() for row in replay_oracle(SessionLogic(GAP_MS), user, found)
+    ]
+    return {row.session_id: row.event_count for row in closed}
 
 
 def as_line(event: Event) -> bytes:
