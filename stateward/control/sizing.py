@@ -29,7 +29,7 @@ RESTART_S = 24.5
 REBUILD_US = 19.0
 """CPU per key to build a local copy that is lost (µs)."""
 DRIVER_ROWS_PER_S = 75_000
-"""Rows that a driver collects and writes."""
+"""Rows that a driver collects and writes: those that tasks cannot write themselves."""
 WORKERS_MB_PER_CORE, EXECUTOR_JVM_MB, DRIVER_MB = 450, 1_600, 2_000
 """Memory of the Python workers, of an executor's JVM with RocksDB, and of a driver with its Python."""
 CHECKPOINT_FACTOR = 1.4
@@ -54,7 +54,8 @@ class Load:
         event_bytes: Size of a record.
         keys: Keys that have a state at the same time.
         state_bytes: Bytes of a key with its state.
-        rows_per_event: Rows that it writes for each event.
+        rows_per_event: Rows that the driver writes for each event: those of tables with a current row per
+            key, and of tables that are sent to Kafka.
         batch_s: How long a batch is to take at most (s).
         recovery_s: How long after a crash it is to be at the head of the topic again (s).
     """
@@ -157,7 +158,8 @@ def limit_of(load: Load) -> Limit:
     What it costs a driver to plan and commit hundreds of partitions is not measured, and not here.
     """
     rows = DRIVER_ROWS_PER_S / load.rows_per_event if load.rows_per_event else math.inf
-    return Limit("one driver writes the rows", rows, "write fewer rows, or split the topic over streams")
+    remedy = "append these rows to a table instead, or split the topic over streams"
+    return Limit("one driver merges rows, or sends them to Kafka", rows, remedy)
 
 
 def cpu_us(load: Load) -> float:

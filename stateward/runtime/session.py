@@ -41,6 +41,11 @@ STREAM_CONF: dict[str, str] = {
     "spark.log.level": "WARN",
 }
 
+BATCH_ID_PROPERTY = "streaming.sql.batchId"
+"""Local property of a task: the number of its batch (MicroBatchExecution.BATCH_ID_KEY)."""
+QUERY_ID_PROPERTY = "sql.streaming.queryId"
+"""Local property of a task: the id of its query (StreamExecution.QUERY_ID_KEY)."""
+
 # On a local disk Spark's default sets the permissions of each file, and without Hadoop's native library forks
 # a process for that: 30 ms and more per file, ten files per batch. This manager also renames a finished file
 # to its place, but its check for an existing file is not atomic; the lease excludes other writers.

@@ -23,7 +23,7 @@ from stateward.runtime.api.record_fields import EVENT_TIME, Bounds, Field, Reaso
 from stateward.runtime.ingest.parse import Parsed, Rejection
 from stateward.runtime.ingest.shaped_records import parser_of
 from stateward.runtime.keyed.codec import KeyStateCodec
-from stateward.runtime.sink.output_rows import decode_rows, encode_rows, encode_table
+from stateward.runtime.sink.output_rows import decode_rows, encode_rows, fitted
 from stateward.runtime.watermark.admission import Seen
 
 E = TypeVar("E")
@@ -166,7 +166,7 @@ def check_tables(job: Any, folder: Path) -> None:
         arrow = decode_rows(packed)
         assert arrow.column_names == columns and len(columns) == len(output.row._fields)
         # What Spark hands over is in Arrow already, its columns perhaps in another order.
-        assert encode_table(output.table, arrow.select(columns[::-1])) == packed
+        assert fitted(output.table, arrow.select(columns[::-1])).equals(arrow)
         uri = f"file://{folder}/{output.table.name}"
         output.table.create(uri)
         write_deltalake(uri, arrow, mode="append")

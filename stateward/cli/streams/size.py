@@ -22,7 +22,7 @@ def size(  # noqa: PLR0917 - Typer's form of a command line
     keys: Annotated[int, typer.Option("--keys", min=1, help="Keys with a state at a time.")] = 100_000,
     state_bytes: Annotated[int, typer.Option("--state-bytes", min=1, help="Of a key and its state.")] = 250,
     rows_per_event: Annotated[
-        float, typer.Option("--rows-per-event", min=0, help="Rows written per event.")
+        float, typer.Option("--rows-per-event", min=0, help="Merged, or sent to Kafka, per event.")
     ] = 0.25,
     batch_s: Annotated[float, typer.Option("--batch-s", min=0.3, help="Longest batch, seconds.")] = 2.5,
     recovery_s: Annotated[

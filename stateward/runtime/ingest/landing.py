@@ -17,7 +17,8 @@ from stateward.runtime.api.tables import Table
 from stateward.runtime.ingest.packed_format import OUTPUT_DDL
 from stateward.runtime.kafka.planner import Scan
 from stateward.runtime.kafka.source import source_for
-from stateward.runtime.sink.output_rows import KIND_COUNTS, OUTPUT_SCHEMA, PIECE_BYTES, encode_rows
+from stateward.runtime.sink.output_rows import KIND_COUNTS, OUTPUT_SCHEMA, PIECE_BYTES, rows_of
+from stateward.runtime.sink.row_files import RowFiles, TaskRows
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def read_landed(
-    spark: SparkSession, config: Config, job: LandingJob, partitions: Mapping[str, int]
+    spark: SparkSession, config: Config, job: LandingJob, partitions: Mapping[str, int], files: RowFiles
 ) -> DataFrame:
     """Read the records of the data topics as packed rows of the job's table.
 
@@ -37,6 +38,7 @@ def read_landed(
         config: The launch.
         job: The stream.
         partitions: The data topics, and how many partitions each has.
+        files: Which rows the tasks write themselves.
 
     Returns:
         Rows of `packed_format.OUTPUT_DDL`.
@@ -50,7 +52,7 @@ def read_landed(
         checkpoint_uri=config.checkpoint_uri,
         forgotten_uri=config.forgotten_uri,
     )
-    source = source_for(scan, LandingDecoder(job.output.table, job.row))
+    source = source_for(scan, LandingDecoder(job.output.table, job.row, files))
     spark.dataSource.register(source)
     return spark.readStream.format(source.name()).load()
 
@@ -62,10 +64,12 @@ class LandingDecoder:
     Attributes:
         table: The table of the rows.
         row: Builds the row of a record.
+        files: Which rows the tasks write themselves; None: none.
     """
 
     table: Table
     row: Callable[[Message], tuple[Any, ...]]
+    files: RowFiles | None = None
 
     ddl: ClassVar[str] = OUTPUT_DDL
 
@@ -83,6 +87,8 @@ class LandingTask:
         self._bytes = 0
         self._left_out = 0
         self._parts: list[tuple[str, int, bytes]] = []
+        self._landed = 0
+        self._task = TaskRows(decoder.files)
 
     def take(self, messages: Sequence[Message]) -> None:
         """Build the rows of records of a data topic."""
@@ -111,9 +117,9 @@ class LandingTask:
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The packed rows, each in its own batch, and their count."""
         self._pack()
-        landed = sum(size for _, size, _ in self._parts)
-        if read := landed + self._left_out:
-            counts = {"accepted": landed, "records": read}
+        self._task.close()
+        if read := self._landed + self._left_out:
+            counts = {"accepted": self._landed, "records": read}
             if self._left_out:
                 counts["others"] = self._left_out
             self._parts.append((KIND_COUNTS, 1, json.dumps(counts).encode()))
@@ -125,5 +131,6 @@ class LandingTask:
     def _pack(self) -> None:
         if self._rows:
             table = self._decoder.table
-            self._parts.append((table.name, len(self._rows), encode_rows(table, self._rows)))
+            self._parts += self._task.parts(table, rows_of(table, self._rows))
+            self._landed += len(self._rows)
             self._rows, self._bytes = [], 0

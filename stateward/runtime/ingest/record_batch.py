@@ -13,6 +13,7 @@ from stateward.runtime.api.record_fields import TICK_KEY, Bounds, Field
 from stateward.runtime.checkpoint.checkpoint import Checkpoint, PlannedBatch
 from stateward.runtime.ingest.parse import Parsed, Rejection, place_id
 from stateward.runtime.ingest.shaped_records import parser_of
+from stateward.runtime.session import BATCH_ID_PROPERTY
 from stateward.runtime.watermark.partition_times import TimeTracker
 from stateward.runtime.watermark.topic_partitions import Topics
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 Place = tuple[int, int, int]
 """Slot of the partition (`topic_partitions`), offset and Kafka timestamp (ms) of a record."""
 
-_BATCH_ID = "streaming.sql.batchId"  # MicroBatchExecution.BATCH_ID_KEY
 _TICK_KEY = TICK_KEY.encode()
 
 
@@ -142,7 +142,7 @@ def running_batch(checkpoint_uri: str) -> PlannedBatch:
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    batch_id = None if context is None else context.getLocalProperty(_BATCH_ID)
+    batch_id = None if context is None else context.getLocalProperty(BATCH_ID_PROPERTY)
     planned = None if batch_id is None else Checkpoint(checkpoint_uri).planned(int(batch_id))
     if planned is None:
         raise RuntimeError(

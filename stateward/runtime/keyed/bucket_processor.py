@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from stateward.contract.names import DEAD_LETTERS
 from stateward.runtime.api.key_logic import KeyLogic, KeyState, advance, next_timer
 from stateward.runtime.api.state_step import StateStep
 from stateward.runtime.api.stream_job import Output
+from stateward.runtime.api.tables import DEAD_LETTERS
 from stateward.runtime.ingest.packed_format import (
     LANE_DATA_TICK,
     LANE_DEAD,
@@ -32,6 +32,7 @@ from stateward.runtime.keyed.outcome import BucketOutput, ReadValues
 from stateward.runtime.keyed.state_store import BucketStates, StateBackend, StateRules, StateStore
 from stateward.runtime.keyed.state_upgrade import Upgrade
 from stateward.runtime.sink.output_rows import KIND_COUNTS
+from stateward.runtime.sink.row_files import RowFiles, TaskRows
 from stateward.runtime.watermark.admission import Limits
 from stateward.runtime.watermark.topic_partitions import Topics
 
@@ -64,6 +65,7 @@ class BucketProcessor(StatefulProcessor):
         state_version: Version of its states.
         state_steps: Steps from older versions to that one.
         backend: Opens the store of states.
+        files: Which rows the tasks write themselves; None: none.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class BucketProcessor(StatefulProcessor):
         state_version: int,
         state_steps: tuple[StateStep, ...] = (),
         backend: StateBackend,
+        files: RowFiles | None = None,
     ) -> None:
         self._logic = logic
         self._state_type = state_type
@@ -93,13 +96,16 @@ class BucketProcessor(StatefulProcessor):
         self._state_version = state_version
         self._state_steps = state_steps
         self._backend = backend
+        self._files = files
         self._store: StateStore[Any]
+        self._task: TaskRows
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark once per task, and once on the driver to get the state's schema."""
         self._codec: KeyStateCodec[Any, Any] = KeyStateCodec(self._state_type, self._event_type)
         upgrade = Upgrade(self._codec, self._state_version, self._state_steps)
         self._store = self._backend.open(handle, StateRules(self._state_version, upgrade, self._due_ms))
+        self._task = TaskRows(self._files)
         self._next_ms = None
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
@@ -117,7 +123,7 @@ class BucketProcessor(StatefulProcessor):
         elif lane == LANE_OTHER:
             outcome.others += sum(row["records"] for row in rows)
         else:
-            yield from _passed_through(lane, rows, outcome)
+            yield from self._passed_through(lane, rows, outcome)
         for part in outcome.parts():
             yield _OutputRow(*part)
 
@@ -132,10 +138,22 @@ class BucketProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Called by Spark at the end of the task. A task that fails before leaves no changes."""
+        self._task.close()
         self._store.commit()
 
     def _outcome(self, timers: TimerValues) -> BucketOutput:
-        return BucketOutput(self._outputs, self._topics, timers.getCurrentWatermarkInMs(), self._late_values)
+        watermark_ms = timers.getCurrentWatermarkInMs()
+        return BucketOutput(self._outputs, self._topics, watermark_ms, self._late_values, self._task)
+
+    def _passed_through(self, lane: str, rows: Iterator[Row], outcome: BucketOutput) -> Iterator[Row]:
+        """Rows that need no state: dead letters and event times of tasks."""
+        for row in rows:
+            if lane == LANE_DEAD:
+                outcome.dead += row["records"]
+                yield _OutputRow(*self._task.packed(DEAD_LETTERS, row["records"], row["payload"]))
+            elif lane == LANE_TIMES:
+                counted = b'{"records": %d, "times": %b}' % (row["records"], row["payload"])
+                yield _OutputRow(KIND_COUNTS, 1, counted)
 
     def _passed_ms(self, watermark_ms: int) -> int:
         """The time up to which this batch folds events: the watermark after it, if its plan advances that."""
@@ -191,14 +209,3 @@ class BucketProcessor(StatefulProcessor):
         due_ms = next_timer(self._logic, key, self._codec.decode(state), self._limits)
         assert due_ms is not None  # an empty state would have been removed
         return due_ms
-
-
-def _passed_through(lane: str, rows: Iterator[Row], outcome: BucketOutput) -> Iterator[Row]:
-    """Rows that need no state: dead letters and event times of tasks."""
-    for row in rows:
-        if lane == LANE_DEAD:
-            outcome.dead += row["records"]
-            yield _OutputRow(DEAD_LETTERS, row["records"], row["payload"])
-        elif lane == LANE_TIMES:
-            counted = b'{"records": %d, "times": %b}' % (row["records"], row["payload"])
-            yield _OutputRow(KIND_COUNTS, 1, counted)

@@ -12,7 +12,8 @@ from stateward.runtime.api.key_logic import KeyResult
 from stateward.runtime.api.stream_job import Output
 from stateward.runtime.api.tables import LATE_EVENTS
 from stateward.runtime.kafka.late_values import Place
-from stateward.runtime.sink.output_rows import KIND_COUNTS, encode_pieces
+from stateward.runtime.sink.output_rows import KIND_COUNTS, rows_of
+from stateward.runtime.sink.row_files import TaskRows
 from stateward.runtime.watermark.admission import Overrun
 from stateward.runtime.watermark.topic_partitions import Topics
 
@@ -27,6 +28,7 @@ class BucketOutput:
         topics: The data topics.
         watermark_ms: The watermark of the batch.
         values: Reads the raw values of late events without one, by slot and offset.
+        task: The rows of the task; by default all are returned.
 
     Attributes:
         timers: The current timer (ms) of each bucket, or None.
@@ -34,7 +36,12 @@ class BucketOutput:
     """
 
     def __init__(
-        self, outputs: tuple[Output, ...], topics: Topics, watermark_ms: int, values: ReadValues
+        self,
+        outputs: tuple[Output, ...],
+        topics: Topics,
+        watermark_ms: int,
+        values: ReadValues,
+        task: TaskRows | None = None,
     ) -> None:
         self.watermark_ms = watermark_ms
         self.timers: dict[int, int | None] = {}
@@ -43,6 +50,7 @@ class BucketOutput:
         self._overruns: Counter[str] = Counter()
         self._topics = topics
         self._values = values
+        self._task = task or TaskRows()
         self._tables = {output.row: output.table for output in outputs}
         self._rows: dict[type[Any], list[tuple[Any, ...]]] = {output.row: [] for output in outputs}
         self._late: list[tuple[Any, ...]] = []
@@ -86,11 +94,11 @@ class BucketOutput:
         ]
 
     def parts(self) -> Iterator[tuple[str, int, bytes]]:
-        """``(kind, rows, data)``: the rows of each table in pieces, and the counts, if any."""
+        """``(kind, rows, data)``: the rows of each table, and the counts, if any."""
         of_tables = [(self._tables[row_type], rows) for row_type, rows in self._rows.items()]
         for table, rows in (*of_tables, (LATE_EVENTS, self._late_rows())):
-            for number, piece in encode_pieces(table, rows):
-                yield table.name, number, piece
+            if rows:
+                yield from self._task.parts(table, rows_of(table, rows))
         counts: dict[str, Any] = {
             "accepted": self.accepted,
             "dead": self.dead,

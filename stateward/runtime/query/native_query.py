@@ -25,7 +25,8 @@ from stateward.runtime.api.record_fields import EVENT_TIME
 from stateward.runtime.api.tables import Table
 from stateward.runtime.ingest.event_rows import EventRowDecoder, column_problems
 from stateward.runtime.ingest.packed_format import OUTPUT_DDL
-from stateward.runtime.sink.output_rows import KIND_COUNTS, OUTPUT_SCHEMA, SchemaError, encode_table
+from stateward.runtime.sink.output_rows import KIND_COUNTS, OUTPUT_SCHEMA, SchemaError, fitted
+from stateward.runtime.sink.row_files import RowFiles, TaskRows
 from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
@@ -52,13 +53,14 @@ ReadInput = Callable[[EventRowDecoder, "str | None"], "DataFrame"]
 """From an input's decoder and its topic (None: all topics) to a scan, with the columns of the decoder."""
 
 
-def native_rows(config: Config, job: NativeJob, read: ReadInput) -> DataFrame:
+def native_rows(config: Config, job: NativeJob, read: ReadInput, files: RowFiles | None = None) -> DataFrame:
     """Build the stream in a session with `NATIVE_CONF`; its columns are `packed_format.OUTPUT_DDL`.
 
     Args:
         config: The launch.
         job: The stream.
         read: Makes the scan of an input.
+        files: Which rows of the plan the tasks write themselves; None: none.
 
     Raises:
         ConfigError: The stream is eager, or one of its fields cannot be a column.
@@ -85,7 +87,7 @@ def native_rows(config: Config, job: NativeJob, read: ReadInput) -> DataFrame:
         )
     branches = [_settled(found) for found, _, _ in scans]
     branches += [one.mapInArrow(_counted, OUTPUT_DDL) for one in each]
-    branches += [rows.mapInArrow(_encoder(tables[name]), OUTPUT_DDL) for name, rows in planned.items()]
+    branches += [rows.mapInArrow(_encoder(tables[name], files), OUTPUT_DDL) for name, rows in planned.items()]
     return reduce(lambda one, other: one.unionByName(other), branches)
 
 
@@ -132,11 +134,15 @@ def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield _output(KIND_COUNTS, 1, counts)
 
 
-def _encoder(table: Table) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _encoder(
+    table: Table, files: RowFiles | None
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = TaskRows(files)
         for batch in batches:
-            if batch.num_rows:
-                yield _output(table.name, batch.num_rows, encode_table(table, pa.Table.from_batches([batch])))
+            for part in task.parts(table, fitted(table, pa.Table.from_batches([batch]))):
+                yield _output(*part)
+        task.close()
 
     return encode
 

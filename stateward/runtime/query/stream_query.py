@@ -39,6 +39,7 @@ from stateward.runtime.query.native_query import NATIVE_CONF, WATERMARK_POLICY, 
 from stateward.runtime.sink import sink
 from stateward.runtime.sink.fence import take_over
 from stateward.runtime.sink.ledger import Ledger, recorded_times
+from stateward.runtime.sink.row_files import RowFiles, row_files
 from stateward.runtime.sink.topic_sink import TopicSink
 from stateward.runtime.watermark.due_times import BucketTimers, UnknownTimers
 from stateward.runtime.watermark.topic_partitions import Topics
@@ -153,8 +154,9 @@ class StreamQuery:
         """The output of the stream, with the columns `packed_format.OUTPUT_DDL`."""
         job, config = self._job, self._config
         if isinstance(job, LandingJob):
-            return landing.read_landed(self._spark, config, job, self._partitions)
-        partitions = self._partitions
+            files = self._row_files(sum(self._partitions.values()))
+            return landing.read_landed(self._spark, config, job, self._partitions, files)
+        partitions, files = self._partitions, self._row_files(config.state_partitions)
         time = TimeSource(scan.time_rule(config), self.clock, str(self.handover.file))
         if isinstance(job, NativeJob):
             time = replace(time, barrier_file=new_barrier_file(_local_folder(config)))
@@ -164,11 +166,25 @@ class StreamQuery:
                 config,
                 job,
                 lambda decoder, topic: scan.read(self._spark, config, decoder, partitions, time, reads=topic),
+                files,
             )
         decoder = RecordDecoder.of(config, job)
         packed = scan.read(self._spark, config, decoder, partitions, time, lookups=decoder.lookups)
         grouped = scan.keyed(packed, config.watermark_delay_ms)
-        return grouped.transformWithState(_processor(job, config), OUTPUT_DDL, "append", "eventTime")
+        return grouped.transformWithState(_processor(job, config, files), OUTPUT_DDL, "append", "eventTime")
+
+    def _row_files(self, tasks: int) -> RowFiles:
+        config = self._config
+        tables = [output.table for output in self._job.outputs]
+        # Where they go through the stateful operator, as in a keyed stream.
+        tables += [DEAD_LETTERS, LATE_EVENTS] if isinstance(self._job, StreamJob) else []
+        return row_files(
+            config.stream,
+            [(table, config.tables[table.name]) for table in tables],
+            returned=config.sink_topics,
+            checkpoint_uri=config.checkpoint_uri,
+            tasks=tasks,
+        )
 
     @property
     def handover(self) -> Handover:
@@ -248,7 +264,7 @@ def _topic_sink(job: AnyJob, config: Config) -> TopicSink | None:
     return TopicSink(config.bootstrap_servers, config.stream, config.sink_topics, key, name)
 
 
-def _processor(job: StreamJob, config: Config) -> BucketProcessor:
+def _processor(job: StreamJob, config: Config, files: RowFiles) -> BucketProcessor:
     return BucketProcessor(
         logic=job.logic(config),
         state_type=job.state_type,
@@ -261,6 +277,7 @@ def _processor(job: StreamJob, config: Config) -> BucketProcessor:
         state_version=job.state_version,
         state_steps=job.state_steps,
         backend=LogBackend(_cache_root(config), config.checkpoint_uri),
+        files=files,
     )
 
 

@@ -1,13 +1,13 @@
 """The output of a processor: the rows of each table in pieces, each an Arrow IPC stream, and counts.
 
 A Spark row costs microseconds and a row in an Arrow batch almost nothing, so rows leave Python packed: ``kind
-string, rows bigint, data binary``. ``kind`` is the name of a table, or `KIND_COUNTS` with JSON: the names in
-`COUNT_NAMES` and ``watermark_ms``.
+string, rows bigint, data binary``. ``kind`` is the name of a table, `KIND_FILES` for rows that the task has
+written itself (`row_files`), or `KIND_COUNTS` with JSON: the names in `COUNT_NAMES` and ``watermark_ms``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +18,7 @@ from stateward.contract.conditions import Condition, ConditionError
 from stateward.contract.stream_status import BOUNDS, OUTCOMES
 from stateward.runtime.api.tables import Table, arrow_schema
 
-KIND_COUNTS = "counts"
+KIND_COUNTS, KIND_FILES = "counts", "files"
 # The packed rows; for Spark `packed_format.OUTPUT_DDL`.
 OUTPUT_SCHEMA = pa.schema([("kind", pa.string()), ("rows", pa.int64()), ("data", pa.binary())])
 PIECE_BYTES = 8_000_000
@@ -59,7 +59,7 @@ def encode_rows(table: Table, rows: Sequence[tuple[Any, ...]]) -> bytes:
         SchemaError: A row has too few or too many values.
         pyarrow.ArrowException: A value does not fit its column.
     """
-    return _packed(_rows(table, rows))
+    return pack(rows_of(table, rows))
 
 
 def encode_pieces(table: Table, rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, bytes]]:
@@ -69,20 +69,22 @@ def encode_pieces(table: Table, rows: Sequence[tuple[Any, ...]]) -> Iterator[tup
         The number of rows of a piece, and the piece.
     """
     if rows:
-        for piece in _cut(_rows(table, rows)):
-            yield piece.num_rows, _packed(piece)
+        for piece in cut(rows_of(table, rows)):
+            yield piece.num_rows, pack(piece)
 
 
-def _cut(rows: pa.Table) -> Iterator[pa.Table]:
+def cut(rows: pa.Table) -> Iterator[pa.Table]:
+    """The rows, in order, in pieces of at most `PIECE_BYTES` or one row."""
     if rows.nbytes <= PIECE_BYTES or rows.num_rows == 1:
         yield rows
         return
     half = rows.num_rows // 2
-    yield from _cut(rows.slice(0, half))
-    yield from _cut(rows.slice(half))
+    yield from cut(rows.slice(0, half))
+    yield from cut(rows.slice(half))
 
 
-def _rows(table: Table, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+def rows_of(table: Table, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """Rows of a table in Arrow, by `row_schema`; see `encode_rows`."""
     schema = row_schema(table)
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     if len(columns) != len(schema):
@@ -99,8 +101,8 @@ def _rows(table: Table, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def encode_table(table: Table, rows: pa.Table) -> bytes:
-    """Pack rows that are already in Arrow.
+def fitted(table: Table, rows: pa.Table) -> pa.Table:
+    """Rows that are already in Arrow, by `row_schema`.
 
     Args:
         table: The table.
@@ -111,10 +113,25 @@ def encode_table(table: Table, rows: pa.Table) -> bytes:
         pyarrow.ArrowException: A column does not fit.
     """
     schema = row_schema(table)
-    return _packed(rows.select(schema.names).cast(schema))
+    return rows.select(schema.names).cast(schema)
 
 
-def _packed(rows: pa.Table) -> bytes:
+def with_marks(table: Table, rows: pa.Table, marks: Mapping[str, Any]) -> pa.Table:
+    """The rows with all columns of the table: those of a shared one are marked with constants."""
+    if not marks:
+        return rows
+    schema = arrow_schema(table)
+    columns = [
+        pa.repeat(pa.scalar(marks[field.name], field.type), rows.num_rows)
+        if field.name in marks
+        else rows.column(field.name)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def pack(rows: pa.Table) -> bytes:
+    """Pack rows; `decode_rows` is the reverse."""
     target = pa.BufferOutputStream()
     with pa.ipc.new_stream(target, rows.schema) as writer:
         writer.write_table(rows)

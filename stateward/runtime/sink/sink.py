@@ -4,7 +4,8 @@ A batch may run again after a crash. Each table has its own Delta transaction id
 rows are neither written twice nor lost.
 
 The rows are packed (`output_rows`) and few compared to the events, so the driver collects them and writes
-them with ``deltalake``: milliseconds per table, while a Spark job takes a second.
+them with ``deltalake``: milliseconds per table, while a Spark job takes a second. Rows that are many are
+in files that the tasks have written (`row_files`), of which the driver commits the list.
 """
 
 from __future__ import annotations
@@ -18,11 +19,20 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from stateward.contract.storage import sync_disks
-from stateward.runtime.api.tables import Table, arrow_schema
+from stateward.runtime.api.tables import Table
 from stateward.runtime.checkpoint.lookup_versions import LookupVersions
 from stateward.runtime.delta.commit_retry import app_id
 from stateward.runtime.sink.ledger import BatchCounts, Ledger
-from stateward.runtime.sink.output_rows import COUNT_NAMES, KIND_COUNTS, SchemaError, decode_rows, row_schema
+from stateward.runtime.sink.output_rows import (
+    COUNT_NAMES,
+    KIND_COUNTS,
+    KIND_FILES,
+    SchemaError,
+    decode_rows,
+    row_schema,
+    with_marks,
+)
+from stateward.runtime.sink.row_files import WrittenFiles, written_files
 from stateward.runtime.sink.table_commits import TableWrite
 from stateward.runtime.sink.topic_sink import TopicSink
 from stateward.runtime.watermark.partition_times import Times, merge_times, times_from_json
@@ -112,16 +122,19 @@ class BatchSink:
 
         Raises:
             LeaseLostError: Raised before the first write that is not allowed. ValueError: The batch has rows
-            for an unknown table, or rows that do not match their table or count.
+            for an unknown table, or rows that do not match their table or count. OSError: Storage fails, or
+            lacks files that a task has written.
         """
         epoch = self._check_lease()
         packed = self._collect(batch)
         documents = [json.loads(payload.to_pybytes()) for _, payload in packed.pop(KIND_COUNTS, [])]
+        files = self._files(packed.pop(KIND_FILES, []))
         unpacked = [
             (target, self._unpack(target, packed.get(target.table.name, []))) for target in self._targets
         ]
-        writes = [self._write_of(target, rows, batch_id) for target, rows in unpacked if rows.num_rows]
-        rows_out = {target.table.name: rows.num_rows for target, rows in unpacked if not target.shared}
+        found = [(target, rows, files.get(target.table.name, WrittenFiles())) for target, rows in unpacked]
+        writes = [self._write_of(*one, batch_id) for one in found if one[1].num_rows or one[2].rows]
+        rows_out = {one.table.name: rows.num_rows + more.rows for one, rows, more in found if not one.shared}
         counted = _batch_counts(batch_id, rows_out, documents)
         if self._lookups_from is not None:
             counted = replace(counted, lookups=self._lookups_from(batch_id))
@@ -133,6 +146,8 @@ class BatchSink:
             write.commit(self._check_lease)
         self._ledger.note(counted)
         self._sync()
+        for written in files.values():
+            written.forget_lists()
         if self._topics is not None:
             own = {target.table.name: (target.table, rows) for target, rows in unpacked if not target.shared}
             self._topics.send(self._generation, batch_id, own, self._check_lease)
@@ -145,15 +160,21 @@ class BatchSink:
     def _sync(self) -> None:
         sync_disks((self._checkpoint_uri, *(target.uri for target in self._targets), self._ledger.uri))
 
-    def _write_of(self, target: Target, rows: pa.Table, batch_id: int) -> TableWrite:
+    def _write_of(self, target: Target, rows: pa.Table, written: WrittenFiles, batch_id: int) -> TableWrite:
+        marks = {"stream": self._stream, "generation": self._generation, "batch_id": batch_id}
         return TableWrite(
             self._stream,
             target.uri,
             app_id(self._generation, target.table.name),
             batch_id,
-            self._with_marks(target, rows, batch_id),
+            with_marks(target.table, rows, marks if target.shared else {}),
             current_by=target.table.current_by,
+            written=written,
         )
+
+    def _files(self, payloads: list[tuple[int, pa.Buffer]]) -> dict[str, WrittenFiles]:
+        uris = {target.table.name: target.uri for target in self._targets}
+        return written_files(self._stream, ((size, data.to_pybytes()) for size, data in payloads), uris)
 
     def _collect(self, batch: ArrowRows) -> dict[str, list[tuple[int, pa.Buffer]]]:
         """The payloads of each kind with their declared numbers of rows."""
@@ -162,11 +183,11 @@ class BatchSink:
             kinds, rows, data = (chunk.column(name) for name in ("kind", "rows", "data"))
             for kind, size, payload in zip(kinds.to_pylist(), rows.to_pylist(), data, strict=True):
                 found[kind].append((size, payload.as_buffer()))
-        known = {KIND_COUNTS, *(target.table.name for target in self._targets)}
-        if unknown := found.keys() - known:
+        tables = {target.table.name for target in self._targets}
+        if unknown := found.keys() - tables - {KIND_COUNTS, KIND_FILES}:
             raise SchemaError(
                 f"stream {self._stream}: rows for {', '.join(map(repr, sorted(unknown)))}, but its tables "
-                f"are {', '.join(sorted(known - {KIND_COUNTS}))}; declare the table in the stream's outputs"
+                f"are {', '.join(sorted(tables))}; declare the table in the stream's outputs"
             )
         return found
 
@@ -183,20 +204,6 @@ class BatchSink:
                 )
         # In one chunk: the writer may reorder chunks and write them to separate files.
         return pa.concat_tables(parts).combine_chunks() if parts else schema.empty_table()
-
-    def _with_marks(self, target: Target, rows: pa.Table, batch_id: int) -> pa.Table:
-        """The rows with all columns of the table."""
-        if not target.shared:
-            return rows
-        schema = arrow_schema(target.table)
-        marks = {"stream": self._stream, "generation": self._generation, "batch_id": batch_id}
-        columns = [
-            pa.repeat(pa.scalar(marks[field.name], field.type), rows.num_rows)
-            if field.name in marks
-            else rows.column(field.name)
-            for field in schema
-        ]
-        return pa.table(columns, schema=schema)
 
 
 def _batch_counts(batch_id: int, rows_out: Mapping[str, int], documents: list[dict[str, Any]]) -> BatchCounts:

@@ -12,6 +12,7 @@ from deltalake.transaction import AddAction
 from stateward.runtime.delta.commit_retry import commit_with_retry
 from stateward.runtime.delta.data_files import add_files, write_data_files
 from stateward.runtime.sink.fence import CheckLease, epoch_in
+from stateward.runtime.sink.row_files import WrittenFiles
 
 _ORDER = "__order"
 _WRITER = WriterProperties(compression="ZSTD")
@@ -30,6 +31,7 @@ class TableWrite:
         rows: The rows, with the columns that the stream writes.
         current_by: The key of a table with one current row per key; the commit writes its files.
         open_table: Opens the current version of the table.
+        written: More rows of the batch, in files that tasks have written.
     """
 
     def __init__(
@@ -42,11 +44,13 @@ class TableWrite:
         *,
         current_by: Sequence[str] = (),
         open_table: Callable[[], DeltaTable] | None = None,
+        written: WrittenFiles | None = None,
     ) -> None:
         self._stream = stream
         self._uri = uri
         self._batch = Transaction(name, batch_id)
         self._rows = rows
+        self._written = written or WrittenFiles()
         self._current_by = current_by
         # Opened each time: an open DeltaTable grows by 100 kB with each commit.
         self._open = open_table or (lambda: DeltaTable(uri))
@@ -93,9 +97,13 @@ class TableWrite:
             upsert(table, newest_rows(self._rows, key), key, _WRITER, commit)
         else:
             files = self._write_files(table) if self._files is None else self._files
-            add_files(table, files, self._rows.num_rows, transactions)
+            rows = self._rows.num_rows + self._written.rows
+            add_files(table, [*files, *self._written.actions], rows, transactions)
 
     def _write_files(self, table: DeltaTable) -> list[AddAction]:
+        if not self._rows.num_rows:
+            self._files = []
+            return self._files
         types = {field.name: field.type for field in pa.schema(table.schema())}
         rows = self._rows.cast(pa.schema([(name, types[name]) for name in self._rows.schema.names]))
         self._files = write_data_files(self._uri, rows, table.metadata().partition_columns)

@@ -21,6 +21,7 @@ from proof.truth.expected import Expected
 from proof.truth.registry import truth_about
 from stateward.project.spec import load_specs
 from stateward.runtime.api.config import parse_config
+from stateward.runtime.sink import row_files
 from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
@@ -66,12 +67,14 @@ class Course:
         runs: The query's, one after the other.
         topic_partitions: Partitions of the data topic.
         batches: In about how many batches a part is read.
+        returned_bytes: The rows of a table that a task returns to the driver; the others it writes itself.
         changes: To the launch's configuration.
     """
 
     runs: list[Run]
     topic_partitions: int
     batches: int
+    returned_bytes: int
     changes: dict[str, Any]
 
 
@@ -84,6 +87,7 @@ COURSES = st.builds(
     ),
     st.sampled_from((3, 2, 1)),
     st.sampled_from((2, 1, 3)),
+    st.sampled_from((500, 0, 256_000)),
     st.fixed_dictionaries(
         {
             "state_partitions": st.sampled_from((5, 2, 3, 4, 1)),
@@ -119,7 +123,10 @@ def test_the_rows_are_those_of_the_oracle_and_the_state_empties(
     launch = Launch(folder, broker, topic, course.topic_partitions, stream=short.stream)
     broker.create_topic(launch.topic, launch.partitions)
 
-    counted = play(launch, spark, course, sent)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_files, "RETURNED_BYTES", course.returned_bytes)
+        patch.setattr(row_files, "LEAST_RETURNED_BYTES", course.returned_bytes)
+        counted = play(launch, spark, course, sent)
 
     expected = truth(launch, sent)
     wanted = {table: in_order(rows) for table, rows in expected.tables.items()}

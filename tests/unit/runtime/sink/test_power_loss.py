@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from stateward.runtime.checkpoint.generations import Generation, current, make_c
 from stateward.runtime.delta.commit_retry import app_id
 from stateward.runtime.delta.table_repair import TornTableError, repair
 from stateward.runtime.sink.ledger import Ledger
+from stateward.runtime.sink.output_rows import rows_of
+from stateward.runtime.sink.row_files import TaskRows, row_files
 from stateward.runtime.sink.sink import BatchSink
 from stateward.runtime.sink.table_commits import TableWrite
 from tests.support.power_loss import Disk
@@ -25,7 +28,8 @@ from tests.unit.runtime.lease.test_lease import Clock, lease
 from tests.unit.runtime.sink.test_sink import LATE, LETTER, VISIT, VISITS, Batch, at, counts, part
 
 CURRENT = Table("current", "The last visit", VISITS.columns, current_by=("user_id",))
-TABLES = (VISITS, CURRENT, *SHARED_TABLES[:2])
+LARGE = Table("large", "A visit whose row a task writes", VISITS.columns)
+TABLES = (VISITS, CURRENT, LARGE, *SHARED_TABLES[:2])
 PLAN = "v1\n{}\n{}"
 STATE = "state/0/0/default/4.changelog"
 
@@ -39,6 +43,21 @@ def batch(second: int) -> Batch:
         part(SHARED_TABLES[1], LATE),
         counts(accepted=1, dead=1, late=1),
     )
+
+
+def written(folder: Path, second: int) -> Batch:
+    """The output of a task that writes its row into a file."""
+    plan = row_files(
+        "visits",
+        [(LARGE, f"file://{folder}/large")],
+        returned=(),
+        checkpoint_uri=f"file://{folder}/checkpoint",
+        tasks=1,
+    )
+    task = TaskRows(replace(plan, returned_bytes=0))
+    parts = list(task.parts(LARGE, rows_of(LARGE, [(VISIT[0], second * 1_000, *VISIT[2:])])))
+    task.close()
+    return Batch(*parts)
 
 
 def start(folder: Path) -> Callable[[Batch, int], None]:
@@ -67,13 +86,13 @@ def start(folder: Path) -> Callable[[Batch, int], None]:
             note_times=lambda times: None,
             checkpoint_uri=checkpoint,
         )
-        sink(rows, batch_id)
+        sink(Batch(*rows.parts, *written(folder, batch_id).parts), batch_id)
 
     return run
 
 
 def rows(folder: Path) -> dict[str, list[Any]]:
-    columns = {"visits": "started_at", "current": "started_at"}
+    columns = dict.fromkeys(("visits", "current", "large"), "started_at")
     found = {}
     for table in (*TABLES, BATCH_COUNTS):
         column = columns.get(table.name, "batch_id")
@@ -84,6 +103,7 @@ def rows(folder: Path) -> dict[str, list[Any]]:
 
 WHOLE = {
     "visits": [at(0), at(1_000)],
+    "large": [at(0), at(1_000)],
     "current": [at(1_000), at(1_000)],
     "dead_letters": [0, 1],
     "late_events": [0, 1],
@@ -119,7 +139,7 @@ def test_a_batch_is_completed_after_a_power_loss_at_any_moment(
         start(home)(batch(1), 1)
         recorded.look("Spark commits")
 
-    assert len(recorded.views) > 12, "five commits and two syncs, and the possible remains of each"
+    assert len(recorded.views) > 12, "six commits and three syncs, and the possible remains of each"
     for number, view in enumerate([*recorded.views, *recorded.last]):
         left = tmp_path / str(number)
         view.put(left)
@@ -128,13 +148,13 @@ def test_a_batch_is_completed_after_a_power_loss_at_any_moment(
             assert (left / "checkpoint" / "offsets" / "1").read_text() == PLAN, view.how
             assert rows(left) == WHOLE, view.how
             (left / "checkpoint" / "commits" / "1").write_text("")
-        written = any(
+        planned = any(
             found.name == "1" and content for found, content in view.files.items() if "offsets" in found.parts
         )
         run = start(left)
-        if not written:
+        if not planned:
             assert all(0 in there or at(0) in there for there in rows(left).values()), "batch 0 is complete"
-            assert rows(left)["visits"] == [at(0)], "no row of a batch whose plan is lost"
+            assert rows(left)["visits"] == rows(left)["large"] == [at(0)], "no row of a batch without a plan"
         run(batch(1), 1)
         assert rows(left) == WHOLE, (view.when, view.how)
 

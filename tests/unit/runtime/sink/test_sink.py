@@ -55,11 +55,11 @@ class Batch:
     """Rows ``kind, rows, data``, in two Arrow batches as Spark gives them."""
 
     def __init__(self, *parts: tuple[str, int, bytes]) -> None:
-        self._parts = parts
+        self.parts = parts
 
     def toArrow(self) -> pa.Table:
         schema = pa.schema([("kind", pa.string()), ("rows", pa.int64()), ("data", pa.binary())])
-        rows = [dict(zip(schema.names, part, strict=True)) for part in self._parts]
+        rows = [dict(zip(schema.names, part, strict=True)) for part in self.parts]
         halves = (rows[: len(rows) // 2], rows[len(rows) // 2 :])
         return pa.Table.from_batches([pa.RecordBatch.from_pylist(half, schema=schema) for half in halves])
 
