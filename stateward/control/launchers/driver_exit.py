@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum
 
 from stateward.contract.stream_control import GONE, SILENT, Control, Failure, FailureKind
@@ -19,6 +20,23 @@ class Presence(Enum):
     GONE = "gone"
     ELSEWHERE = "elsewhere"
     """On another host, or in a cluster that does not answer: only its status can tell."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How a driver gets its container from a cluster.
+
+    Attributes:
+        took: How long it has waited for it, by the cluster's own clock.
+        waits_for: What it waits for, and what the cluster has free; empty once it has its container.
+    """
+
+    took: timedelta = timedelta()
+    waits_for: str = ""
+
+
+PLACED = Placement()
+"""One that did not wait, or that nothing is known of."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from stateward.contract.stream_control import Application, Launch
-from stateward.control.launchers.driver_exit import Ending, Presence
+from stateward.control.launchers.driver_exit import Ending, Placement, Presence
 from stateward.control.launchers.kubernetes_driver import KubernetesDriver
 from stateward.control.launchers.local_driver import LocalDriver
 from stateward.control.launchers.yarn_driver import YarnDriver
@@ -40,6 +40,9 @@ class ClusterDriver(LaunchedDriver, Protocol):
 
     def application(self) -> Application:
         """Return its application, with its id if the cluster has accepted it."""
+
+    def placement(self) -> Placement:
+        """Tell how it gets its container; as if it had it at once if that is not known."""
 
 
 def driver_of(home: Path, stream: str, launch: Launch) -> LaunchedDriver:

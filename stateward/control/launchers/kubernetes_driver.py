@@ -22,7 +22,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from stateward.contract.stream_control import Application, FailureKind, Launch
-from stateward.control.launchers.driver_exit import Ending, Exit, Presence
+from stateward.control.launchers.driver_exit import PLACED, Ending, Exit, Placement, Presence
 from stateward.control.launchers.local_driver import LocalDriver
 
 STREAM_LABEL = "stateward.stream"
@@ -79,6 +79,10 @@ class KubernetesDriver:
                 found = replace(self.of, id=_name(pod))
             self._sweep()
         return found
+
+    def placement(self) -> Placement:
+        """Return none: a pod that no node has room for counts as a start that does not get on."""
+        return PLACED
 
     def ending(self) -> Ending:
         """Tell how it has ended: in the words of Kubernetes, and by the log of its container."""

@@ -10,15 +10,16 @@ import functools
 import re
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from stateward.contract.stream_control import Application, FailureKind, Launch
-from stateward.control.launchers.driver_exit import Ending, Exit, Presence
+from stateward.control.launchers.driver_exit import PLACED, Ending, Exit, Placement, Presence
 from stateward.control.launchers.local_driver import LocalDriver
 
 if TYPE_CHECKING:
@@ -87,6 +88,17 @@ class YarnDriver:
         except ManagerAwayError:
             return self.of
         return self.of if found is None else replace(self.of, id=found["id"])
+
+    def placement(self) -> Placement:
+        """Tell how it gets its container."""
+        try:
+            found = self._find()
+            if found is None or found["state"] in _FINAL:
+                return PLACED
+            nodes = (self._ask("GET", "nodes", params={"states": "RUNNING"}) or {}).get("nodes") or {}
+        except ManagerAwayError:
+            return PLACED
+        return placement_of(found, nodes.get("node") or [])
 
     def ending(self) -> Ending:
         """Tell how it has ended: in the words of YARN, and by the logs of its container."""
@@ -224,6 +236,42 @@ def exit_of(found: Mapping[str, Any]) -> Exit:
         return Exit(signal=signal.Signals(code - _SIGNALLED).name)
     except ValueError:
         return Exit(code=code)
+
+
+def placement_of(found: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]) -> Placement:
+    """Tell how an application gets the container of its driver.
+
+    Args:
+        found: What the ResourceManager says of it, `app` of its REST API.
+        nodes: What it says of the nodes that run. Its metrics count no core as free where no memory is.
+    """
+    if _container_of(found):
+        # Zero where a release of Hadoop does not have it.
+        launched = int(found.get("launchTime") or 0)
+        return Placement(timedelta(milliseconds=max(0, launched - int(found["startedTime"]))))
+    said = " ".join(str(found.get("diagnostics") or "").partition("Details :")[0].split())
+    free, used = _sum(nodes, "availMemoryMB"), _sum(nodes, "usedMemoryMB")
+    free_cores, used_cores = _sum(nodes, "availableVirtualCores"), _sum(nodes, "usedVirtualCores")
+    room = (
+        f"the cluster has {free} of {free + used} MiB and {free_cores} of {free_cores + used_cores} cores"
+        f" free on {len(nodes)} {'node' if len(nodes) == 1 else 'nodes'}"
+    )
+    waits_for = f"a container of {_size_of(found)} in the queue {found.get('queue')}: {room}"
+    return Placement(timedelta(milliseconds=int(found["elapsedTime"])), f"{waits_for}. YARN: {said}")
+
+
+def _sum(nodes: Sequence[Mapping[str, Any]], name: str) -> int:
+    return sum(int(node.get(name) or 0) for node in nodes)
+
+
+def _size_of(found: Mapping[str, Any]) -> str:
+    """Say what the container of an application master takes that has been requested."""
+    requests = found.get("resourceRequests") or [{}]
+    size = requests[0].get("capability")
+    if not size:
+        return "the driver's size"
+    cores = size["vCores"]
+    return f"{size['memory']} MiB and {cores} {'core' if cores == 1 else 'cores'}"
 
 
 def _after_diagnostics(said: str) -> str:

@@ -25,7 +25,7 @@ from stateward.contract.stream_status import ENDED, LEAVING, Status
 from stateward.control.health.diagnosis import remedy
 from stateward.control.health.health import Finding, judge_health
 from stateward.control.health.thresholds import Thresholds
-from stateward.control.launchers.driver_exit import Exit, Presence, failure_of_end
+from stateward.control.launchers.driver_exit import PLACED, Exit, Placement, Presence, failure_of_end
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Observed:
         silent_since: Since when the watcher has seen the same status; None without a watch.
         last_words: What the log of a driver ends with that is gone and has reported nothing; may be empty.
         exit: How the process of a driver ended that is gone; None if that is not known.
+        placement: How its driver gets its container, while it has reported nothing.
         status_errors: What in the document of the status is not what it should be, and counts as not known.
     """
 
@@ -51,6 +52,7 @@ class Observed:
     silent_since: datetime | None = None
     last_words: str = ""
     exit: Exit | None = None
+    placement: Placement = PLACED
     status_errors: tuple[str, ...] = ()
 
     @property
@@ -198,6 +200,8 @@ def _silence(seen: Observed, status: Status, now: datetime) -> timedelta:
 
 
 def _drain(limits: Thresholds, seen: Observed, control: Control, now: datetime) -> Action:
+    if waits_for := seen.placement.waits_for:
+        return Kill(f"the driver has to stop, and waits for {waits_for}")
     waited = now - control.requested_at
     if waited <= limits.stop_deadline:
         return Drain(f"asked to drain {_seconds(waited)} ago by {control.requested_by}")
@@ -260,9 +264,11 @@ def _watch(limits: Thresholds, seen: Observed, launched: datetime, now: datetime
 
 def _watch_start(limits: Thresholds, seen: Observed, launched: datetime, now: datetime) -> Action:
     status, other = seen.own_status, seen.status
+    if waits_for := seen.placement.waits_for:
+        return Wait(f"the driver waits for {waits_for}")
     # Beside other starts each step takes long: only a start that does not get on has failed.
     reached = (status.phase_at or status.started_at) if status else launched
-    waited = now - max(reached, launched)
+    waited = now - max(reached, launched + seen.placement.took)
     if status is not None:
         # By the driver's own clock, which may be ahead of this one.
         waited = max(waited, status.updated_at - reached)

@@ -13,7 +13,7 @@ from stateward.control.health.health import Limit
 from stateward.control.health.log_diagnosis import last_words
 from stateward.control.health.thresholds import Thresholds
 from stateward.control.launchers.driver_exit import Presence
-from stateward.control.launchers.drivers import driver_of
+from stateward.control.launchers.drivers import cluster_driver_of, driver_of
 from stateward.control.reconcile.decide import Observed
 from stateward.project.layout import Layout
 from stateward.project.spec import StreamSpec
@@ -110,6 +110,10 @@ def observe(layout: Layout, stream: str) -> Observed:
         status_errors=tuple(errors),
         driver=Presence.GONE if launch is None else driver_of(layout.home, stream, launch).look(),
     )
+    application = launch.application if launch else None
+    if launch and application and seen.driver is Presence.ALIVE and seen.own_status is None:
+        cluster = cluster_driver_of(layout.home, stream, launch, application)
+        seen = replace(seen, placement=cluster.placement())
     rests = control is None or control.desired != "running"
     if launch is None or seen.driver is not Presence.GONE or rests:
         return seen

@@ -61,6 +61,8 @@ def condition(seen: Observed, action: Action) -> Condition:
     """
     if seen.control is None:
         return Condition(NEVER_STARTED, "calm", f"{action.reason}; trigger its DAG with the action run")
+    if isinstance(action, Wait) and seen.placement.waits_for:
+        return Condition("waiting", "warn", action.reason)
     if type(action) in _PLAIN:
         state, level = _PLAIN[type(action)]
         return Condition(state, level, action.reason)
