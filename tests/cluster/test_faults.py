@@ -163,7 +163,7 @@ def written_since(stream: ClusterStream, versions: dict[str, int]) -> set[int]:
 @pytest.mark.timeout(3600)
 def test_half_an_hour_of_faults_at_random(cluster: Cluster, installed: Installed) -> None:
     installation, chance = installed("random"), random.Random(11)
-    stream = installation.add(STREAM)
+    stream = installation.add(STREAM, restart={"backoff": "1s", "max_backoff": "5s", "max_attempts": 100})
     course = course_of(stream)
     cluster.broker.create_topic(stream.topic, stream.partitions)
     parts = course.parts(40)
