@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from proof.traffic.generate import Plan
 from proof.traffic.profiles import PROFILES
+from proof.traffic.records import Slice
 from stateward.contract.lease import read_holdings
+from stateward.contract.reading import parse_time
 from stateward.contract.storage import read_json
-from stateward.contract.stream_control import Launch, control_from
+from stateward.contract.stream_control import Control, Launch, control_from
 from stateward.platform.parts.kafka import Broker
 from stateward.platform.parts.ports import free_ports
 from stateward.project.settings import CHECKOUT
@@ -23,6 +28,7 @@ from tests.support.cluster.hosts import Network
 from tests.support.cluster.hosts import why_not_here as why_no_hosts
 from tests.support.cluster.installation import ClusterInstallation, ClusterStream
 from tests.support.cluster.kubernetes import IMAGE, Kubernetes, why_not_here
+from tests.support.full import only_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.streams.traced import Traced
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -39,6 +45,21 @@ _CONF = {
 _SPARK = {"driver_memory": "768m", "executor_memory": "512m", "conf": _CONF}
 
 
+@dataclass(frozen=True)
+class Hosts:
+    """What the pods reach.
+
+    Attributes:
+        hdfs: The address of the file system.
+        address: The address of this machine.
+        broker: Runs on this machine.
+    """
+
+    hdfs: str
+    address: str
+    broker: RunningBroker
+
+
 @pytest.fixture(scope="module")
 def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     if reason := why_not_here() or why_no_hosts():
@@ -50,39 +71,53 @@ def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]
 
 
 @pytest.fixture(scope="module")
-def installation(
-    kubernetes: Kubernetes, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ClusterInstallation]:
-    """An installation with the rights of `stateward-airflow`, and data on HDFS that pods reach."""
+def hosts(kubernetes: Kubernetes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    """HDFS on a host of its own, and a broker, both of which pods reach."""
     daemons.fetch_jars()
     network = Network(tmp_path_factory.mktemp("hosts"))
     port, controller = free_ports(2)
     kafka = CHECKOUT / "jars" / "kafka"
     folder = tmp_path_factory.mktemp("kafka")
     broker = RunningBroker(Broker(folder, kafka, network.address, port, controller, heap_mb=384))
-    made: list[ClusterInstallation] = []
     try:
         network.open()
         network.add("storage")
         hdfs = daemons.start_hdfs(network.hosts["storage"])
         broker.start()
-        master = f"k8s://{kubernetes.server}"
-        extra = {"deploy-mode": "cluster", "namespace": kubernetes.namespace}
-        connection = {"conn_type": "spark", "host": master, "extra": extra}
-        own = {
-            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(connection),
-            "STATEWARD_EXECUTOR_PYTHON": f"image:{os.environ[IMAGE]}",
-            "KUBECONFIG": str(kubernetes.kubeconfig),
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")])),
-        }
-        project = tmp_path_factory.mktemp("project") / "kubernetes"
-        made.append(ClusterInstallation(project, f"{hdfs}/data", master, network.address, broker, own))
-        yield made[0]
+        yield Hosts(hdfs, network.address, broker)
     finally:
-        for one in made:
-            one.close()
         broker.stop()
         network.close()
+
+
+def installed(
+    kubernetes: Kubernetes, hosts: Hosts, folder: Path, broker: RunningBroker, **more: str
+) -> ClusterInstallation:
+    """Make an installation with the rights of `stateward-airflow`, and data on HDFS."""
+    master = f"k8s://{kubernetes.server}"
+    extra = {"deploy-mode": "cluster", "namespace": kubernetes.namespace}
+    own = {
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": master, "extra": extra}),
+        "STATEWARD_EXECUTOR_PYTHON": f"image:{os.environ[IMAGE]}",
+        "KUBECONFIG": str(kubernetes.kubeconfig),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")])),
+        **more,
+    }
+    data = f"{hosts.hdfs}/{folder.name}/data"
+    made = ClusterInstallation(folder / "kubernetes", data, master, hosts.address, broker, own)
+    jobs = {**_SPARK, "conf": {**_CONF, "spark.kubernetes.namespace": kubernetes.namespace}}
+    (made.folder / "include" / "batch_jobs.yaml").write_text(yaml.safe_dump({"defaults": jobs}))
+    return made
+
+
+@pytest.fixture
+def installation(kubernetes: Kubernetes, hosts: Hosts, tmp_path: Path) -> Iterator[ClusterInstallation]:
+    made = installed(kubernetes, hosts, tmp_path, hosts.broker)
+    try:
+        yield made
+    finally:
+        made.close()
+        kubernetes.clear()
 
 
 class Driven:
@@ -93,14 +128,21 @@ class Driven:
         self.stream = stream
 
     @property
+    def control(self) -> Control:
+        """Its control document."""
+        layout = self.stream.installation.layout
+        return control_from(read_json(layout.control_uri(self.stream.name)) or {})
+
+    @property
     def launch(self) -> Launch:
         """The newest launch, as the control document has it."""
-        layout = self.stream.installation.layout
-        found = control_from(read_json(layout.control_uri(self.stream.name)) or {}).launch
+        found = self.control.launch
         assert found is not None
         return found
 
-    def wait(self, what: str, reached: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    def wait(
+        self, what: str, reached: Callable[[dict[str, Any]], bool], timeout_s: float = PATIENCE_S
+    ) -> dict[str, Any]:
         """Wait for a status of it, whether Airflow is there or not."""
 
         def look() -> dict[str, Any] | None:
@@ -110,7 +152,7 @@ class Driven:
         def found() -> str:
             return f"{what}: {self.stream.status()}\n{self._kubernetes.said(self.stream.name)}"
 
-        return wait_until(look, PATIENCE_S, found, poll_s=0.5)
+        return wait_until(look, timeout_s, found, poll_s=0.5)
 
     def delivered(self, count: int) -> None:
         self.wait(f"{count} are delivered", lambda status: (status.get("delivered") or 0) >= count)
@@ -128,9 +170,10 @@ class Driven:
         )
 
 
-def test_a_driver_as_a_pod_is_exact_whatever_happens_to_its_pods(
-    kubernetes: Kubernetes, installation: ClusterInstallation
-) -> None:
+def begun(
+    kubernetes: Kubernetes, installation: ClusterInstallation, count: int
+) -> tuple[Driven, Traced, list[list[Slice]]]:
+    """A stream that has delivered the first one of some parts of its traffic."""
     airflow = installation.airflow
     migration = airflow.migrate()
     stream = installation.add(STREAM, spark=_SPARK)
@@ -138,11 +181,19 @@ def test_a_driver_as_a_pod_is_exact_whatever_happens_to_its_pods(
     # An hour of event time, so that sessions end while it lasts.
     course = Traced(stream, Plan(PROFILES["daily"], 7, rate=1.5, minutes=60, topics=("user_events",)))
     installation.broker.create_topic(stream.topic, stream.partitions)
-    parts = course.parts(5)
+    parts = course.parts(count)
     course.send(parts[0])
     airflow.wait(migration)
     stream.run()
     driven.delivered(course.sent)
+    return driven, course, parts
+
+
+def test_a_driver_as_a_pod_is_exact_whatever_happens_to_its_pods(
+    kubernetes: Kubernetes, installation: ClusterInstallation
+) -> None:
+    driven, course, parts = begun(kubernetes, installation, 5)
+    stream = driven.stream
     application = driven.launch.application
     assert application is not None
     assert (application.kind, application.id) == ("kubernetes", driven.pod("driver"))
@@ -165,21 +216,64 @@ def test_a_driver_as_a_pod_is_exact_whatever_happens_to_its_pods(
     before = stream.status()
     course.send(parts[3])
     kubernetes.fill_memory(driven.pod("driver"))
-    driven.another_runs(before)
+    # The next launch has it; the one after that says that the lease of the dead one was still held.
+    wait_until(
+        lambda: driven.launch.run_id != before["run_id"], PATIENCE_S, "another is launched", poll_s=0.2
+    )
     assert driven.launch.failure is not None and driven.launch.failure.kind == "out_of_memory"
+    driven.another_runs(before)
 
     # Airflow is away; its driver goes on, and is found again by the next supervision.
     run_id, pod = stream.status()["run_id"], driven.pod("driver")
-    supervision = airflow.runs[-1]
-    os.killpg(supervision.pid, signal.SIGKILL)
-    supervision.wait()
+    stream.leave()
     course.send(parts[4])
     driven.delivered(course.sent)
     stream.run()
     assert (stream.status()["run_id"], driven.pod("driver")) == (run_id, pod)
 
+    ended_exact(kubernetes, driven, course)
+
+
+@only_full
+def test_a_stream_as_a_pod_is_validated_and_repartitioned_and_goes_on_for_two_minutes_alone(
+    kubernetes: Kubernetes, installation: ClusterInstallation
+) -> None:
+    airflow = installation.airflow
+    driven, course, parts = begun(kubernetes, installation, 4)
+    stream = driven.stream
+    airflow.store_dags()
+    validation = airflow.start(f"quality_{STREAM}", json.dumps({"table": "sessions"}))
+    course.send(parts[1])
+    assert airflow.wait(validation, 400)["validate"] == "success", airflow.said(validation)[-6000:]
+    driven.delivered(course.sent)
+
+    operation, states = stream.operate("repartition", repartition_partitions=5)
+    assert (states["outcome"], states["watch"]) == ("success", "success"), airflow.said(operation)[-6000:]
+    course.send(parts[2])
+    driven.delivered(course.sent)
+    for run in (validation, operation):
+        assert "forbidden" not in airflow.said(run).lower()
+
+    # Nothing of Airflow is left.
+    run_id, pod, alone = stream.status()["run_id"], driven.pod("driver"), datetime.now(UTC)
+    supervision = stream.leave()
+    assert supervision.poll() is not None
+    course.send(parts[3])
+    driven.wait(
+        "it goes on for two minutes",
+        lambda status: parse_time(status["updated_at"]) > alone + timedelta(minutes=2),
+        300,
+    )
+    driven.delivered(course.sent)
+    stream.run()
+    assert (stream.status()["run_id"], driven.pod("driver")) == (run_id, pod)
+    ended_exact(kubernetes, driven, course)
+
+
+def ended_exact(kubernetes: Kubernetes, driven: Driven, course: Traced) -> None:
+    """End a stream, and compare what it has written with the truth."""
     course.finish(driven)
-    stream.stop()
+    driven.stream.stop()
     wait_until(lambda: not kubernetes.pods(STREAM, "executor"), PATIENCE_S, "the executors are gone")
     assert course.wrong() == {}
     assert course.row_counts()["sessions"] > 100

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -84,9 +83,6 @@ def _operate(stream: ClusterStream, verb: str, **fields: Any) -> None:
 
 
 def _outcome(stream: ClusterStream, verb: str, **fields: Any) -> dict[str, str]:
-    airflow = stream.installation.airflow
-    conf = {"verb": verb, "stream": stream.name, "watch_s": 60, **fields}
-    run = airflow.start("state_operations", json.dumps(conf))
-    states = airflow.wait(run)
-    assert states["outcome"] == "success", f"{states} {airflow.said(run)[-4000:]}"
+    run, states = stream.operate(verb, **fields)
+    assert states["outcome"] == "success", f"{states} {stream.installation.airflow.said(run)[-4000:]}"
     return states

@@ -24,6 +24,7 @@ _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NAME = "python3"
 _IMAGE = "spark.kubernetes.container.image"
 _TEMPLATE = "spark.kubernetes.executor.podTemplateFile"
+_OWN_VOLUMES = "spark.kubernetes.driver.ownPersistentVolumeClaim"
 # The folder in which an executor unpacks the archive.
 _UNPACKED = "environment"
 # What comes after ours if it is set otherwise too; of the others that wins.
@@ -80,7 +81,8 @@ def _environment(settings: Settings, master: str, conf: Mapping[str, str]) -> di
                 f"executor_python: expected {asked!r} with a Kubernetes master, found {master!r}, where"
                 " executors have no image. Use host or archive (docs/spark-and-storage.md)."
             )
-        return {_IMAGE: what, **by_name, **_template(settings)}
+        # A driver has no volumes of its own, and no right to look for some at its end.
+        return {_IMAGE: what, _OWN_VOLUMES: "false", **by_name, **_template(settings)}
     return {**_path(what, conf), **by_name} if what else {}
 
 

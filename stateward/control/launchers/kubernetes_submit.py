@@ -76,8 +76,6 @@ def pod_conf(
         f"{_K8S}driver.pod.name": pod_name(stream, run_id),
         f"{_K8S}authenticate.driver.serviceAccountName": _SERVICE_ACCOUNT,
         _DRIVER_TEMPLATE: str(template),
-        # It has none, and no right to look for some at its end.
-        f"{_K8S}driver.ownPersistentVolumeClaim": "false",
         # The image knows where they are.
         "spark.pyspark.python": _PYTHON,
         "spark.pyspark.driver.python": _PYTHON,

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -181,6 +182,23 @@ class ClusterStream(Launch):
         assert stopped["deploy"] == "success", stopped
         assert airflow.wait(self._supervised)["supervise"] == "success"
         assert self.status()["state"] == "stopped"
+
+    def leave(self) -> subprocess.Popen[bytes]:
+        """SIGKILL to its supervision, and to all that this has started on this machine."""
+        run: subprocess.Popen[bytes] = self._supervised
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+        return run
+
+    def begin(self, verb: str, **fields: Any) -> subprocess.Popen[bytes]:
+        """Start a run of a state operation."""
+        conf = {"verb": verb, "stream": self.name, "watch_s": 60, **fields}
+        return self.installation.airflow.start("state_operations", json.dumps(conf))
+
+    def operate(self, verb: str, **fields: Any) -> tuple[subprocess.Popen[bytes], dict[str, str]]:
+        """Run a state operation to its end, and return its run and the states of its tasks."""
+        run = self.begin(verb, **fields)
+        return run, self.installation.airflow.wait(run, 400)
 
     def wait(
         self,

@@ -105,6 +105,7 @@ def test_a_job_is_submitted_with_the_deployed_code_and_the_whole_library(setting
             "k8s://https://a",
             {
                 "spark.kubernetes.container.image": "registry/app:1",
+                "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
                 PYTHON: "python3",
                 DRIVER_PYTHON: sys.executable,
             },
