@@ -270,6 +270,38 @@ def test_a_stream_as_a_pod_is_validated_and_repartitioned_and_goes_on_for_two_mi
     ended_exact(kubernetes, driven, course)
 
 
+@only_full
+def test_a_stream_as_a_pod_is_upgraded_and_goes_back_if_the_upgrade_fails(
+    kubernetes: Kubernetes, installation: ClusterInstallation
+) -> None:
+    airflow = installation.airflow
+    driven, course, parts = begun(kubernetes, installation, 4)
+    stream, logic = driven.stream, installation.folder / "spark_jobs" / STREAM / "logic.py"
+    airflow.store_dags()
+    sound, release = logic.read_text(), driven.control.release
+    opening = "        session = merge(state, event) if state"
+    assert opening in sound
+    logic.write_text(sound.replace(opening, f"        raise ArithmeticError(key)\n{opening}"))
+    run = stream.begin("upgrade")
+    driven.wait("it is drained", lambda status: status["state"] == "stopped")
+    # Only an event reaches the fault.
+    course.send(parts[1])
+    states = airflow.wait(run, 600)
+    assert (states["watch"], states["go_back.watch"]) == ("failed", "success"), airflow.said(run)[-6000:]
+    assert driven.control.release == release
+    driven.delivered(course.sent)
+
+    logic.write_text(f"{sound}\n# Another release.\n")
+    run = stream.begin("upgrade")
+    course.send(parts[2])
+    states = airflow.wait(run, 400)
+    assert (states["outcome"], states["watch"]) == ("success", "success"), airflow.said(run)[-6000:]
+    assert driven.control.release != release
+    course.send(parts[3])
+    driven.delivered(course.sent)
+    ended_exact(kubernetes, driven, course)
+
+
 def ended_exact(kubernetes: Kubernetes, driven: Driven, course: Traced) -> None:
     """End a stream, and compare what it has written with the truth."""
     course.finish(driven)
