@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stateward.contract.names import ENV_JARS
+from stateward.contract.names import ENV_JARS, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,10 +66,8 @@ UI_CONF = {
 
 # Spark puts the keys of its environment into its settings of S3, and its executors' as well. The libraries in
 # the executors' Python read the environment.
-_S3_VARIABLES = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
+_S3_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+_S3_PLACE = (
     "AWS_REGION",
     "AWS_DEFAULT_REGION",
     "AWS_ENDPOINT_URL",
@@ -96,12 +94,12 @@ def checkpoint_conf(checkpoint_uri: str) -> dict[str, str]:
     return _LOCAL_CHECKPOINT if checkpoint_uri.startswith("file:") else {}
 
 
-def s3_conf(environment: Mapping[str, str], *, is_local: bool) -> dict[str, str]:
+def s3_conf(environment: Mapping[str, str], master: str) -> dict[str, str]:
     """Settings of S3, by the variables that other libraries read too.
 
     Args:
         environment: This process's.
-        is_local: Whether the driver is its own executor.
+        master: Where Spark runs. With a local one the driver is its own executor.
     """
     found = {
         # Other libraries write the scheme so.
@@ -114,15 +112,17 @@ def s3_conf(environment: Mapping[str, str], *, is_local: bool) -> dict[str, str]
         found["spark.hadoop.fs.s3a.path.style.access"] = "true"
     if region := environment.get("AWS_REGION"):
         found["spark.hadoop.fs.s3a.endpoint.region"] = region
-    if is_local:
+    if is_local(master):
         return found
-    sent = {name: environment[name] for name in _S3_VARIABLES if name in environment}
+    # Kubernetes would show them in the pod of an executor, which has them from a Secret (docs/kubernetes.md).
+    names = _S3_PLACE if master.startswith("k8s://") else (*_S3_KEYS, *_S3_PLACE)
+    sent = {name: environment[name] for name in names if name in environment}
     return found | {f"spark.executorEnv.{name}": value for name, value in sent.items()}
 
 
 def storage_conf() -> dict[str, str]:
     """Settings of object storage for a session of this process."""
-    return s3_conf(os.environ, is_local=_master().startswith("local"))
+    return s3_conf(os.environ, _master())
 
 
 def driver_conf(checkpoint_uri: str) -> dict[str, str]:

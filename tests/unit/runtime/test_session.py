@@ -6,6 +6,7 @@ import re
 
 from stateward.runtime.session import s3_conf
 
+CLUSTER = "spark://master:7077"
 OF_THE_HOST = {
     "AWS_ACCESS_KEY_ID": "key",
     "AWS_SECRET_ACCESS_KEY": "hidden",
@@ -16,19 +17,25 @@ OF_THE_HOST = {
 
 
 def test_executors_of_a_cluster_get_the_credentials_and_nothing_else() -> None:
-    conf = s3_conf(OF_THE_HOST, is_local=False)
+    conf = s3_conf(OF_THE_HOST, CLUSTER)
     sent = {name for name in conf if name.startswith("spark.executorEnv.")}
     assert sent == {f"spark.executorEnv.{name}" for name in OF_THE_HOST if name != "HOME"}
-    assert not any(name.startswith("spark.executorEnv.") for name in s3_conf(OF_THE_HOST, is_local=True))
+    assert not any(name.startswith("spark.executorEnv.") for name in s3_conf(OF_THE_HOST, "local[2]"))
+
+
+def test_a_pod_does_not_show_the_credentials() -> None:
+    conf = s3_conf(OF_THE_HOST, "k8s://https://10.0.0.1:6443")
+    assert not {"key", "hidden"} & set(conf.values())
+    assert conf["spark.executorEnv.AWS_REGION"] == "eu-central-1"
 
 
 def test_what_is_secret_is_hidden_on_sparks_pages() -> None:
-    conf = s3_conf(OF_THE_HOST, is_local=False)
+    conf = s3_conf(OF_THE_HOST, CLUSTER)
     shown = {name for name in conf if not re.search(conf["spark.redaction.regex"], name)}
     assert not {"key", "hidden"} & {conf[name] for name in shown}
 
 
 def test_a_server_of_ones_own_has_its_bucket_in_the_path() -> None:
     path_style = "spark.hadoop.fs.s3a.path.style.access"
-    assert s3_conf(OF_THE_HOST, is_local=True)[path_style] == "true"
-    assert path_style not in s3_conf({}, is_local=True)
+    assert s3_conf(OF_THE_HOST, "local[2]")[path_style] == "true"
+    assert path_style not in s3_conf({}, "local[2]")
