@@ -17,6 +17,7 @@ from proof.traffic.generate import Plan
 from proof.traffic.profiles import PROFILES
 from proof.traffic.records import Slice
 from stateward.contract.lease import read_holdings
+from stateward.contract.names import ENV_KAFKA_CLIENT
 from stateward.contract.reading import parse_time
 from stateward.contract.storage import read_json
 from stateward.contract.stream_control import Control, Launch, control_from
@@ -27,9 +28,10 @@ from tests.support.cluster import daemons
 from tests.support.cluster.hosts import Network
 from tests.support.cluster.hosts import why_not_here as why_no_hosts
 from tests.support.cluster.installation import ClusterInstallation, ClusterStream
-from tests.support.cluster.kubernetes import IMAGE, Kubernetes, why_not_here
+from tests.support.cluster.kubernetes import IMAGE, TEMPLATE, Kubernetes, why_not_here
 from tests.support.full import only_full
 from tests.support.kafka.broker import RunningBroker
+from tests.support.kafka.secured_broker import PASSWORD, SecuredBroker
 from tests.support.streams.traced import Traced
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -300,6 +302,41 @@ def test_a_stream_as_a_pod_is_upgraded_and_goes_back_if_the_upgrade_fails(
     course.send(parts[3])
     driven.delivered(course.sent)
     ended_exact(kubernetes, driven, course)
+
+
+@only_full
+def test_a_pod_has_the_password_of_kafka_and_the_keys_of_the_storage_from_secrets(
+    kubernetes: Kubernetes, hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secured = SecuredBroker.in_folder(tmp_path / "broker", hosts.address)
+    broker = RunningBroker(secured, client=secured.client())
+    # Airflow has the files at the path where the pods have the Secret.
+    place, keys = tmp_path / "client", {"access-key-id": "an-id", "secret-access-key": "a-storage-key"}
+    client, template = place / "client.properties", tmp_path / "pod-template.yaml"
+    place.mkdir()
+    template.write_text(TEMPLATE.read_text().replace("/etc/stateward/kafka", str(place)))
+    monkeypatch.setenv(ENV_KAFKA_CLIENT, str(client))
+    more = {"STATEWARD_POD_TEMPLATE": str(template), ENV_KAFKA_CLIENT: str(client)}
+    installation = installed(kubernetes, hosts, tmp_path, broker, **more)
+    try:
+        broker.start()
+        secured.write_client_file(client, ssl_ca_location=str(place / "ca.pem"))
+        (place / "ca.pem").write_bytes(secured.certificate.read_bytes())
+        kubernetes.secret("stateward-kafka", f"--from-file={place}")
+        kubernetes.secret("stateward-storage", *(f"--from-literal={key}={keys[key]}" for key in keys))
+        driven, course, parts = begun(kubernetes, installation, 2)
+        for role in ("driver", "executor"):
+            seen = kubernetes("exec", driven.pod(role), "--", "printenv", "AWS_SECRET_ACCESS_KEY")
+            assert seen.strip() == keys["secret-access-key"]
+        held = kubernetes("get", "pods,configmaps,services", "-o", "yaml") + kubernetes.said(STREAM)
+        assert str(place) in held
+        assert not [secret for secret in (PASSWORD, keys["secret-access-key"]) if secret in held]
+        course.send(parts[1])
+        ended_exact(kubernetes, driven, course)
+    finally:
+        installation.close()
+        kubernetes.clear()
+        broker.stop()
 
 
 def ended_exact(kubernetes: Kubernetes, driven: Driven, course: Traced) -> None:

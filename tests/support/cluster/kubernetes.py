@@ -16,6 +16,7 @@ IMAGE = "KUBERNETES_IMAGE"
 """Variable with the image of Spark's pods, which the cluster's nodes have or can pull."""
 
 RIGHTS = CHECKOUT / "docs" / "kubernetes" / "rights.yaml"
+TEMPLATE = RIGHTS.with_name("pod-template.yaml")
 NAMESPACE = "stateward"
 
 _EATS_MEMORY = """
@@ -104,6 +105,12 @@ class Kubernetes:
         parts += [self("logs", "-l", labels, "--tail", 60, must=False)[-6000:]]
         return "\n".join(parts)
 
+    def secret(self, name: str, *content: str) -> None:
+        """Make a Secret, which `clear` deletes."""
+        self("create", "secret", "generic", name, *content)
+        self("label", "secret", name, "stateward.test=")
+
     def clear(self) -> None:
-        """Delete the pods that are left."""
+        """Delete the pods and the Secrets that are left."""
+        self("delete", "secrets", "-l", "stateward.test", must=False)
         self("delete", "pods", "-l", "stateward.stream", "--grace-period", 1, must=False)

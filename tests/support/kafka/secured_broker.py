@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from cryptography.x509.oid import NameOID
 
 from stateward.platform.parts.kafka import Broker
 from stateward.platform.parts.ports import free_ports
-from stateward.project.settings import CHECKOUT
+from stateward.project.settings import CHECKOUT, connect_host
 from tests.support.waiting import PATIENCE_S, wait_until
 
 USER, PASSWORD = "stateward", "a password; with = and # in it"
@@ -36,10 +37,10 @@ class SecuredBroker(Broker):
     """An embedded broker whose clients log in by SASL over TLS; it talks to itself without."""
 
     @classmethod
-    def in_folder(cls, folder: Path) -> SecuredBroker:
-        """Describe one on free ports."""
+    def in_folder(cls, folder: Path, host: str = "127.0.0.1") -> SecuredBroker:
+        """Describe one on free ports of an address."""
         port, controller = free_ports(2)
-        return cls(folder, CHECKOUT / "jars" / "kafka", "127.0.0.1", port, controller, heap_mb=384)
+        return cls(folder, CHECKOUT / "jars" / "kafka", host, port, controller, heap_mb=384)
 
     @property
     def certificate(self) -> Path:
@@ -65,7 +66,7 @@ class SecuredBroker(Broker):
     def prepare(self) -> None:
         """Create its key and its files."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        key, certificate = _self_signed()
+        key, certificate = _self_signed(self.host)
         self.certificate.write_bytes(certificate)
         (self.folder / "keystore.pem").write_bytes(key + certificate)
         super().prepare()
@@ -76,7 +77,8 @@ class SecuredBroker(Broker):
         secured = {
             "listeners": f"SASL_SSL://{self.host}:{self.port},INNER://{self.host}:{inner},"
             f"CONTROLLER://{self.host}:{self.controller_port}",
-            "advertised.listeners": f"SASL_SSL://localhost:{self.port},INNER://localhost:{inner}",
+            "advertised.listeners": f"SASL_SSL://{connect_host(self.host)}:{self.port},"
+            f"INNER://{connect_host(self.host)}:{inner}",
             "listener.security.protocol.map": "SASL_SSL:SASL_SSL,INNER:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "INNER",
             "sasl.enabled.mechanisms": "PLAIN",
@@ -196,8 +198,8 @@ def _right(operation: str, topic: str, kind: type[Any] = AclBinding) -> Any:
     )
 
 
-def _self_signed() -> tuple[bytes, bytes]:
-    """Key and certificate of a server called localhost."""
+def _self_signed(host: str) -> tuple[bytes, bytes]:
+    """Key and certificate of a server called localhost, and by its address."""
     key = ec.generate_private_key(ec.SECP256R1())
     name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]), datetime.now(UTC)
     certificate = (
@@ -208,7 +210,10 @@ def _self_signed() -> tuple[bytes, bytes]:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ip_address(host))]),
+            critical=False,
+        )
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
