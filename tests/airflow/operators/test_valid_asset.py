@@ -73,7 +73,7 @@ class Validations:
         """What the Spark job would do: write its results, and fail where one does not hold."""
         given = operator.application_args or []
         arguments = dict(zip(given[::2], given[1::2], strict=True))
-        self.environments.append(dict(operator.env_vars or {}))
+        self.environments.append(dict(operator._get_hook()._env or {}))
         same = {
             "stream": STREAM,
             "table": "sessions",
