@@ -132,19 +132,21 @@ def list_names(uri: str) -> list[str]:
     """The last parts of the paths in the folder `uri`; empty if there is no such folder."""
     filesystem, path = filesystem_at(uri)
     try:
-        return [str(entry).rstrip("/").rpartition("/")[2] for entry in filesystem.ls(path, detail=False)]
+        found = [str(entry).rstrip("/") for entry in filesystem.ls(path, detail=False)]
     except FileNotFoundError:
         return []
+    # On S3, Spark marks a folder by an empty object, which is listed in the folder as well.
+    return [entry.rpartition("/")[2] for entry in found if entry != path]
 
 
 def sizes_below(uri: str) -> dict[str, int]:
     """The size in bytes of each file below a folder, by its path there; empty if there is no such folder."""
     filesystem, root = filesystem_at(uri)
     try:
-        found = filesystem.find(root, detail=True)
+        found = filesystem.find(root, detail=True).items()
     except FileNotFoundError:
         return {}
-    return {str(path)[len(root) + 1 :]: int(info["size"] or 0) for path, info in found.items()}
+    return {str(path)[len(root) + 1 :]: int(info["size"] or 0) for path, info in found if path[-1] != "/"}
 
 
 def modified_at(uri: str) -> datetime | None:

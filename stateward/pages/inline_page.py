@@ -6,14 +6,12 @@ import base64
 import functools
 import hashlib
 from dataclasses import dataclass
-from pathlib import Path
 
 from jinja2 import Environment
 from markupsafe import Markup
 
 from stateward.rendering.environment import page_environment
 
-_TEMPLATES = Path(__file__).resolve().parent / "templates"
 _SHARED_STYLES, _SCRIPT = ("base.css", "page.css"), "page.js"
 
 
@@ -57,7 +55,7 @@ class SelfContainedPage:
 
 @functools.cache
 def _environment() -> Environment:
-    return page_environment(_TEMPLATES)
+    return page_environment(__package__)
 
 
 @functools.cache

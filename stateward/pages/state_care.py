@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from stateward.pages.link import Link
 from stateward.rendering.environment import page_environment
-
-_TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 
 @dataclass(frozen=True)
@@ -58,4 +55,4 @@ class CareView:
 
 def render(view: CareView) -> str:
     """Render the page, HTML."""
-    return page_environment(_TEMPLATES).get_template("state_care.html.j2").render(view=view)
+    return page_environment(__package__).get_template("state_care.html.j2").render(view=view)

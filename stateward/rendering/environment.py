@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-SHARED_TEMPLATES = Path(__file__).resolve().parent / "templates"
-"""`base.css`, the style that all pages start with."""
+_SHARED = "stateward.rendering"
 
 
-def page_environment(folder: Path) -> Environment:
-    """Return the environment of the templates in a folder; it escapes the values that they show.
+def templates_of(package: str) -> BaseLoader:
+    """Return the loader of a package's templates, and of those that all pages share, such as `base.css`.
 
-    Args:
-        folder: Where the templates are. They can include those of `SHARED_TEMPLATES`.
+    The package may be in a zip, from which jobs on a cluster import it.
     """
+    return ChoiceLoader([PackageLoader(package), PackageLoader(_SHARED)])
+
+
+def page_environment(package: str) -> Environment:
+    """Return the environment of a package's templates; it escapes the values that they show."""
     return Environment(
-        loader=FileSystemLoader([folder, SHARED_TEMPLATES]),
+        loader=templates_of(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

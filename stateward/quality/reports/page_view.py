@@ -9,19 +9,17 @@ from __future__ import annotations
 import copy
 import html
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from great_expectations.render.view.view import DefaultJinjaIndexPageView, DefaultJinjaPageView
-from jinja2 import ChoiceLoader, FileSystemLoader, pass_context
+from jinja2 import ChoiceLoader, pass_context
 from markupsafe import Markup, escape
 
-from stateward.rendering.environment import SHARED_TEMPLATES
+from stateward.rendering.environment import templates_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_TEMPLATES = Path(__file__).resolve().parent / "templates"
 _TAG = re.compile(r"[a-z][a-z0-9]*")
 # The one element that Great Expectations writes into its texts.
 _LINE_BREAK = re.compile(r"&lt;br\s*/?&gt;|\n")
@@ -34,7 +32,7 @@ class OfflinePageView(DefaultJinjaPageView):
         super().__init__(**kwargs)
         # Great Expectations searches a custom folder last, which can add templates but not replace them.
         assert self.env.loader is not None
-        self.env.loader = ChoiceLoader([FileSystemLoader([_TEMPLATES, SHARED_TEMPLATES]), self.env.loader])
+        self.env.loader = ChoiceLoader([templates_of(__package__), self.env.loader])
         self.env.autoescape = True
 
     @pass_context

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from stateward.state.inspection.sizes import Sample
     from stateward.state.verbs.explain import Explanation
     from stateward.state.verbs.inspect import Inspection
-
-TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 
 def render(result: Mapping[str, Any]) -> str:
@@ -63,7 +60,7 @@ def _keys_line(samples: Sequence[Sample]) -> Drawing | None:
 
 
 def _environment() -> Environment:
-    environment = page_environment(TEMPLATES)
+    environment = page_environment(__package__)
     environment.filters |= {
         "cell": _cell,
         "count": format_count,

@@ -77,6 +77,28 @@ class CachingFileSystem(MemoryFileSystem):  # type: ignore[misc]
         return found if detail else [entry["name"] for entry in found]
 
 
+class Marking(MemoryFileSystem):  # type: ignore[misc]
+    """Lists an empty object for a folder, as s3fs does on S3 where Spark has made the folder."""
+
+    protocol = "marking"
+    store: dict[str, Any] = {}  # noqa: RUF012
+    pseudo_dirs: list[str] = [""]  # noqa: RUF012
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.replace("marking://", "memory://")))
+
+    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> Any:
+        marker = {"name": f"{self._strip_protocol(path)}/", "size": 0, "type": "file"}
+        found = [marker, *super().ls(path, detail=True, **kwargs)]
+        return found if detail else [entry["name"] for entry in found]
+
+    def find(self, path: str, *args: Any, **kwargs: Any) -> Any:
+        marker = {"name": f"{self._strip_protocol(path)}/", "size": 0, "type": "file"}
+        found = MemoryFileSystem().find(path.replace("marking://", "memory://"), *args, **kwargs)
+        return {marker["name"]: marker, **found}
+
+
 class SlowRename(MemoryFileSystem):  # type: ignore[misc]
     """Shows a file from its first byte on, and renames it in one step, as HDFS does."""
 
@@ -135,6 +157,14 @@ def test_the_files_below_a_folder_have_their_paths_there(uri: str) -> None:
     assert storage.read_bytes(f"{folder}/a") is None
     storage.delete(f"{folder}/a")
     assert storage.sizes_below(folder) == {"doc.json": 2}
+
+
+def test_the_mark_of_a_folder_is_no_file() -> None:
+    fsspec.register_implementation("marking", Marking, clobber=True)
+    storage.write_text("marking://data/folder/one", "1")
+    MemoryFileSystem.store["/data/folder/one"] = Marking.store["/data/folder/one"]
+    assert storage.list_names("marking://data/folder") == ["one"]
+    assert storage.sizes_below("marking://data/folder") == {"one": 1}
 
 
 def test_a_file_has_the_time_of_its_last_change(uri: str) -> None:
