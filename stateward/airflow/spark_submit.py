@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stateward.contract.names import ENV_KAFKA_CLIENT, is_local
+from stateward.contract.names import ENV_KAFKA_CLIENT, is_kubernetes, is_local
 from stateward.contract.stream_control import Application
 from stateward.control.launchers.driver_process import DriverCommand, LaunchError
 from stateward.control.launchers.executor_dependencies import cluster_conf
-from stateward.control.launchers.kubernetes_submit import api_server, in_pod, is_kubernetes, pod_conf
+from stateward.control.launchers.kubernetes_submit import api_server, in_pod, pod_conf
 from stateward.control.launchers.launch import DRIVER_CONF, driver_environment, entry_point, spark_jars
 from stateward.control.launchers.local_files import local_files_conf
 from stateward.control.launchers.resources import Executors, executors_conf

@@ -70,3 +70,8 @@ RAW_EVENTS: Final = "raw_events"
 def is_local(master: str) -> bool:
     """Whether the driver of a Spark master is its own executor."""
     return master == "local" or master.startswith("local[")
+
+
+def is_kubernetes(master: str) -> bool:
+    """Whether a Spark master is Kubernetes."""
+    return master.startswith("k8s://")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stateward.contract.names import ENV_JARS, is_local
+from stateward.contract.names import ENV_JARS, is_kubernetes, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,7 +115,7 @@ def s3_conf(environment: Mapping[str, str], master: str) -> dict[str, str]:
     if is_local(master):
         return found
     # Kubernetes would show them in the pod of an executor, which has them from a Secret (docs/kubernetes.md).
-    names = _S3_PLACE if master.startswith("k8s://") else (*_S3_KEYS, *_S3_PLACE)
+    names = _S3_PLACE if is_kubernetes(master) else (*_S3_KEYS, *_S3_PLACE)
     sent = {name: environment[name] for name in names if name in environment}
     return found | {f"spark.executorEnv.{name}": value for name, value in sent.items()}
 

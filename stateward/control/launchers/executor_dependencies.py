@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stateward.contract.names import is_local
+from stateward.contract.names import is_kubernetes, is_local
 from stateward.control.launchers.driver_process import LaunchError
 from stateward.control.releases.code_zip import zip_code
 from stateward.project.layout import Layout
@@ -76,7 +76,7 @@ def _environment(settings: Settings, master: str, conf: Mapping[str, str]) -> di
         archives = _joined(",", f"{what}#{_UNPACKED}", conf.get(ARCHIVES))
         return {ARCHIVES: archives, **_path(_UNPACKED, conf), **by_name}
     if kind == "image":
-        if not master.startswith("k8s://"):
+        if not is_kubernetes(master):
             raise LaunchError(
                 f"executor_python: expected {asked!r} with a Kubernetes master, found {master!r}, where"
                 " executors have no image. Use host or archive (docs/spark-and-storage.md)."

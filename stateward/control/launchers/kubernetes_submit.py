@@ -30,11 +30,6 @@ _SERVICE_ACCOUNT = "stateward-driver"
 _GRACE_S = 10
 
 
-def is_kubernetes(master: str) -> bool:
-    """Whether a master is Kubernetes."""
-    return master.startswith("k8s://")
-
-
 def api_server(master: str) -> str:
     """Return the address of the API server that a master names."""
     address = master.removeprefix("k8s://")

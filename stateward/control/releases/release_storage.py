@@ -45,8 +45,7 @@ def stored_code(layout: Layout, code: Path) -> StoredCode:
         layout: Where releases are stored.
         code: The folder with its packages on this host.
     """
-    uri = f"{layout.releases_uri}/{_CODE}/{code.name}"
-    return StoredCode(f"{uri}{_ZIP}", f"{uri}{_ENTRY}")
+    return _stored(layout, code.name)
 
 
 def store(layout: Layout, stream: str, release: str, *, code: Path, yaml: Path, kept: int) -> None:
@@ -65,14 +64,14 @@ def store(layout: Layout, stream: str, release: str, *, code: Path, yaml: Path, 
     """
     # The YAML first, and each time: it shows that the code is needed, and its time is that of the launch.
     storage.write_bytes(_yaml_uri(layout, stream, release), yaml.read_bytes())
-    uri, entry = _code_uri(layout, release), code / "stateward" / "driver.py"
-    if not storage.exists(uri):
+    stored, entry = _code_of_release(layout, release), code / "stateward" / "driver.py"
+    if not storage.exists(stored.zip):
         files = sorted(code_files(code))
         members = ((file.relative_to(code).as_posix(), file.read_bytes()) for file in files)
-        storage.write_bytes(uri, zipped(members))
+        storage.write_bytes(stored.zip, zipped(members))
     # An earlier version stored none.
-    if entry.is_file() and not storage.exists(f"{uri.removesuffix(_ZIP)}{_ENTRY}"):
-        storage.write_bytes(f"{uri.removesuffix(_ZIP)}{_ENTRY}", entry.read_bytes())
+    if entry.is_file() and not storage.exists(stored.entry):
+        storage.write_bytes(stored.entry, entry.read_bytes())
     _sweep(layout, stream, kept)
 
 
@@ -93,7 +92,7 @@ def fetch(layout: Layout, stream: str, release: str, code: Path, yaml: Path) -> 
     if settings is None:
         return False
     if not code.is_dir():
-        uri = _code_uri(layout, release)
+        uri = _code_of_release(layout, release).zip
         packed = storage.read_bytes(uri)
         if packed is None:
             return False
@@ -134,8 +133,13 @@ def _code_of(yaml_path: str) -> str:
     return f"{Path(yaml_path).name.removesuffix(_YAML).rpartition('-')[0]}{_ZIP}"
 
 
-def _code_uri(layout: Layout, release: str) -> str:
-    return f"{layout.releases_uri}/{_CODE}/{release.rpartition('-')[0]}{_ZIP}"
+def _code_of_release(layout: Layout, release: str) -> StoredCode:
+    return _stored(layout, release.rpartition("-")[0])
+
+
+def _stored(layout: Layout, name: str) -> StoredCode:
+    uri = f"{layout.releases_uri}/{_CODE}/{name}"
+    return StoredCode(f"{uri}{_ZIP}", f"{uri}{_ENTRY}")
 
 
 def _yaml_uri(layout: Layout, stream: str, release: str) -> str:

@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
-from stateward.contract.names import ENV_KAFKA_CLIENT
+from stateward.contract.names import ENV_KAFKA_CLIENT, is_kubernetes
 from stateward.contract.storage import read_bytes
 from stateward.control.launchers.driver_process import LaunchError
 from stateward.control.launchers.kubernetes_submit import (
     api_server,
     in_pod,
-    is_kubernetes,
     pod_conf,
     pod_name,
 )
