@@ -21,9 +21,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from stateward.contract.stream_control import Application, FailureKind, Launch
+from stateward.contract.stream_control import Application, FailureKind
 from stateward.control.launchers.driver_exit import PLACED, Ending, Exit, Placement, Presence
-from stateward.control.launchers.local_driver import LocalDriver
+from stateward.control.launchers.local_driver import SubmittedDriver
 
 STREAM_LABEL = "stateward.stream"
 RUN_LABEL = "stateward.run-id"
@@ -47,13 +47,8 @@ class ApiAwayError(OSError):
 
 
 @dataclass(frozen=True)
-class KubernetesDriver:
-    """See `drivers.LaunchedDriver`."""
-
-    home: Path
-    stream: str
-    launch: Launch
-    of: Application
+class KubernetesDriver(SubmittedDriver):
+    """See `drivers.ClusterDriver`."""
 
     def look(self) -> Presence:
         """Tell where it is, as the API server has it."""
@@ -114,20 +109,6 @@ class KubernetesDriver:
             return [*left, f"pod {self.of.id or 'of launch ' + self.launch.run_id} ({error})"]
         return left
 
-    def log_end(self) -> str:
-        """Read the end of the log of its container; of that of `spark-submit` before there is one.
-
-        Raises:
-            OSError: It cannot be read.
-        """
-        pod = self._find()
-        return self._submit.log_end() if pod is None else self._log(pod)
-
-    @property
-    def _submit(self) -> LocalDriver:
-        """The `spark-submit` that hands it over to Kubernetes."""
-        return LocalDriver(self.home, self.stream, self.launch)
-
     def _find(self) -> dict[str, Any] | None:
         """Return the pod as the API has it; None if there is none.
 
@@ -168,15 +149,15 @@ class KubernetesDriver:
         for pod in sorted(ended, key=lambda one: str(one["metadata"]["creationTimestamp"]))[:-KEPT_PODS]:
             self._delete_pod(_name(pod), None)
 
-    def _log(self, pod: Mapping[str, Any]) -> str:
+    def _log(self, found: Mapping[str, Any]) -> str:
         """Return what Kubernetes says of the pod, and the end of its container's log."""
-        parts = [f"Kubernetes: pod {_name(pod)}: {condition_of(pod)}"]
-        if any(status.get("state", {}).keys() & {"running", "terminated"} for status in _statuses(pod)):
+        parts = [f"Kubernetes: pod {_name(found)}: {condition_of(found)}"]
+        if any(status.get("state", {}).keys() & {"running", "terminated"} for status in _statuses(found)):
             with _api(self.of.cluster) as api:
                 answer = api.read_namespaced_pod_log(
-                    _name(pod),
+                    _name(found),
                     self.of.namespace,
-                    container=_driver_status(pod).get("name", _CONTAINER),
+                    container=_driver_status(found).get("name", _CONTAINER),
                     tail_lines=_LOG_LINES,
                     _preload_content=False,
                     _request_timeout=_TIMEOUT_S,

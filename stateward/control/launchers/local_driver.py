@@ -1,12 +1,18 @@
-"""A driver that is a process of this host, or of another one that only its status can tell of."""
+"""A driver that is a process of this host, or of another one that only its status can tell of.
+
+A `spark-submit` that hands a driver over to a cluster is such a process too.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from stateward.contract.process_identity import host_identity, is_alive
-from stateward.contract.stream_control import Launch
+from stateward.contract.stream_control import Application, Launch
 from stateward.control.launchers import detach, driver_process, processes
 from stateward.control.launchers.driver_exit import Ending, Exit, Presence
 
@@ -65,3 +71,39 @@ class LocalDriver:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
             return file.read().decode("utf-8", "replace")
+
+
+@dataclass(frozen=True)
+class SubmittedDriver(ABC):
+    """What drivers on clusters have in common; see `drivers.ClusterDriver`."""
+
+    home: Path
+    stream: str
+    launch: Launch
+    of: Application
+
+    def log_end(self) -> str:
+        """Read the end of its log on the cluster; of that of `spark-submit` before there is one.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        found = self._find()
+        return self._submit.log_end() if found is None else self._log(found)
+
+    @property
+    def _submit(self) -> LocalDriver:
+        """The `spark-submit` that hands it over."""
+        return LocalDriver(self.home, self.stream, self.launch)
+
+    @abstractmethod
+    def _find(self) -> dict[str, Any] | None:
+        """Return what the cluster says of it; None if it knows none.
+
+        Raises:
+            OSError: The cluster does not answer.
+        """
+
+    @abstractmethod
+    def _log(self, found: Mapping[str, Any]) -> str:
+        """Return the end of its log, after what the cluster says of it."""

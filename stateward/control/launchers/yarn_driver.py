@@ -13,14 +13,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from stateward.contract.stream_control import Application, FailureKind, Launch
+from stateward.contract.stream_control import Application, FailureKind
 from stateward.control.launchers.driver_exit import PLACED, Ending, Exit, Placement, Presence
-from stateward.control.launchers.local_driver import LocalDriver
+from stateward.control.launchers.local_driver import SubmittedDriver
 
 if TYPE_CHECKING:
     import httpx
@@ -61,13 +60,8 @@ def tag_of(run_id: str) -> str:
 
 
 @dataclass(frozen=True)
-class YarnDriver:
-    """See `drivers.LaunchedDriver`."""
-
-    home: Path
-    stream: str
-    launch: Launch
-    of: Application
+class YarnDriver(SubmittedDriver):
+    """See `drivers.ClusterDriver`."""
 
     def look(self) -> Presence:
         """Tell where it is, as the ResourceManager has it."""
@@ -108,7 +102,7 @@ class YarnDriver:
             return Ending(None, "")
         if found is None:
             return self._submit.ending()
-        return Ending(exit_of(found), self._logs(found))
+        return Ending(exit_of(found), self._log(found))
 
     def terminate(self) -> None:
         """Do nothing: the driver reads itself that it has to leave.
@@ -136,20 +130,6 @@ class YarnDriver:
             return [*left, f"application {self.of.id or 'of launch ' + self.launch.run_id} ({error})"]
         return left
 
-    def log_end(self) -> str:
-        """Read the end of the logs of its container; of that of `spark-submit` before there is one.
-
-        Raises:
-            OSError: They cannot be read.
-        """
-        found = self._find()
-        return self._submit.log_end() if found is None else self._logs(found)
-
-    @property
-    def _submit(self) -> LocalDriver:
-        """The `spark-submit` that hands it over to YARN."""
-        return LocalDriver(self.home, self.stream, self.launch)
-
     def _find(self) -> dict[str, Any] | None:
         """Return what the ResourceManager says of the application; None if it knows none.
 
@@ -163,7 +143,7 @@ class YarnDriver:
         apps = ((self._ask("GET", "apps", params=tags) or {}).get("apps") or {}).get("app") or []
         return max(apps, key=lambda one: one["startedTime"]) if apps else None
 
-    def _logs(self, found: Mapping[str, Any]) -> str:
+    def _log(self, found: Mapping[str, Any]) -> str:
         """Return the end of each log of its container, after what YARN says of its end."""
         said = str(found.get("diagnostics") or "").strip()
         node, container = found.get("amHostHttpAddress"), _container_of(found)
