@@ -64,6 +64,21 @@ def wait_for_events(platform: Platform, *expected: str) -> None:
     )
 
 
+def keep_incidents_open(platform: Platform) -> None:
+    """Let no driver run long enough to resolve an incident."""
+    platform.environment["STATEWARD_RESOLVE_AFTER_S"] = "3600"
+
+
+def fail_from_now_on(platform: Platform) -> None:
+    """Kill the second driver, and let every later one fail.
+
+    On a busy machine one task sees all of them fail, so the incident has to be stored before.
+    """
+    pid = driver(platform, starts=2)
+    (platform.home / "fail").touch()
+    os.kill(pid, signal.SIGKILL)
+
+
 @ci_full
 def test_several_crashes_are_one_incident_with_one_resolution(listening: Platform) -> None:
     run = listening.trigger("run")
@@ -112,10 +127,11 @@ def test_a_supervisor_that_is_killed_in_an_incident_leaves_no_duplicate(
 
 @ci_full
 def test_giving_up_is_told_once_more_and_a_stop_ends_the_incident(listening: Platform) -> None:
+    keep_incidents_open(listening)
     run = listening.trigger("run")
-    pid = driver(listening, starts=1)
-    (listening.home / "fail").touch()
-    os.kill(pid, signal.SIGKILL)
+    os.kill(driver(listening, starts=1), signal.SIGKILL)
+    wait_for_events(listening, "opened")
+    fail_from_now_on(listening)
     states, output = results(run)
     assert states == {"deploy": "success", "supervise": "failed"}, output
     assert events(listening) == ["opened", "escalated"]
@@ -134,11 +150,14 @@ def test_a_run_that_gave_up_ends_once_that_is_told(listening: Platform) -> None:
     file = listening.home / "notifiers.yaml"
     right = file.read_text()
     file.write_text("- class: tests.airflow.alerts.test_notifications.Refusing\n  name: JsonLinesNotifier\n")
+    keep_incidents_open(listening)
     run = listening.trigger("run")
-    pid = driver(listening, starts=1)
-    (listening.home / "fail").touch()
-    os.kill(pid, signal.SIGKILL)
+    os.kill(driver(listening, starts=1), signal.SIGKILL)
     layout = Layout.of(Settings(home=listening.home))
+    wait_until(
+        lambda: read_incidents(layout, STREAM).memory.open, PATIENCE_S, "the first crash opens an incident"
+    )
+    fail_from_now_on(listening)
 
     def given_up() -> bool:
         incidents = read_incidents(layout, STREAM)
