@@ -63,7 +63,7 @@ def run(declaration: Callable[[str], AnyJob], arguments: list[str], checks: Stat
         return _bad_configuration(arguments[0], process, error)
     lease, status = _lease(config, process), _status(config, process)
     try:
-        epoch = lease.acquire(newest_epoch(config.stream, config.tables.values())).epoch
+        epoch = lease.acquire_when_expired(newest_epoch(config.stream, config.tables.values()))
     except LeaseHeldError as error:
         _LOG.error("%s", error)
         record_refusal(config.status_uri, status, error, utc_now())

@@ -8,6 +8,7 @@ fails.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -37,6 +38,7 @@ _TABLE_CONFIGURATION = {
     "delta.checkpointInterval": "10",
 }
 _COMMITS_PER_CLEANUP = 400
+_POLL_S = 0.5
 
 
 class LeaseHeldError(ConditionError, RuntimeError):
@@ -81,7 +83,7 @@ class Lease:
         holder: The process that requests the lease.
         ttl_ms: How long a renewal is valid, milliseconds.
         clock: The time, aware.
-        host: The host whose processes are visible; this one by default. Also an attribute.
+        host: The host whose processes are visible; this one by default.
     """
 
     def __init__(
@@ -101,7 +103,7 @@ class Lease:
         self._holder = holder
         self._ttl = timedelta(milliseconds=ttl_ms)
         self._clock = clock
-        self.host = host or host_identity()
+        self._host = host or host_identity()
         self._held: LeaseRecord | None = None
         self._held_version = -1
 
@@ -136,7 +138,7 @@ class Lease:
         )
         version, current = table.version(), record_in(table)
         now = self._clock()
-        if current is not None and current.holds(now, self.host):
+        if current is not None and current.holds(now, self._host):
             raise LeaseHeldError(current)
         claim = LeaseRecord(
             stream=self._stream,
@@ -156,6 +158,38 @@ class Lease:
         self._held, self._held_version = claim, version + 1
         lease_history.note(self._uri, "acquired", claim, now)
         return claim
+
+    def acquire_when_expired(self, after: int = 0, pause: Callable[[float], object] = time.sleep) -> int:
+        """Acquire the lease; wait for its end while its holder, whom this host cannot see, does not renew it.
+
+        A driver that was killed on another host leaves its lease until it expires.
+
+        Args:
+            after: See `acquire`.
+            pause: Waits for some seconds.
+
+        Returns:
+            The epoch.
+
+        Raises:
+            LeaseHeldError: Its holder lives here, renews it, or its clock is ahead by more than the lease's
+                time.
+        """
+        seen, left_s = None, 0.0
+        while True:
+            try:
+                return self.acquire(after).epoch
+            except LeaseHeldError as error:
+                record = error.record
+                if seen is None:
+                    left_s = (record.expires_at - record.renewed_at).total_seconds() + _POLL_S
+                    _LOG.info("%s It is waited for at most %.0f s", error, left_s)
+                is_here = record.holder.is_gone(self._host) is False
+                if is_here or left_s <= 0 or seen not in (None, record):
+                    raise
+                seen = record
+            pause(_POLL_S)
+            left_s -= _POLL_S
 
     def renew(self) -> None:
         """Renew the lease.

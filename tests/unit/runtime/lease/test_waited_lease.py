@@ -1,4 +1,4 @@
-"""An operation waits for the lease of a driver that was killed on another host, and for no other."""
+"""A process waits for the lease of a driver that was killed on another host, and for no other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from stateward.contract.process_identity import ProcessIdentity, host_identity
 from stateward.runtime.lease.lease import Lease, LeaseHeldError
-from stateward.state.operation.leased import acquire_when_expired
 
 TTL_S = 20
 ELSEWHERE = ProcessIdentity("other/boot", 7, 1.0)
@@ -48,7 +47,7 @@ def test_the_lease_of_a_driver_that_is_dead_elsewhere_is_waited_for(tmp_path: Pa
     clock.pause(5)
     operation = lease(tmp_path, clock)
 
-    acquire_when_expired(operation, 0, clock.pause)
+    operation.acquire_when_expired(0, clock.pause)
 
     assert (operation.epoch, clock.paused_s) == (2, TTL_S)
 
@@ -59,7 +58,7 @@ def test_a_driver_elsewhere_that_renews_its_lease_is_not_waited_for(tmp_path: Pa
     clock.renewed.acquire()
 
     with pytest.raises(LeaseHeldError, match="stream s: the lease is held by run r"):
-        acquire_when_expired(lease(tmp_path, clock), 0, clock.pause)
+        lease(tmp_path, clock).acquire_when_expired(0, clock.pause)
 
     assert clock.paused_s == 2
 
@@ -70,7 +69,7 @@ def test_a_driver_that_lives_here_is_not_waited_for(tmp_path: Path) -> None:
     lease(tmp_path, clock, here).acquire()
 
     with pytest.raises(LeaseHeldError):
-        acquire_when_expired(lease(tmp_path, clock), 0, clock.pause)
+        lease(tmp_path, clock).acquire_when_expired(0, clock.pause)
 
     assert clock.paused_s == 0
 
@@ -81,6 +80,6 @@ def test_a_wait_ends_after_the_time_of_a_lease_also_when_the_holders_clock_is_ah
     clock.is_still = True
 
     with pytest.raises(LeaseHeldError):
-        acquire_when_expired(lease(tmp_path, clock), 0, clock.pause)
+        lease(tmp_path, clock).acquire_when_expired(0, clock.pause)
 
     assert TTL_S < clock.paused_s <= TTL_S + 1
