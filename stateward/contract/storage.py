@@ -20,6 +20,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from stateward.contract.clients.s3 import retry_refused, with_os_errors
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 # A file is visible there from its first byte on, so it is written under another name and then renamed.
@@ -43,24 +45,20 @@ def read_json(uri: str) -> dict[str, Any] | None:
     try:
         value = json.loads(content)
     except ValueError as error:
-        raise CorruptDocumentError(
-            f"{uri}: expected a JSON object, found {content[:80]!r} ({error})"
-        ) from error
+        found = f"{content[:80]!r} ({error})"
+        raise CorruptDocumentError(f"{uri}: expected a JSON object, found {found}") from error
     if not isinstance(value, dict):
         raise CorruptDocumentError(f"{uri}: expected a JSON object, found {type(value).__name__}")
     return value
 
 
 def read_text(uri: str) -> str | None:
-    """The text at `uri`, or None when nothing is there.
-
-    Raises:
-        OSError: The storage cannot be read.
-    """
+    """The text at `uri`, or None when nothing is there; raises as `read_bytes`."""
     content = read_bytes(uri)
     return None if content is None else content.decode()
 
 
+@with_os_errors
 def read_bytes(uri: str) -> bytes | None:
     """The content of the file at `uri`, or None when there is no file.
 
@@ -69,10 +67,9 @@ def read_bytes(uri: str) -> bytes | None:
     """
     filesystem, path = filesystem_at(uri)
     try:
-        content: bytes = filesystem.cat_file(path)
+        return bytes(filesystem.cat_file(path))
     except (FileNotFoundError, IsADirectoryError):
         return None
-    return content
 
 
 def write_json(uri: str, document: Mapping[str, Any]) -> None:
@@ -97,6 +94,7 @@ def write_passing(uri: str, text: str) -> None:
     write_bytes(uri, text.encode(), durable=False)
 
 
+@with_os_errors
 def write_bytes(uri: str, content: bytes, *, durable: bool = True) -> None:
     """Write `content` in the same way; `durable` as of `replace_file`."""
     filesystem, path = filesystem_at(uri)
@@ -109,12 +107,14 @@ def write_bytes(uri: str, content: bytes, *, durable: bool = True) -> None:
         filesystem.pipe_file(path, content)  # object stores put a whole object at once
 
 
+@with_os_errors
 def exists(uri: str) -> bool:
     """Whether there is a file, an object or a folder at `uri`."""
     filesystem, path = filesystem_at(uri)
     return bool(filesystem.exists(path))
 
 
+@with_os_errors
 def delete(uri: str) -> None:
     """Remove a file, or a folder with everything in it; harmless if there is nothing.
 
@@ -128,6 +128,7 @@ def delete(uri: str) -> None:
         return
 
 
+@with_os_errors
 def list_names(uri: str) -> list[str]:
     """The last parts of the paths in the folder `uri`; empty if there is no such folder."""
     filesystem, path = filesystem_at(uri)
@@ -139,6 +140,7 @@ def list_names(uri: str) -> list[str]:
     return [entry.rpartition("/")[2] for entry in found if entry != path]
 
 
+@with_os_errors
 def sizes_below(uri: str) -> dict[str, int]:
     """The size in bytes of each file below a folder, by its path there; empty if there is no such folder."""
     filesystem, root = filesystem_at(uri)
@@ -149,12 +151,9 @@ def sizes_below(uri: str) -> dict[str, int]:
     return {str(path)[len(root) + 1 :]: int(info["size"] or 0) for path, info in found if path[-1] != "/"}
 
 
+@with_os_errors
 def modified_at(uri: str) -> datetime | None:
-    """The time of the last change of a file by the clock of the storage, aware; None if there is no file.
-
-    Raises:
-        OSError: The storage cannot be read.
-    """
+    """When a file was changed, by the storage's clock, aware; None if there is none. May raise OSError."""
     filesystem, path = filesystem_at(uri)
     try:
         found: datetime = filesystem.modified(path)
@@ -169,13 +168,11 @@ def local_path(uri: str) -> str | None:
     return path if "file" in _protocols(filesystem) else None
 
 
+@with_os_errors
 def has_put_if_absent(uri: str) -> bool:
-    """Try whether storage writes a file only where there is none; leaves nothing behind.
+    """Try whether storage writes a file beside `uri` only where there is none; leaves nothing behind.
 
     A local disk and HDFS are known to: they link or rename without replacing.
-
-    Args:
-        uri: A place on the storage; the file is written beside it.
 
     Raises:
         OSError: The storage cannot be written.
@@ -212,6 +209,8 @@ def filesystem_at(uri: str) -> tuple[Any, str]:
         filesystem, path = fsspec.core.url_to_fs(uri)
     except ImportError as error:
         raise OSError(f"{uri}: expected the library for this storage, found none: {error}.") from error
+    if "s3" in _protocols(filesystem):
+        retry_refused()
     # Not as an argument, which not every implementation accepts.
     filesystem.dircache.use_listings_cache = False
     return filesystem, str(path).rstrip("/")

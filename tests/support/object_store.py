@@ -24,6 +24,7 @@ from xml.sax.saxutils import escape, unescape
 KEY, SECRET, BUCKET = "AKIDOFATEST", "the secret of a test", "bucket"
 _OF_THE_TEST = "X-Of-The-Test"
 _NO_HEADERS: Mapping[str, str] = {}
+_LATER = 503, b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,14 @@ class ObjectStore:
         """Remove an object."""
         self._ask("DELETE", f"/{quote(key)}")
 
+    def refuse(self, requests: int) -> None:
+        """Answer the next requests of the libraries with 503, and do nothing of what they ask for."""
+        self._ask("PUT", "/-/refuse", str(requests).encode())
+
+    def lose(self, name: str) -> None:
+        """Answer the next write of an object whose key contains a name with 503, but after it is done."""
+        self._ask("PUT", "/-/lose", name.encode())
+
     def _ask(
         self, method: str, path: str, content: bytes | None = None, headers: Mapping[str, str] = _NO_HEADERS
     ) -> bytes:
@@ -95,6 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
     has_conditions = True
     objects: ClassVar[dict[str, bytes]] = {}
     lock = threading.Lock()
+    faults: ClassVar[dict[str, str]] = {}
     protocol_version = "HTTP/1.1"
 
     def do_PUT(self) -> None:
@@ -106,8 +116,14 @@ class _Handler(BaseHTTPRequestHandler):
             if is_taken and self.has_conditions and self.headers.get("If-None-Match") == "*":
                 self._answer(412, b"<Error><Code>PreconditionFailed</Code></Error>")
                 return
-            self.objects[self._key] = content
-        self._answer(200, b"", _about(content))
+            if self._key.startswith("-/"):
+                self.faults[self._key] = content.decode()
+            else:
+                self.objects[self._key] = content
+            is_lost = self.faults.get("-/lose") and self.faults["-/lose"] in self._key
+            if is_lost:
+                del self.faults["-/lose"]
+        self._answer(*(_LATER if is_lost else (200, b"", _about(content))))
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -144,7 +160,13 @@ class _Handler(BaseHTTPRequestHandler):
         if not signed and _OF_THE_TEST not in self.headers:
             self._answer(403, b"<Error><Code>AccessDenied</Code></Error>")
             return False
-        return True
+        with self.lock:
+            left = int(self.faults.get("-/refuse", 0))
+            if not left or _OF_THE_TEST in self.headers:
+                return True
+            self.faults["-/refuse"] = str(left - 1)
+        self._answer(*_LATER)
+        return False
 
     @property
     def _key(self) -> str:

@@ -10,9 +10,11 @@ from typing import Any
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
+from s3fs import S3FileSystem
 
 from stateward.contract import storage
 from stateward.contract.storage import CorruptDocumentError, read_json, write_json, write_passing
+from tests.support.object_store import BUCKET, object_store
 from tests.support.power_loss import Disk
 
 
@@ -193,6 +195,24 @@ def test_storage_that_replaces_what_it_should_not_is_found(
     )
     assert not storage.has_put_if_absent(uri)
     assert Replaces().find(f"/{tmp_path.name}") == []
+
+
+def test_a_server_that_refuses_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with object_store() as served:
+        for name, value in served.environment.items():
+            monkeypatch.setenv(name, value)
+        served.write("a.json", b"{}")
+        uri = f"s3://{BUCKET}/a.json"
+        # More than one client tries by itself; the answer to HEAD says no more than 503.
+        served.refuse(6)
+        assert storage.exists(uri)
+        served.refuse(6)
+        assert read_json(uri) == {}
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    S3FileSystem.clear_instance_cache()
+    with pytest.raises(OSError, match=r"s3://bucket/a\.json: Could not connect to the endpoint"):
+        read_json(uri)
+    S3FileSystem.clear_instance_cache()
 
 
 def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,1 @@
+"""What the clients of storage do differently from each other, made alike."""
