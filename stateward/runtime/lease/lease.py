@@ -153,8 +153,9 @@ class Lease:
         try:
             _commit(self._uri, table, claim)
         except CommitFailedError:
-            winner = self.read()
-            raise LeaseHeldError(winner or claim) from None
+            # The client repeats a write whose answer was lost, and then meets its own commit.
+            if (winner := self.read()) != claim:
+                raise LeaseHeldError(winner or claim) from None
         self._held, self._held_version = claim, version + 1
         lease_history.note(self._uri, "acquired", claim, now)
         return claim
@@ -249,10 +250,12 @@ class Lease:
         try:
             _commit(self._uri, table, changed)
         except CommitFailedError:
-            self._require_mine(self.read())
-            raise LeaseLostError(
-                f"stream {self._stream}: another process wrote the lease at the same time"
-            ) from None
+            # Its own commit, as in `acquire`.
+            if (stored := self.read()) != changed:
+                self._require_mine(stored)
+                raise LeaseLostError(
+                    f"stream {self._stream}: another process wrote the lease at the same time"
+                ) from None
         self._held, self._held_version = changed, version + 1
         if table.version() % _COMMITS_PER_CLEANUP == 0:
             # Full, because a checkpoint of the log drops the names of removed files.

@@ -68,9 +68,19 @@ def bucket(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         yield served
 
 
-def lease(run_id: str) -> Lease:
+class Clock:
+    """A clock that tests move."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+def lease(run_id: str, clock: Clock | None = None) -> Lease:
     holder = ProcessIdentity("other/boot/pid:[1]", 7, 1.0)
-    return Lease(URI, stream="users", run_id=run_id, holder=holder, ttl_ms=20_000, clock=lambda: NOW)
+    return Lease(URI, stream="users", run_id=run_id, holder=holder, ttl_ms=20_000, clock=clock or Clock())
 
 
 def test_one_holder_at_a_time(bucket: ObjectStore) -> None:
@@ -102,6 +112,18 @@ def test_of_two_claims_of_one_version_the_later_one_fails(bucket: ObjectStore) -
             mode="overwrite",
             commit_properties=CommitProperties(max_commit_retries=0),
         )
+
+
+def test_a_write_whose_answer_is_lost_is_its_own(bucket: ObjectStore) -> None:
+    one = lease("one")
+    # The Delta writer repeats the write, which then finds its own version.
+    bucket.lose("/users/_delta_log/00000000000000000001.json")
+    assert one.acquire().epoch == 1
+    bucket.lose("/users/_delta_log/00000000000000000002.json")
+    one.renew()
+    one.check()
+    held = read_lease(URI)
+    assert held is not None and (held.run_id, held.epoch) == ("one", 1)
 
 
 @pytest.mark.parametrize("bucket", [False], indirect=True)
