@@ -14,6 +14,7 @@ from stateward.contract.stream_status import Cause
 
 OTHER = Cause("other", lasting=False)
 DISK_FULL = Cause("disk_full", lasting=False)
+STORAGE = Cause("storage", lasting=False)
 EXECUTORS = Cause("executors", lasting=False)
 LEASE = Cause("lease", lasting=False)
 
@@ -55,6 +56,14 @@ _LASTING: tuple[tuple[Condition | re.Pattern[str], Cause], ...] = (
 )
 # The messages of the operating system, the JVM, RocksDB and the Delta writer.
 _FULL = re.compile(r"No space left on device|Disk quota exceeded")
+# An object store that answers, but not now (503 SlowDown): to Hadoop's client, s3fs and the Delta writer.
+_REFUSED = re.compile(
+    r"SlowDown|[Rr]educe your request rate|AWSServiceThrottledException|AWSStatus500Exception"
+    r"|An error occurred \((?:50[0234]|ServiceUnavailable|InternalError)\)"
+    r"|\b(?:500 Internal Server Error|502 Bad Gateway|503 Service Unavailable|504 Gateway Timeout)"
+    r"|\(Service: S3, Status Code: 50[0234]"
+)
+_STYLED = re.compile(r"\x1b\[[0-9;]*m|↳")
 _LEASE = {Condition.LEASE_HELD, Condition.LEASE_LOST}
 
 
@@ -66,12 +75,19 @@ def cause_of(error: BaseException) -> Cause:
             return cause
     if _FULL.search(text):
         return DISK_FULL
+    if _REFUSED.search(text):
+        return STORAGE
     return LEASE if conditions & _LEASE else OTHER
 
 
 def conditions_of(error: BaseException) -> set[Condition]:
     """The conditions of an error, its causes and its message."""
     return conditions_in(full_text(error), _chain(error))
+
+
+def one_line(text: str) -> str:
+    """A message without line breaks, and without the colours and arrows of the Delta writer."""
+    return " ".join(_STYLED.sub(" ", text).split())
 
 
 def full_text(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from stateward.contract.process_output import DriverExit
 from stateward.contract.reading import as_json
 from stateward.runtime import session
 from stateward.runtime.api.config import Config
-from stateward.runtime.cause import DISK_FULL, cause_of
+from stateward.runtime.cause import cause_of
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.checkpoint_repair import repair_logs
 from stateward.runtime.driver import control, executor_versions, signals
@@ -28,7 +28,7 @@ from stateward.runtime.driver.failure import explain, is_transient
 from stateward.runtime.driver.history import History, history_uri
 from stateward.runtime.driver.jvm_watchdog import ParentJvm
 from stateward.runtime.driver.leaving import Leaving, end_overdue
-from stateward.runtime.driver.retries import FIRST_DELAY_S, LONGEST_DELAY_S, Retries
+from stateward.runtime.driver.retries import FIRST_DELAY_S, LONGEST_DELAY_S, WAITED_FOR, Retries
 from stateward.runtime.driver.state_checks import StateChecks
 from stateward.runtime.kafka.broker import Broker, BrokerAwayError
 from stateward.runtime.lease.lease import Lease, utc_now
@@ -220,8 +220,8 @@ class Driver:
             return RuntimeError(f"stream {self._config.stream}: the query ended by itself")
         except (PySparkException, Py4JJavaError) as error:
             return error
-        except OSError as error:
-            if cause_of(error) != DISK_FULL:
+        except Exception as error:
+            if cause_of(error) not in WAITED_FOR:
                 raise
             # The query may still run after a full disk has stopped this process; there must not be two.
             if query is not None:
@@ -248,8 +248,8 @@ class Driver:
         if not is_transient(failure) or retries.exhausted(cause):
             raise failure
         _LOG.warning("stream %s: restarting the query: %s", self._config.stream, explain(failure))
-        if cause == DISK_FULL:
-            message = f"a disk is full, free some space: {explain(failure)}"
+        if cause in WAITED_FOR:
+            message = f"{WAITED_FOR[cause]}: {explain(failure)}"
             self._status.update(state="waiting", message=message, cause=as_json(cause))
 
     def _when_kafka_answers(self, request: Callable[[], T], message: str = "") -> T | None:
@@ -274,8 +274,8 @@ class Driver:
     def _publish(self, fields: dict[str, Any]) -> None:
         changed = self._executors.look()
         away = (self._monitor and self._monitor.broker_away) or self._executors.message
-        state, message = ("waiting", away) if away else ("running", "")
-        if changed or fields or state != self._status.state:
+        state, message = ("waiting", away) if away else ("running", self._keeper.trouble)
+        if changed or fields or not self._status.shows(state, message):
             self._status.update(state=state, message=message, **self._executors.fields, **fields)
 
     def _position(self) -> Position:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from stateward.contract.conditions import Condition, is_marker
-from stateward.runtime.cause import DISK_FULL, cause_of, conditions_of, full_text
+from stateward.runtime.cause import cause_of, conditions_of, full_text, one_line
+from stateward.runtime.driver.retries import WAITED_FOR
 
 _LONGEST = 2000
 _FRAMES = ("at ", "File ", "...", "===", "^^^", "~~~")
@@ -28,7 +29,7 @@ _TRANSIENT_WORDS = (
 def is_transient(error: BaseException) -> bool:
     """Whether a restart of the query may succeed."""
     cause = cause_of(error)
-    if cause.lasting or cause == DISK_FULL:
+    if cause.lasting or cause in WAITED_FOR:
         return not cause.lasting
     if conditions_of(error) & _TRANSIENT:
         return True
@@ -43,8 +44,8 @@ def explain(error: BaseException) -> str:
     causes = [cause for line in kept if (cause := _CAUSE.search(line))]
     outer = f"{type(error).__name__}: {kept[0] if kept else ''}"
     if not causes or len(kept) == 1:
-        return f"{type(error).__name__}: {' '.join(kept)}"[:_LONGEST]
-    return f"{causes[-1].group(0)} (in {outer[:300]})"[:_LONGEST]
+        return one_line(f"{type(error).__name__}: {' '.join(kept)}")[:_LONGEST]
+    return one_line(f"{causes[-1].group(0)} (in {outer[:300]})")[:_LONGEST]
 
 
 def _message_lines(whole: str) -> Iterator[str]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stateward.contract.stream_status import Cause
-from stateward.runtime.cause import DISK_FULL
+from stateward.runtime.cause import DISK_FULL, STORAGE
 
 FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 15.0
 # After so many restarts even a transient cause counts as lasting.
 _MAX_RETRIES = 5
-# Ten minutes at the longest delay: a person has to free space, and waiting does no harm.
-_MAX_RETRIES_DISK_FULL = 42
+# Ten minutes at the longest delay: waiting does no harm.
+_MAX_RETRIES_WAITED_FOR = 42
+WAITED_FOR = {
+    DISK_FULL: "a disk is full, free some space",
+    STORAGE: "the storage refuses requests, trying again",
+}
+"""What passes by itself or after someone has freed space, and what the status says meanwhile."""
 
 
 @dataclass
@@ -28,7 +33,7 @@ class Retries:
 
     def exhausted(self, cause: Cause) -> bool:
         """Whether the failure has occurred too often."""
-        return self.failures > (_MAX_RETRIES_DISK_FULL if cause == DISK_FULL else _MAX_RETRIES)
+        return self.failures > (_MAX_RETRIES_WAITED_FOR if cause in WAITED_FOR else _MAX_RETRIES)
 
     @property
     def delay_s(self) -> float:

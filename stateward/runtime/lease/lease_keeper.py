@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 
-from stateward.runtime.cause import DISK_FULL, cause_of
+from stateward.runtime.cause import DISK_FULL, STORAGE, cause_of, one_line
 from stateward.runtime.lease.lease import Clock, Lease, LeaseLostError
 
 _LOG = logging.getLogger(__name__)
+_KEEPS_OTHERS_OUT = (DISK_FULL, STORAGE)
+_LONGEST = 300
 
 
 class LeaseKeeper:
     """Renews ``lease`` every ``renew_ms`` milliseconds.
 
     While the storage is unavailable, renewal is retried until the lease has expired: before that no process
-    on another host may acquire it. On a full disk the lease is not lost even then, because a new holder would
-    have to write to the same disk.
+    on another host may acquire it. On a full disk, and while an object store refuses requests, the lease is
+    not lost even then, because a new holder would have to write to the same storage.
+
+    Attributes:
+        lost: Why the lease is lost; None while it is not.
+        trouble: What is wrong with the storage, by the last renewal; empty if nothing is.
     """
 
     def __init__(self, lease: Lease, renew_ms: int, clock: Clock) -> None:
@@ -27,6 +34,7 @@ class LeaseKeeper:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
         self.lost: LeaseLostError | None = None
+        self.trouble = ""
 
     def start(self) -> None:
         """Start the renewals."""
@@ -59,12 +67,18 @@ class LeaseKeeper:
 
     def _run(self) -> None:
         while not self._stop.wait(self._renew_s) and self.lost is None:
+            begun = time.monotonic()
             try:
                 with self._lock:
                     self._lease.renew()
+                took_s = time.monotonic() - begun
+                slow = f"the storage is slow: the last renewal of the lease took {took_s:.0f} s"
+                self.trouble = slow if took_s > self._renew_s else ""
             except LeaseLostError as error:
                 self.lost = error
             except Exception as error:
                 _LOG.warning("the lease could not be renewed, trying again: %s", error)
-                if self._lease.has_expired(self._clock()) and cause_of(error) != DISK_FULL:
+                said = one_line(str(error))[:_LONGEST]
+                self.trouble = f"the storage does not take the renewal of the lease, trying again: {said}"
+                if self._lease.has_expired(self._clock()) and cause_of(error) not in _KEEPS_OTHERS_OUT:
                     self.lost = LeaseLostError(f"the lease has expired without a renewal: {error}")

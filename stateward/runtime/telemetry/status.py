@@ -62,10 +62,9 @@ class StatusFile:
         # The next driver continues with the sizes, also when this one ends before it has read the state.
         self._document = as_json(status) | {"started_at": iso(started), "buckets": _last_buckets(uri)}
 
-    @property
-    def state(self) -> str:
-        """The current state."""
-        return str(self._document["state"])
+    def shows(self, state: str, message: str) -> bool:
+        """Whether the document has this state and this message."""
+        return (self._document["state"], self._document["message"]) == (state, message)
 
     def enter(self, phase: str, **fields: Any) -> None:
         """Report the next phase of the start, which restarts a deadline of the control plane, and fields."""

@@ -65,9 +65,10 @@ class StandInQuery:
 
 
 class QueryOnAFullDisk:
-    """A STAND-IN for `StreamQuery`: its first starts fail for lack of space."""
+    """A STAND-IN for `StreamQuery`: its first starts fail for lack of space, or for what else is given."""
 
     sizes = None
+    failure = OSError(errno.ENOSPC, "No space left on device", "/cache/rounds")
 
     def __init__(self, folder: Path, failures: int, then: Any) -> None:
         self.checkpoint = Checkpoint(f"file://{folder}/checkpoint")
@@ -82,7 +83,7 @@ class QueryOnAFullDisk:
 
     def start(self, *, once: bool = False) -> StandInQuery:
         if not next(self._starts):
-            raise OSError(errno.ENOSPC, "No space left on device", "/cache/rounds")
+            raise self.failure
         self._then()
         return StandInQuery()
 
@@ -126,6 +127,20 @@ def test_a_driver_waits_until_a_full_disk_has_room_again_but_not_for_ever(
     else:
         with pytest.raises(OSError, match="No space left on device"):
             driver._run_queries(query)
+
+
+def test_a_driver_waits_while_an_object_store_refuses_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Retries, "delay_s", 0)
+    monkeypatch.setattr(Broker, "partitions", lambda self, topic: 1)
+    driver, written = driver_at(tmp_path, "message")
+    query: Any = QueryOnAFullDisk(tmp_path, 12, lambda: driver._leaving.request("seen enough"))
+    # As the Delta writer says it.
+    query.failure = OSError("Generic S3 error\n \x1b[31m↳\x1b[0m 503 Service Unavailable")
+    driver._run_queries(query)
+    said = "the storage refuses requests, trying again: OSError: Generic S3 error 503 Service Unavailable"
+    assert written[:13] == [("waiting", said)] * 12 + [("running", "")]
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])

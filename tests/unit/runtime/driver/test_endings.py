@@ -22,7 +22,7 @@ from stateward.contract.stream_status import Cause
 from stateward.driver import run
 from stateward.runtime.api.config import ConfigError
 from stateward.runtime.api.state_step import MissingStepError
-from stateward.runtime.cause import DISK_FULL, LEASE, OTHER, cause_of
+from stateward.runtime.cause import DISK_FULL, LEASE, OTHER, STORAGE, cause_of
 from stateward.runtime.checkpoint.generations import PendingOperationError
 from stateward.runtime.checkpoint.offsets import DataLossError
 from stateward.runtime.driver.ending import ending_of
@@ -103,6 +103,28 @@ def chained(inner: Exception) -> Exception:
         (JvmError("Caused by: java.io.IOException: No space left on device"), DISK_FULL),
         (chained(FULL), DISK_FULL),
         (in_a_worker("OSError: [Errno 28] No space left on device: '/cache/0'"), DISK_FULL),
+        (chained(OSError(errno.EBUSY, "Please reduce your request rate.")), STORAGE),
+        (
+            in_a_worker(
+                "botocore.exceptions.ClientError: An error occurred (503) when calling the HeadObject"
+                " operation (reached max retries: 4): Service Unavailable"
+            ),
+            STORAGE,
+        ),
+        (
+            OSError(
+                "Generic S3 error\n \x1b[31m↳\x1b[0m Error performing GET http://h/b/k, after 10 retries\n"
+                " \x1b[31m↳\x1b[0m 503 Service Unavailable"
+            ),
+            STORAGE,
+        ),
+        (
+            JvmError(
+                "Caused by: org.apache.hadoop.fs.s3a.AWSServiceThrottledException: getFileStatus on s3a://b/k:"
+                " S3Exception: Please slow down. (Service: S3, Status Code: 503, Request ID: null)"
+            ),
+            STORAGE,
+        ),
         (RuntimeError("Python worker exited unexpectedly (crashed)"), OTHER),
         (RuntimeError("java.lang.OutOfMemoryError: Java heap space"), OTHER),
         # A wrong checksum may be a single read error of the disk.
@@ -216,6 +238,7 @@ def test_retries_are_counted_between_commits_and_a_full_disk_has_more_of_them() 
     assert delays == [1, 2, 4, 8, 15, 15]
     assert retries.exhausted(OTHER)
     assert not retries.exhausted(DISK_FULL)
+    assert not retries.exhausted(STORAGE)
     for _ in range(60):
         retries.note(7)
     assert retries.exhausted(DISK_FULL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.error import HTTPError
 
@@ -18,7 +18,9 @@ from stateward.contract import storage
 from stateward.contract.lease import read_lease
 from stateward.contract.process_identity import ProcessIdentity
 from stateward.runtime.lease.lease import Lease, LeaseHeldError, UnsafeStorageError
+from stateward.runtime.lease.lease_keeper import LeaseKeeper
 from tests.support.object_store import ObjectStore, object_store
+from tests.support.waiting import PATIENCE_S, wait_until
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 URI = "s3://bucket/data/leases/users"
@@ -124,6 +126,24 @@ def test_a_write_whose_answer_is_lost_is_its_own(bucket: ObjectStore) -> None:
     one.check()
     held = read_lease(URI)
     assert held is not None and (held.run_id, held.epoch) == ("one", 1)
+
+
+def test_a_server_that_refuses_takes_no_lease_away_and_is_named(bucket: ObjectStore) -> None:
+    clock = Clock()
+    one = lease("one", clock)
+    one.acquire()
+    clock.now = NOW + timedelta(minutes=5)
+    keeper = LeaseKeeper(one, renew_ms=1000, clock=clock)
+    # Its eleven tries.
+    bucket.refuse(11)
+    keeper.start()
+    wait_until(lambda: keeper.trouble, PATIENCE_S, "the renewal fails")
+    assert "503 Service Unavailable" in keeper.trouble and "\n" not in keeper.trouble
+    wait_until(lambda: not keeper.trouble, PATIENCE_S, "it is renewed")
+    keeper.stop()
+    assert keeper.lost is None
+    held = read_lease(URI)
+    assert held is not None and held.renewed_at == clock.now
 
 
 @pytest.mark.parametrize("bucket", [False], indirect=True)
