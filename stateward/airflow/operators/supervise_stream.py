@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -51,7 +52,11 @@ class SuperviseStreamOperator(BaseOperator):
             self._end_incidents(dispatcher)
             raise AirflowSkipException(f"stream {self.stream} is at rest; there is nothing to supervise")
         dispatcher.check()
-        return self._supervise(dispatcher, WatchClock(), carried=None)
+        clock = WatchClock()
+        if context["ti"].try_number > 1:
+            # The try before may have failed for the storage, so the driver could not be heard either.
+            clock.fail(datetime.now(UTC))
+        return self._supervise(dispatcher, clock, carried=None)
 
     def resume(self, context: Context, event: dict[str, Any]) -> str:
         """Carry out the action that is due, report it, and watch again.

@@ -148,6 +148,7 @@ class Watch:
             self.incidents = self.incidents or read_incidents(self.layout, self.stream)
         except OSError as error:
             # One failed observation says nothing about the stream.
+            self.clock.fail(datetime.now(UTC))
             log.warning("stream %s: storage cannot be read, will try again: %s", self.stream, error)
             return None
         except InvalidDocumentError as error:

@@ -75,6 +75,7 @@ class _StreamTrigger(BaseTrigger):
             return self._due(layout, self._clock.see(observe(layout, self.stream), now), now)
         except OSError as error:
             # One failed observation says nothing about the stream.
+            self._clock.fail(datetime.now(UTC))
             log.warning("stream %s: storage cannot be read, will try again: %s", self.stream, error)
             return None
         except InvalidDocumentError as error:

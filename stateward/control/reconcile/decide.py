@@ -36,9 +36,9 @@ class Observed:
         control: What should be; None when the stream was never deployed.
         status: What the driver last said; None when there is nothing, or nothing readable.
         driver: Where the driver of `control.launch` is.
-        stalled_since: Since when the watcher has seen the same batch with records waiting, or
-            the same driver leaving; see `watch_clock`.
+        stalled_since: Since when the watcher has seen the same batch with records waiting, or it leaving.
         silent_since: Since when the watcher has seen the same status; None without a watch.
+        blind_until, reading: When the documents could last not be read, or not soon; how long they took.
         last_words: What the log of a driver ends with that is gone and has reported nothing; may be empty.
         exit: How the process of a driver ended that is gone; None if that is not known.
         placement: How its driver gets its container, while it has reported nothing.
@@ -50,6 +50,8 @@ class Observed:
     driver: Presence
     stalled_since: datetime | None = None
     silent_since: datetime | None = None
+    blind_until: datetime | None = None
+    reading: timedelta = timedelta()
     last_words: str = ""
     exit: Exit | None = None
     placement: Placement = PLACED
@@ -194,9 +196,9 @@ def _is_present(limits: Thresholds, seen: Observed, launch: Launched | None, now
 def _silence(seen: Observed, status: Status, now: datetime) -> timedelta:
     launch = seen.control.launch if seen.control else None
     is_remote = seen.driver is Presence.ELSEWHERE or (launch is not None and launch.application is not None)
-    # A single look can only compare the clocks of two hosts.
-    watched = seen.silent_since if is_remote else None
-    return now - (watched or status.updated_at)
+    # A single look can only compare two clocks, and a driver is not heard through a storage that fails.
+    shown = (is_remote and seen.silent_since) or status.updated_at
+    return now - max(shown, seen.blind_until or shown)
 
 
 def _drain(limits: Thresholds, seen: Observed, control: Control, now: datetime) -> Action:

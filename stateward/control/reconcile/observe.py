@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import timedelta
 
@@ -101,10 +102,13 @@ def observe(layout: Layout, stream: str) -> Observed:
         InvalidDocumentError: The control document cannot be read; see `read_control`.
         OSError: The storage cannot be read.
     """
+    begun = time.monotonic()
     control = read_control(layout, stream)
     launch = control.launch if control else None
     status, errors = read_status_document(layout.status_uri(stream))
+    reading = timedelta(seconds=time.monotonic() - begun)
     seen = Observed(
+        reading=reading,
         control=control,
         status=status,
         status_errors=tuple(errors),

@@ -1,21 +1,25 @@
 """What only someone who watches knows: since when nothing has changed, by the watcher's own clock.
 
 A status has the time of its driver's host, whose clock may differ from this one's by any amount. So a driver
-is silent when no new status has come while someone looked, not when the newest one looks old.
+is silent when no new status has come while someone looked, not when the newest one looks old. Nor is it while
+the storage fails: a driver that cannot write its status is no better after a restart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from stateward.contract.reading import InvalidDocumentError, Time, as_json, read_as
 from stateward.contract.stream_status import LEAVING, Status
 from stateward.control.reconcile.decide import Observed
+
+_SLOW = timedelta(seconds=3)
+"""A look reads two or three documents. On storage that works they take milliseconds."""
 
 
 class Unchanged(Struct, frozen=True):
@@ -31,10 +35,12 @@ class Watched(Struct, frozen=True):
     Attributes:
         batch: The batch of a driver with records waiting, or the state of one that leaves.
         status: The newest status, by its launch and its time.
+        blind_until: The end of the last look that has failed, or taken long.
     """
 
     batch: Unchanged | None = None
     status: Unchanged | None = None
+    blind_until: Time | None = None
 
 
 @dataclass
@@ -59,16 +65,28 @@ class WatchClock:
         """Return what the next watcher resumes from."""
         return as_json(self.watched)
 
+    def fail(self, at: datetime) -> None:
+        """Take in a look that has failed: it shows nothing of the driver."""
+        self.watched = structs.replace(self.watched, blind_until=at)
+
     def see(self, seen: Observed, now: datetime) -> Observed:
-        """Take in one more look, and return it with what it does not show by itself."""
+        """Take in one more look, and return it with what it does not show by itself.
+
+        Args:
+            seen: What was seen.
+            now: When the look began.
+        """
+        if seen.reading > _SLOW:
+            self.fail(now + seen.reading)
         status = seen.own_status
         batch = _next(self.watched.batch, _batch_of(status), now)
         newest = _next(self.watched.status, _time_of(status), now)
-        self.watched = Watched(batch, newest)
+        self.watched = Watched(batch, newest, self.watched.blind_until)
         return replace(
             seen,
             stalled_since=batch.since if batch else None,
             silent_since=newest.since if newest else None,
+            blind_until=self.watched.blind_until,
         )
 
 

@@ -265,5 +265,7 @@ def test_storage_that_fails_once_is_looked_at_again(
 
     monkeypatch.setattr(stream_progress, "observe", flaky)
     driver.kill()
-    assert asyncio.run(first_event(trigger()))["event"] == "launch"
+    event = asyncio.run(first_event(trigger()))
+    assert event["event"] == "launch"
     assert len(looks) >= 3
+    assert event["watched"]["blind_until"] is not None, "so that what it could not read is no silence"

@@ -13,7 +13,7 @@ from stateward.contract.stream_control import Application, Control
 from stateward.contract.stream_control import Launch as Launched
 from stateward.contract.stream_status import Status
 from stateward.control.launchers.driver_exit import Presence
-from stateward.control.reconcile.decide import Action, Healthy, Kill, Observed, decide
+from stateward.control.reconcile.decide import Action, Healthy, Kill, Launch, Observed, decide
 from stateward.control.reconcile.observe import thresholds_of
 from stateward.control.reconcile.watch_clock import WatchClock
 from stateward.project.spec import load_spec
@@ -55,6 +55,23 @@ def test_silence_is_counted_from_when_the_status_was_first_seen_whatever_time_it
     assert since(AT[2], NOW - 2 * an_hour) == AT[2]
     assert since(AT[3], NOW + an_hour) == AT[3]
     assert clock.see(replace(seen(), status=None), AT[4]).silent_since is None
+
+
+@pytest.mark.parametrize("where", [Presence.ALIVE, Presence.ELSEWHERE])
+def test_a_driver_is_not_silent_while_its_watcher_cannot_read_or_waits_long(where: Presence) -> None:
+    clock, limits = WatchClock(), thresholds_of(load_spec("user_sessions"))
+
+    def after(seconds: int, reading_s: float = 0.0) -> Action:
+        now = NOW + timedelta(seconds=seconds)
+        found = replace(seen(caught_up=True), driver=where, reading=timedelta(seconds=reading_s))
+        return decide(limits, clock.see(found, now), now)
+
+    assert isinstance(after(0), Healthy)
+    clock.fail(NOW + timedelta(seconds=40))
+    assert isinstance(after(50, reading_s=6), Healthy)
+    clock = WatchClock.resumed(clock.to_json())
+    assert isinstance(after(71), Healthy)
+    assert isinstance(after(72), Kill if where is Presence.ALIVE else Launch)
 
 
 @pytest.mark.parametrize(("silent_s", "expected"), [(15, Healthy), (16, Kill)])
