@@ -14,7 +14,15 @@ from stateward.project.settings import CHECKOUT
 from tests.support.cluster import daemons
 from tests.support.cluster.hosts import Host, Network, why_not_here
 from tests.support.cluster.installation import ClusterInstallation
-from tests.support.cluster.s3 import BUCKET, connection, environment, jars_with_client, start_s3
+from tests.support.cluster.s3 import (
+    BUCKET,
+    UnreliableS3,
+    connection,
+    environment,
+    jars_with_client,
+    start_s3,
+    start_unreliable_s3,
+)
 from tests.support.kafka.broker import RunningBroker
 
 
@@ -75,6 +83,17 @@ def s3(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[str,
     return address, jars_with_client(tmp_path_factory.mktemp("s3") / "jars")
 
 
+@pytest.fixture
+def unreliable_s3(cluster: Cluster, s3: tuple[str, Path]) -> Iterator[UnreliableS3]:
+    """The same server behind a proxy that fails when the test says so."""
+    hosts = cluster.network.hosts
+    cluster.network.add("proxy")
+    try:
+        yield start_unreliable_s3(hosts["proxy"], s3[0])
+    finally:
+        cluster.network.drop("proxy")
+
+
 class Installed:
     """Makes installations with data of their own."""
 
@@ -89,16 +108,19 @@ class Installed:
 
         Args:
             name: Those of a test with the same name have the same data, and read the same topics.
-            storage: Where the data is: `hdfs`, `s3`, or `disk`, which has its drivers on this machine alone.
+            storage: Where the data is: `hdfs`, `s3`, `unreliable_s3`, which is S3 through a proxy for all but
+                the test, or `disk`, which has its drivers on this machine alone.
             host: Where its processes are; this machine without it.
         """
         cluster, master, more, jars = self._cluster, self._cluster.master, {}, CHECKOUT / "jars"
         root = cluster.hdfs
-        if storage == "s3":
+        if storage.endswith("s3"):
             address, jars = self._request.getfixturevalue("s3")
             # For the tests. What they start has the connection only.
             for variable, value in environment(address).items():
                 self._request.getfixturevalue("monkeypatch").setenv(variable, value)
+            if storage == "unreliable_s3":
+                address = self._request.getfixturevalue(storage).address
             root, more = f"s3://{BUCKET}", connection(address)
         elif storage == "disk":
             root, master = f"file://{self._folder}/disk", "local[2]"

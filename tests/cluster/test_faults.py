@@ -24,6 +24,7 @@ from tests.cluster.conftest import Cluster, Installed
 from tests.support.cluster import daemons
 from tests.support.cluster.hosts import Host
 from tests.support.cluster.installation import ClusterStream
+from tests.support.cluster.s3 import UnreliableS3
 from tests.support.full import only_full
 from tests.support.streams.traced import Traced
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -34,6 +35,18 @@ LOG = logging.getLogger(__name__)
 STREAM = "user_sessions"
 EXECUTOR = "[C]oarseGrainedExecutorBackend"
 HALF_AN_HOUR_S = 1800.0
+
+# What fails in each sixth of two minutes: the share that is refused, the share that is late, and how late.
+FAILING = (
+    {"refused": 0.3, "late": 0.2, "most_s": 4.0},
+    {"refused": 0.5, "late": 0.3, "most_s": 4.0},
+    {"refused": 1.0},
+    {"refused": 0.5, "late": 0.1, "most_s": 8.0},
+    {"refused": 0.0, "late": 0.5, "most_s": 8.0},
+    {"refused": 0.7},
+)
+SIXTH_S = 20.0
+CLIENTS_OF_S3 = {"Hadoop", "object_store", "aiobotocore"}
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +122,46 @@ def test_a_host_with_an_executor_dies(cluster: Cluster, installed: Installed) ->
     stream.stop()
     assert course.wrong() == {}
     assert one_writer_at_a_time(stream) >= 1
+
+
+def test_the_object_store_answers_503_and_slowly_for_two_minutes(
+    cluster: Cluster, installed: Installed, unreliable_s3: UnreliableS3
+) -> None:
+    installation = installed("unreliable", "unreliable_s3")
+    stream = installation.add(STREAM)
+    course = course_of(stream)
+    cluster.broker.create_topic(stream.topic, stream.partitions)
+    first, *parts = course.parts(1 + len(FAILING))
+    installation.airflow.wait(installation.airflow.migrate())
+    course.send(first)
+    stream.run()
+    stream.delivered(course.sent)
+
+    said: set[str] = set()
+    for part, faults in zip(parts, FAILING, strict=True):
+        unreliable_s3.fail(**faults)
+        course.send(part)
+        said |= said_within(stream, SIXTH_S)
+    unreliable_s3.fail()
+    LOG.info("answered %s, said %s", unreliable_s3.answered(), said)
+    stream.delivered(course.sent)
+    course.finish(stream)
+    stream.stop()
+    LOG.info("%s drivers in turn", one_writer_at_a_time(stream))
+    assert course.wrong() == {}
+    assert course.row_counts()["sessions"] > 100
+    refused = {client for client, found in unreliable_s3.answered().items() if found.get("refused")}
+    assert refused == CLIENTS_OF_S3
+    assert any("storage" in message for message in said), said
+
+
+def said_within(stream: ClusterStream, seconds: float) -> set[str]:
+    """The messages of its status in the next seconds; its supervision has to go on."""
+    deadline, found = time.monotonic() + seconds, set[str]()
+    while time.monotonic() < deadline:
+        found.add(stream.wait("it has a status", bool)["message"])
+        time.sleep(0.5)
+    return found
 
 
 def course_of(stream: ClusterStream) -> Traced:

@@ -1,4 +1,7 @@
-"""An S3 server that checks signatures (S3Proxy), as a daemon of a host, and what clients of it are given."""
+"""An S3 server that checks signatures (S3Proxy), as a daemon of a host, and what clients of it are given.
+
+A proxy before it fails as a test wants; it is the test's own (`unreliable_proxy.py`).
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,16 @@ import json
 import os
 import shutil
 import socket
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
 
 from stateward.platform.jars.fetch import fetch, read_lock
 from stateward.project.settings import CHECKOUT, Settings
+from tests.support.cluster import unreliable_proxy
 from tests.support.cluster.daemons import JARS
-from tests.support.cluster.hosts import OWN, Host
+from tests.support.cluster.hosts import OWN, PYTHON, Host
 from tests.support.waiting import PATIENCE_S, wait_until
 
 BUCKET = "stateward"
@@ -46,6 +53,53 @@ def start_s3(host: Host) -> str:
     host.start("S3Proxy.log", {}, *java, *main, "--properties", f"{OWN / _FOLDER}/s3proxy.conf")
     wait_until(lambda: _listens(host), PATIENCE_S, lambda: f"the S3 server listens: {host.logs()}")
     return address
+
+
+@dataclass(frozen=True)
+class UnreliableS3:
+    """The server behind a proxy that fails on demand.
+
+    Attributes:
+        address: The proxy's, for clients.
+    """
+
+    address: str
+
+    def fail(self, *, refused: float = 0.0, late: float = 0.0, most_s: float = 0.0) -> None:
+        """Fail from now on; without arguments, no more.
+
+        Args:
+            refused: The share of requests that are answered with 503 (`SlowDown`).
+            late: The share of the others that are answered late.
+            most_s: How late, seconds, at the most.
+        """
+        self._ask("PUT", json.dumps({"refused": refused, "late": late, "most_s": most_s}).encode())
+
+    def answered(self) -> dict[str, dict[str, int]]:
+        """How many requests of each client were `refused`, `late` or `passed`."""
+        found: dict[str, dict[str, int]] = json.loads(self._ask("GET"))
+        return found
+
+    def _ask(self, method: str, content: bytes | None = None) -> bytes:
+        asked = Request(f"{self.address}{unreliable_proxy.CONTROL}", content, method=method)
+        with build_opener(ProxyHandler({})).open(asked, timeout=PATIENCE_S) as answer:
+            return bytes(answer.read())
+
+
+def start_unreliable_s3(host: Host, server: str) -> UnreliableS3:
+    """Start the proxy on a host.
+
+    Args:
+        host: The host.
+        server: The address of the S3 server.
+    """
+    program = Path(unreliable_proxy.__file__)
+    shutil.copy(program, host.folder)
+    behind = urlsplit(server)
+    where = (host.address, _PORT, behind.hostname, behind.port)
+    host.start("proxy.log", {}, PYTHON / "bin" / "python", OWN / program.name, *where)
+    wait_until(lambda: _listens(host), PATIENCE_S, lambda: f"the proxy listens: {host.logs()}")
+    return UnreliableS3(f"http://{host.address}:{_PORT}")
 
 
 def _listens(host: Host) -> bool:
