@@ -1,4 +1,4 @@
-"""Streams and their jobs on a standalone cluster with HDFS, on hosts that share only the network."""
+"""Streams and their jobs on a standalone cluster with HDFS or S3, on hosts that share only the network."""
 
 from __future__ import annotations
 
@@ -67,9 +67,12 @@ def test_a_stream_beside_its_validation_is_exact_after_a_dead_executor_and_a_dea
 
 
 @only_full
+@pytest.mark.parametrize("storage", ["hdfs", "s3"])
 @pytest.mark.parametrize("name", [*STREAMS, "action_counts", "raw_events"])
-def test_each_stream_is_exact_after_a_dead_driver(cluster: Cluster, installed: Installed, name: str) -> None:
-    installation = installed("each")
+def test_each_stream_is_exact_after_a_dead_driver(
+    cluster: Cluster, installed: Installed, name: str, storage: str
+) -> None:
+    installation = installed("each", storage)
     topics = {**STREAMS, "action_counts": "user_events"}
     plan = Plan(PROFILES["daily"], 3, rate=2, minutes=20, topics=(topics[name],) if name in topics else ())
     stream = installation.add(name)
