@@ -35,7 +35,7 @@ _CONTAINER = re.compile(r"container_\w+")
 # That of the JVM, if it ended without a word to YARN; that of Python, which the JVM reports.
 _EXIT_CODE = re.compile(r"exitCode: (-?\d+)")
 _EXIT_CODE_OF_PYTHON = re.compile(r"User application exited with(?: status)? (\d+)")
-# Hadoop's `ContainerExitStatus`: what YARN itself has ended.
+# Hadoop's `ContainerExitStatus`: what YARN itself has ended, or could not start.
 _ENDED_BY_YARN: Mapping[int, FailureKind] = {
     -100: "evicted",
     -101: "evicted",
@@ -45,6 +45,8 @@ _ENDED_BY_YARN: Mapping[int, FailureKind] = {
     -105: "evicted",
     -106: "evicted",
     -108: "evicted",
+    # A file could not be copied to the node, or the node has no disk for it.
+    -1000: "not_started",
 }
 _ACCEPTED = {"Accept": "application/json, text/plain"}
 _OWN_KILL = "Application killed by Stateward."
@@ -211,7 +213,8 @@ def exit_of(found: Mapping[str, Any]) -> Exit:
         return Exit()
     code = int(noted[1])
     if kind := _ENDED_BY_YARN.get(code):
-        return Exit(kind=kind, said=f"YARN ended its container: {_after_diagnostics(said)}")
+        did = "could not start" if kind == "not_started" else "ended"
+        return Exit(kind=kind, said=f"YARN {did} its container: {_after_diagnostics(said)}")
     try:
         return Exit(signal=signal.Signals(code - _SIGNALLED).name)
     except ValueError:

@@ -25,6 +25,7 @@ MEMORY = (
 KILLED = "[2026-11-26 05:59:26.810]Container killed on request. Exit code is 137\nKilled by external signal"
 BY_A_PERSON = "Application application_1_0002 was killed by user eve at 10.0.0.9"
 LOST = "Container released on a *lost* node"
+FULL = "[2026-11-26 15:41:59.446]No space available in any of the local directories on host node1/10.0.0.12"
 
 
 def failed(code: int, said: str) -> tuple[str, str]:
@@ -39,6 +40,7 @@ def failed(code: int, said: str) -> tuple[str, str]:
         (failed(-104, MEMORY), "out_of_memory", None, "beyond the 'PHYSICAL' memory limit"),
         (failed(-102, "Container preempted"), "evicted", None, "preempted"),
         (failed(-100, LOST), "evicted", None, "*lost*"),
+        (failed(-1000, FULL), "not_started", None, "could not start its container: [2026"),
         (("KILLED", BY_A_PERSON), "evicted", None, "by user eve"),
         (("KILLED", ""), "evicted", None, "the application was killed"),
         (("FINISHED", "User application exited with status 1"), "gone", None, ""),
