@@ -130,8 +130,9 @@ def start_node_manager(host: Host, manager: str, hdfs: str, *, cores: int = 4, m
         "yarn.nodemanager.resource.cpu-vcores": str(cores),
         # The physical memory of containers is checked, as it is by default.
         "yarn.nodemanager.vmem-check-enabled": "false",
-        # The disk of the machine that all hosts are on may be fuller than YARN wants.
-        "yarn.nodemanager.disk-health-checker.enable": "false",
+        # The disk of the machine that all hosts are on may be fuller than YARN wants. Without its checks a
+        # node manager still refuses such a disk once, when it starts.
+        "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "100",
     }
     _configure(host, _OF_YARN, conf)
     java = Path(shutil.which("java") or "java").resolve().parents[1]
