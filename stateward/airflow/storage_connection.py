@@ -6,8 +6,11 @@ put into that of this process, which drivers and jobs inherit. They are in no do
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from stateward.project.airflow_options import STORAGE_CONNECTION, create_connection
@@ -29,21 +32,53 @@ def use_storage(settings: Settings) -> None:
     Raises:
         StorageConnectionError: The connection does not exist, is of another type, or has no key.
     """
+    from airflow.sdk import BaseHook
+
+    _use(settings, BaseHook.get_connection)
+
+
+def use_storage_in_command(settings: Settings) -> None:
+    """Do the same in a process that is none of Airflow's, unless its environment has keys.
+
+    Raises:
+        StorageConnectionError: See `use_storage`.
+    """
+    if not settings.storage_conn_id or "AWS_ACCESS_KEY_ID" in os.environ:
+        return
+    with _logs_as_before():
+        # The Task SDK would not ask the metadata database here.
+        from airflow.models import Connection
+
+        _use(settings, Connection.get_connection_from_secrets)
+
+
+@contextmanager
+def _logs_as_before() -> Iterator[None]:
+    """Keep what every library logs out of a command's output, into which an import of Airflow puts it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
+def _use(settings: Settings, get: Callable[[str], Any]) -> None:
     if settings.storage_conn_id and settings.storage_conn_id not in _used:
-        os.environ.update(_environment(settings.storage_conn_id))
+        os.environ.update(_environment(settings.storage_conn_id, get))
         _used.add(settings.storage_conn_id)
 
 
 _used: set[str] = set()
 
 
-def _environment(conn_id: str) -> dict[str, str]:
-    from airflow.sdk import BaseHook
-
+def _environment(conn_id: str, get: Callable[[str], Any]) -> dict[str, str]:
     from stateward.airflow.compat import AirflowNotFoundException
 
     try:
-        connection = BaseHook.get_connection(conn_id)
+        connection = get(conn_id)
     except AirflowNotFoundException as error:
         raise StorageConnectionError(
             f"setting storage_conn_id: expected the Airflow connection {conn_id!r}, found none."

@@ -31,6 +31,21 @@ app = typer.Typer(
 )
 
 
+# What reads nothing of an installation's storage.
+_WITHOUT_STORAGE = frozenset({"init", "jars", "new", "replay", "size", "up", "update", "validate"})
+
+
+@app.callback()
+def reach_storage(ctx: typer.Context) -> None:
+    """Take the keys of object storage from the Airflow connection that the settings name."""
+    if ctx.invoked_subcommand in _WITHOUT_STORAGE:
+        return
+    from stateward.airflow.storage_connection import use_storage_in_command
+    from stateward.project.settings import Settings
+
+    use_storage_in_command(Settings())
+
+
 # Without a name: its commands are beside the others.
 app.add_typer(actions)
 app.add_typer(new, name="new", rich_help_panel=SETUP)

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from airflow.models import Connection
+from airflow.utils.session import create_session
 from deltalake import DeltaTable, write_deltalake
 from pyarrow import table
+from sqlalchemy import delete
+from typer.testing import CliRunner
 
 from stateward.airflow import storage_connection
 from stateward.airflow.spark_submit import build_command
-from stateward.airflow.storage_connection import StorageConnectionError, use_storage
+from stateward.airflow.storage_connection import (
+    StorageConnectionError,
+    use_storage,
+    use_storage_in_command,
+)
+from stateward.cli.main import app
 from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.settings import Settings
 from tests.airflow.operators.test_spark_submit import STREAM, code_in
+from tests.support.control.installation import STATEWARD
 from tests.support.object_store import BUCKET, KEY, SECRET, ObjectStore, object_store
 from tests.support.small_spec import small_spec
 
@@ -52,6 +63,43 @@ def test_a_table_is_reached_with_the_keys_of_the_connection(store: ObjectStore) 
     use_storage(Settings())
     write_deltalake(uri, table({"a": [1]}))
     assert DeltaTable(uri).version() == 0
+
+
+@pytest.mark.parametrize("place", ["environment", "database"])
+def test_a_command_reaches_the_storage_with_them(
+    store: ObjectStore, metadata_database: Path, tmp_path: Path, place: str
+) -> None:
+    os.environ |= {"STATEWARD_DATA": f"s3://{BUCKET}/data", "STATEWARD_HOME": str(tmp_path)}
+    extra = {"endpoint_url": store.address, "region_name": "us-east-1"}
+    connect(extra=extra)
+    stored = Connection("lake", "aws", login=KEY, password=SECRET, extra=json.dumps(extra))
+    if place == "database":
+        del os.environ[CONNECTION]
+        with create_session() as session:
+            session.add(stored)
+    try:
+        asked = CliRunner().invoke(app, ["lease", "orders"])
+    finally:
+        with create_session() as session:
+            session.execute(delete(Connection).where(Connection.conn_id == "lake"))
+    assert (asked.exit_code, asked.exception) == (0, None), asked.output
+    assert "orders: its lease was never held" in asked.output
+
+
+def test_a_command_prints_nothing_but_its_answer(store: ObjectStore, tmp_path: Path) -> None:
+    connect(extra={"endpoint_url": store.address, "region_name": "us-east-1"})
+    settings = {"STATEWARD_DATA": f"s3://{BUCKET}/data", "STATEWARD_HOME": str(tmp_path)}
+    command = [STATEWARD, "status", "--json"]
+    run = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["home"] == str(tmp_path)
+
+
+def test_a_command_keeps_the_keys_of_its_environment() -> None:
+    os.environ["AWS_ACCESS_KEY_ID"] = "its own"
+    connect()
+    use_storage_in_command(Settings())
+    assert os.environ["AWS_ACCESS_KEY_ID"] == "its own"
 
 
 def test_a_driver_inherits_them_and_they_are_in_no_argument_and_no_document(tmp_path: Path) -> None:
