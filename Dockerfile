@@ -1,5 +1,6 @@
 # The image of every service, from the libraries of requirements-image.txt, the JARs of jars.lock, and the project;
-# and, with `--target spark`, a smaller one for the pods of Spark on Kubernetes.
+# with `--target spark`, a smaller one for the pods of Spark on Kubernetes; and with `--target s3`, the S3 server of
+# docker-compose.yaml.
 FROM python:3.11.13-slim-bookworm AS base
 
 RUN apt-get update \
@@ -36,6 +37,9 @@ RUN mkdir -p spark_jobs && pip install --no-cache-dir --no-deps --no-build-isola
 WORKDIR /var/lib/stateward
 ENTRYPOINT ["tini", "-s", "--", "python", "-m", "stateward.platform.spark_container"]
 
+FROM spark AS s3
+RUN stateward jars --set s3
+
 FROM base
 # Slow to build and seldom changed, so before the project's own files.
 COPY --chown=stateward requirements-image.txt ./
@@ -44,7 +48,10 @@ RUN python -m venv .venv && pip install --no-cache-dir --no-deps --require-hashe
 COPY --chown=stateward pyproject.toml README.md jars.toml jars.lock ./
 COPY --chown=stateward stateward ./stateward
 COPY --chown=stateward include ./include
-RUN mkdir -p spark_jobs && pip install --no-cache-dir --no-deps --no-build-isolation -e . && stateward jars
+# Hadoop's client for S3 has to be beside Spark's own JARs, in drivers as in executors.
+RUN mkdir -p spark_jobs && pip install --no-cache-dir --no-deps --no-build-isolation -e . \
+    && stateward jars && stateward jars --set s3a --into /tmp/jars \
+    && mv /tmp/jars/s3a/*.jar "$(python -c 'import pyspark; print(pyspark.__path__[0])')/jars/"
 
 COPY --chown=stateward dags ./dags
 COPY --chown=stateward spark_jobs ./spark_jobs

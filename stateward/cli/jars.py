@@ -7,18 +7,36 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from stateward.platform.jars.fetch import LOCK_FILE, Jar, fetch, format_lock, missing, read_lock
+from stateward.platform.jars.fetch import (
+    LOCK_FILE,
+    S3_LOCK_FILE,
+    Jar,
+    Lock,
+    fetch,
+    format_lock,
+    missing,
+    read_lock,
+)
 from stateward.project.settings import Settings
 
 
-def run(*, lock: bool, into: Path | None) -> None:
-    """Fetch the pinned JARs, or resolve them again."""
+def run(*, lock: bool, into: Path | None, other: str | None = None) -> None:
+    """Fetch the pinned JARs, or resolve them again.
+
+    Args:
+        lock: Whether to resolve them again.
+        into: The parent of the folders of the sets; that of the settings without it.
+        other: A set of `s3_jars.lock` to fetch instead.
+
+    Raises:
+        ValueError: There is no such set.
+    """
     settings = Settings()
     console = Console()
     if lock:
         _lock(settings, console)
         return
-    pinned = read_lock()
+    pinned = read_lock() if other is None else _set(other)
     folder = into or settings.jars
     total = sum(jar.size for _, jar in missing(pinned, folder))
     columns = (
@@ -39,6 +57,13 @@ def run(*, lock: bool, into: Path | None) -> None:
     console.print(
         f"{there} JARs in {folder}, all verified ({count} fetched now).", highlight=False, soft_wrap=True
     )
+
+
+def _set(name: str) -> Lock:
+    sets = read_lock(S3_LOCK_FILE)
+    if name not in sets:
+        raise ValueError(f"--set: expected one of {sorted(sets)}, found {name!r}")
+    return {name: sets[name]}
 
 
 def _lock(settings: Settings, console: Console) -> None:

@@ -215,11 +215,15 @@ def jars(
     into: Annotated[
         Path | None, typer.Option("--into", help="Folder to fetch into (default: STATEWARD_JARS).")
     ] = None,
+    other: Annotated[
+        str | None,
+        typer.Option("--set", help="Another set: s3a, Hadoop's client for S3; s3, an S3 server for trials."),
+    ] = None,
 ) -> None:
     """Fetch missing JARs of jars.lock, verified by checksum."""
     from stateward.cli.jars import run
 
-    run(lock=lock, into=into)
+    run(lock=lock, into=into, other=other)
 
 
 def main() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -14,23 +16,35 @@ from tests.compose.project import Project, copied_to
 STREAM_YAML = "include/streams/user_sessions.yaml"
 
 
-@pytest.fixture(scope="session")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A project that is up. A test that breaks it has to leave it repaired."""
+@contextmanager
+def started(folder: Path, batch: int, **values: str) -> Iterator[Project]:
+    """A project that is up; it is removed at the end.
+
+    Args:
+        folder: An empty one, for its files.
+        batch: The most records of a batch: few, so that a stream is in the middle of something for a while.
+        values: What its `.env` has besides what it has to have.
+    """
     engine = subprocess.run(["docker", "version"], capture_output=True, text=True, check=False)
     assert engine.returncode == 0, f"no Docker engine answers; set DOCKER_HOST: {engine.stderr}"
-    folder = copied_to(tmp_path_factory.mktemp("project"))
-    # Small batches, so that a stream is in the middle of something for a while.
+    copied_to(folder)
     yaml, topic = folder / STREAM_YAML, "{topic: user_events}"
     text = yaml.read_text()
     assert topic in text
-    yaml.write_text(text.replace(topic, "{topic: user_events, max_records_per_batch: 500}"))
+    yaml.write_text(text.replace(topic, f"{{topic: user_events, max_records_per_batch: {batch}}}"))
     ui_port, kafka_port = free_ports(2)
     one = Project(folder, f"stateward-test-{os.getpid()}", ui_port, kafka_port)
-    one.configure()
+    one.configure(**values)
     try:
         one.build()
         one.up()
         yield one
     finally:
         one.run("down", "--volumes", "--remove-orphans")
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A project that is up. A test that breaks it has to leave it repaired."""
+    with started(tmp_path_factory.mktemp("project"), 500) as one:
+        yield one

@@ -21,15 +21,21 @@ BUILD_ARGUMENTS = "COMPOSE_BUILD_ARGUMENTS"
 _ROWS = """
 import json, sys
 from deltalake import DeltaTable
-uri, columns = sys.argv[1], sys.argv[2].split(",")
+from stateward.airflow.storage_connection import use_storage_in_command
+from stateward.project.layout import Layout
+from stateward.project.settings import Settings
+use_storage_in_command(Settings())
+uri, columns = Layout.of(Settings()).table_uri(sys.argv[1]), sys.argv[2].split(",")
 there = DeltaTable.is_deltatable(uri)
 print(json.dumps(DeltaTable(uri).to_pyarrow_table(columns=columns).to_pylist() if there else []))
 """
 _HOLDINGS = """
 import json
+from stateward.airflow.storage_connection import use_storage_in_command
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from stateward.contract.lease import read_holdings
+use_storage_in_command(Settings())
 uri = Layout.of(Settings()).lease_uri("{stream}")
 print(json.dumps([(one.epoch, one.end) for one in read_holdings(uri)]))
 """
@@ -99,8 +105,7 @@ class Project:
 
     def rows(self, table: str, *columns: str) -> list[dict[str, Any]]:
         """Return all rows of a table; none while there is no table."""
-        uri = f"/var/lib/stateward/data/tables/{table}"
-        found: list[dict[str, Any]] = self.python(_ROWS, uri, ",".join(columns))
+        found: list[dict[str, Any]] = self.python(_ROWS, table, ",".join(columns))
         return found
 
     def holdings(self, stream: str) -> list[tuple[int, str]]:
@@ -113,6 +118,11 @@ class Project:
         mine = [row for row in rows if row["user_id"].startswith(prefix)]
         assert len({row["session_id"] for row in mine}) == len(mine), "a session was written twice"
         return len(mine), sum(row["event_count"] for row in mine)
+
+    def validations(self, stream: str) -> list[dict[str, Any]]:
+        """Return what validations of a stream's tables have found."""
+        rows = self.rows("quality_validations", "stream", "table_rows", "failed", "passed")
+        return [row for row in rows if row["stream"] == stream]
 
     def status(self) -> dict[str, Any]:
         """Return what `stateward status --json` says."""

@@ -5,12 +5,9 @@ The tests run in this order, on one project; each sends events of users and days
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,70 +17,19 @@ from stateward.platform.topics import partition_count
 from stateward.project.settings import CHECKOUT
 from tests.compose.conftest import STREAM_YAML
 from tests.compose.project import Project
-from tests.e2e.test_traffic import records_in
-from tests.support.control.installation import STATEWARD
-from tests.support.kafka.broker import RunningBroker
-from tests.support.streams.event_files import (
-    KNOWN_EVENTS,
-    KNOWN_SESSIONS,
-    as_line,
-    shifted,
-    web_events,
-    write_lines,
+from tests.compose.sessions import (
+    DEADLINE_S,
+    STREAM,
+    send,
+    send_later_events,
+    wait_for_sessions,
+    wait_for_validation,
+    wait_in_the_middle,
 )
-from tests.support.waiting import wait_until
+from tests.e2e.test_traffic import records_in
+from tests.support.kafka.broker import RunningBroker
 
 pytestmark = pytest.mark.compose
-
-STREAM = "user_sessions"
-KNOWN = (KNOWN_SESSIONS, KNOWN_EVENTS)
-DEADLINE_S = 900
-
-
-def send(bootstrap: str, *command: str) -> None:
-    """Run a command of this checkout, as a program of this machine, against a broker."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("STATEWARD_")}
-    environ["STATEWARD_KAFKA_BOOTSTRAP"] = bootstrap
-    run = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stdout + run.stderr
-
-
-def send_later_events(project: Project, folder: Path, days: int, prefix: str) -> None:
-    """Send the 10,000 page views once more, `days` later, with users of their own."""
-    lines = [as_line(event) for event in shifted(web_events(), days, prefix)]
-    file = write_lines(folder / "events.jsonl", lines)
-    send(
-        f"localhost:{project.kafka_port}", STATEWARD, "replay", str(file), "--topic", "user_events", "--tick"
-    )
-
-
-def wait_in_the_middle(project: Project, before: int) -> None:
-    """Wait until some of 10,000 further records are committed, and others wait."""
-    seen: dict[str, Any] = {}
-
-    def some_are_read() -> bool:
-        seen.update(project.stream(STREAM))
-        delivered, lag = seen["counters"]["delivered"], seen["lag_records"]
-        assert delivered < before + KNOWN_EVENTS, "all were read before anybody looked"
-        return bool(delivered > before and lag)
-
-    wait_until(some_are_read, DEADLINE_S, lambda: f"{STREAM} is in the middle of them; found {seen}")
-
-
-def wait_for_sessions(project: Project, prefix: str) -> None:
-    """Wait until the sessions of a scenario's users are the known ones."""
-    found: list[object] = []
-
-    def known() -> bool:
-        found[:] = project.sessions_of(prefix)
-        return tuple(found) == KNOWN
-
-    wait_until(
-        known,
-        DEADLINE_S,
-        lambda: f"{prefix} has {KNOWN}; found {found}; {project.stream(STREAM)}; {project.log('scheduler')}",
-        poll_s=2,
-    )
 
 
 def test_every_part_is_ready_and_the_broker_answers_this_machine(project: Project) -> None:
@@ -101,15 +47,7 @@ def test_the_commands_of_the_readme(project: Project) -> None:
     project.trigger(STREAM, "run")
     wait_for_sessions(project, "")
 
-    validations: list[dict[str, object]] = []
-
-    def validated() -> bool:
-        rows = project.rows("quality_validations", "stream", "table_rows", "failed", "passed")
-        validations[:] = [row for row in rows if row["stream"] == STREAM]
-        return any(row["table_rows"] == KNOWN_SESSIONS for row in validations)
-
-    wait_until(validated, DEADLINE_S, lambda: f"all sessions are validated; found {validations}", poll_s=2)
-    assert {row["failed"] for row in validations} == {0}
+    wait_for_validation(project)
 
 
 def test_a_changed_yaml_is_noticed(project: Project) -> None:

@@ -17,6 +17,8 @@ from stateward.project.settings import Settings
 
 # A link to that of the repository; a file in the wheel.
 LOCK_FILE = Path(__file__).parent / "jars.lock"
+# Sets that an installation has only if it asks for them.
+S3_LOCK_FILE = LOCK_FILE.with_name("s3_jars.lock")
 _THREADS = 4
 _ATTEMPTS = 3
 

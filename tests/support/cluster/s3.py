@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
-from stateward.platform.jars.fetch import fetch, read_lock
+from stateward.platform.jars.fetch import S3_LOCK_FILE, fetch, read_lock
 from stateward.project.settings import CHECKOUT, Settings
 from tests.support.cluster import unreliable_proxy
 from tests.support.cluster.daemons import JARS
@@ -23,7 +23,6 @@ from tests.support.waiting import PATIENCE_S, wait_until
 
 BUCKET = "stateward"
 
-_LOCK = CHECKOUT / "tests" / "cluster" / "s3_jars.lock"
 _PORT = 9000
 _IDENTITY, _SECRET = "an-identity", "a-secret-of-tests"
 _FOLDER = "s3"
@@ -32,7 +31,7 @@ _LOGBACK = '<configuration><root level="WARN"/></configuration>'
 
 def start_s3(host: Host) -> str:
     """Start the server with an empty bucket, and return its address."""
-    fetch(read_lock(_LOCK), JARS, Settings().maven_repository)
+    fetch(read_lock(S3_LOCK_FILE), JARS, Settings().maven_repository)
     shutil.copytree(JARS / "s3", host.folder / _FOLDER / "jars")
     # A folder of the data is a bucket.
     (host.folder / _FOLDER / "data" / BUCKET).mkdir(parents=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from stateward.cli import jars
 from stateward.platform.jars.fetch import Jar, JarFetchError, fetch, format_lock, missing, read_lock
 from stateward.platform.jars.resolution import WishedSet, artifact_of, read_wishes, select
 
@@ -117,6 +118,19 @@ def test_a_jar_of_an_earlier_lock_is_removed(repository: Repository, tmp_path: P
     old.write_bytes(b"old")
     fetch(LOCK, tmp_path / "jars", repository.address)
     assert not old.exists()
+
+
+def test_another_set_is_fetched_alone(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = tmp_path / "other.lock"
+    lock.write_text(format_lock({"extra": LOCK["spark"]}))
+    monkeypatch.setattr(jars, "S3_LOCK_FILE", lock)
+    monkeypatch.setenv("STATEWARD_MAVEN_REPOSITORY", repository.address)
+    jars.run(lock=False, into=tmp_path / "jars", other="extra")
+    assert names(tmp_path / "jars") == ["extra/one-1.0.jar", "extra/two-1.0.jar"]
+    with pytest.raises(ValueError, match=r"--set: expected one of \['extra'\], found 'spark'"):
+        jars.run(lock=False, into=tmp_path / "jars", other="spark")
 
 
 def test_a_lock_is_read_as_it_was_written(tmp_path: Path) -> None:

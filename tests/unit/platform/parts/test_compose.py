@@ -15,6 +15,7 @@ from airflow.providers.celery.get_provider_info import get_provider_info as cele
 
 from stateward.contract.names import ENV_MANAGED, ENV_METRICS_TOKEN, ENV_PREFIX
 from stateward.platform.parts.registry import AIRFLOW_PARTS, KAFKA, WORKER, launch_command
+from stateward.project.airflow_options import connection_variable
 from stateward.project.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -24,7 +25,33 @@ SERVICES: dict[str, Any] = COMPOSE["services"]
 PARTS = (KAFKA, *AIRFLOW_PARTS)
 # The Celery executor has the tasks, and so the drivers, in a worker of their own.
 SERVED = (*AIRFLOW_PARTS, WORKER)
-SECRET = re.compile(r"\$\{([A-Z_]+):\?")
+# With two dollars it is the shell's of a container.
+SECRET = re.compile(r"(?<!\$)\$\{([A-Z_]+):\?")
+DEFAULT = re.compile(r"\$\{[A-Z_0-9]+:-([^}]*)\}")
+
+PROFILE = "cluster"
+SPARK_WORKERS = ("spark-worker-1", "spark-worker-2")
+# What Spark's own worker reads of its environment.
+SPARK_WORKER_VARIABLES = {
+    "SPARK_DAEMON_MEMORY",
+    "SPARK_LOCAL_IP",
+    "SPARK_WORKER_CORES",
+    "SPARK_WORKER_DIR",
+    "SPARK_WORKER_MEMORY",
+    "SPARK_WORKER_OPTS",
+}
+STORAGE = "s3"
+
+
+def example(mark: str = "") -> dict[str, str]:
+    """The values of `.env.example`: those that have to be given, or with a mark those that may be."""
+    lines = (ROOT / ".env.example").read_text().splitlines()
+    return dict(re.findall(rf"^{mark}([A-Z0-9_]+)=(.*)$", "\n".join(lines), re.MULTILINE))
+
+
+def by_default(value: object) -> str:
+    """What a value is without variables in `.env`."""
+    return DEFAULT.sub(r"\1", str(value))
 
 
 def airflow_options() -> set[str]:
@@ -47,12 +74,19 @@ def test_the_file_follows_the_compose_schema() -> None:
 
 def test_every_variable_is_one_that_the_code_reads() -> None:
     settings = {f"{ENV_PREFIX}{name}".upper() for name in Settings.model_fields}
-    connections = {f"AIRFLOW_CONN_{Settings.model_fields['spark_conn_id'].default}".upper()}
+    connections = {
+        connection_variable(name) for name in (Settings.model_fields["spark_conn_id"].default, STORAGE)
+    }
     known = settings | airflow_options() | connections | {"AIRFLOW_HOME"}
     known |= {ENV_MANAGED, "NO_PROXY", "no_proxy", "SPT_NOENV"}
     own = {
         "postgres": {"POSTGRES_USER", "POSTGRES_DB", "POSTGRES_PASSWORD"},
         "init": {"AIRFLOW_ADMIN_PASSWORD"},
+        "worker": {"SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME"},
+        # The S3 server has them in the file that its command writes.
+        "s3": {"S3_ACCESS_KEY", "S3_SECRET_KEY"},
+        "spark-master": {"SPARK_DAEMON_MEMORY"},
+        **dict.fromkeys(SPARK_WORKERS, SPARK_WORKER_VARIABLES),
     }
     for name, service in SERVICES.items():
         unknown = set(service.get("environment", {})) - known - own.get(name, set())
@@ -111,7 +145,7 @@ def test_each_part_of_airflow_has_all_that_the_embedded_platform_sets(part: Any,
     wanted = set(embedded) - own
     assert wanted - set(there) == set(EMBEDDED_ALONE)
     for name in wanted & set(there) - ADDRESSES - SECRETS - {"PATH"}:
-        assert str(there[name]).lower() == embedded[name].lower(), name
+        assert by_default(there[name]).lower() == embedded[name].lower(), name
     assert there["PATH"].startswith(f"{venv}/bin:")
 
 
@@ -152,16 +186,14 @@ def test_kafka_is_where_the_clients_look_for_it() -> None:
 
 
 def test_no_secret_is_in_the_file_and_each_has_to_be_given() -> None:
-    example = dict(
-        line.split("=", 1)
-        for line in (ROOT / ".env.example").read_text().splitlines()
-        if "=" in line[:40] and not line.startswith("#")
-    )
-    assert set(SECRET.findall(FILE.read_text())) == set(example)
-    assert set(example.values()) == {""}
+    assert set(SECRET.findall(FILE.read_text())) == set(example())
+    assert set(example().values()) == {""}
     for name, service in SERVICES.items():
         for variable, value in service.get("environment", {}).items():
             if re.search(r"PASSWORD$|SECRET|_KEY$|SQL_ALCHEMY_CONN$|RESULT_BACKEND$", variable):
+                if name == STORAGE:  # given with the profile only
+                    assert value == f"${{{variable}:-}}"
+                    continue
                 assert SECRET.search(str(value)), f"{name}: {variable} has to come from the environment"
 
 
