@@ -14,6 +14,8 @@ from stateward.project.settings import CHECKOUT
 from tests.support.cluster import daemons
 from tests.support.cluster.hosts import Host, Network, why_not_here
 from tests.support.cluster.installation import ClusterInstallation
+from tests.support.cluster.kubernetes import Kubernetes
+from tests.support.cluster.kubernetes import why_not_here as why_no_kubernetes
 from tests.support.cluster.s3 import (
     BUCKET,
     UnreliableS3,
@@ -57,10 +59,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     if reason := why_not_here():
         pytest.skip(reason)
     network = Network(tmp_path_factory.mktemp("hosts"))
-    port, controller = free_ports(2)
-    kafka = CHECKOUT / "jars" / "kafka"
-    folder = tmp_path_factory.mktemp("kafka")
-    broker = RunningBroker(Broker(folder, kafka, network.address, port, controller, heap_mb=384))
+    broker = _broker(network, tmp_path_factory)
     try:
         network.open()
         network.add("storage", "master", "worker1", "worker2")
@@ -74,6 +73,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     finally:
         broker.stop()
         network.close()
+
+
+def _broker(network: Network, tmp_path_factory: pytest.TempPathFactory) -> RunningBroker:
+    port, controller = free_ports(2)
+    folder, jars = tmp_path_factory.mktemp("kafka"), CHECKOUT / "jars" / "kafka"
+    return RunningBroker(Broker(folder, jars, network.address, port, controller, heap_mb=384))
 
 
 @pytest.fixture(scope="session")
@@ -140,3 +145,45 @@ def installed(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) 
     yield made
     for one in made.made:
         one.close()
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """What the pods reach.
+
+    Attributes:
+        network: The host `storage`; this machine is one more.
+        hdfs: The address of the file system.
+        broker: Runs on this machine.
+    """
+
+    network: Network
+    hdfs: str
+    broker: RunningBroker
+
+
+@pytest.fixture(scope="session")
+def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+    if reason := why_no_kubernetes() or why_not_here():
+        pytest.skip(reason)
+    one = Kubernetes(tmp_path_factory.mktemp("kubernetes"))
+    one.install()
+    yield one
+    one.clear()
+
+
+@pytest.fixture(scope="session")
+def hosts(kubernetes: Kubernetes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    """HDFS on a host of its own, and a broker, both of which pods reach."""
+    daemons.fetch_jars()
+    network = Network(tmp_path_factory.mktemp("hosts"))
+    broker = _broker(network, tmp_path_factory)
+    try:
+        network.open()
+        network.add("storage")
+        hdfs = daemons.start_hdfs(network.hosts["storage"])
+        broker.start()
+        yield Hosts(network, hdfs, broker)
+    finally:
+        broker.stop()
+        network.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,14 +20,10 @@ from stateward.contract.names import ENV_KAFKA_CLIENT
 from stateward.contract.reading import parse_time
 from stateward.contract.storage import read_json
 from stateward.contract.stream_control import Control, Launch, control_from
-from stateward.platform.parts.kafka import Broker
-from stateward.platform.parts.ports import free_ports
 from stateward.project.settings import CHECKOUT
-from tests.support.cluster import daemons
-from tests.support.cluster.hosts import Network
-from tests.support.cluster.hosts import why_not_here as why_no_hosts
+from tests.cluster.conftest import Hosts
 from tests.support.cluster.installation import ClusterInstallation, ClusterStream
-from tests.support.cluster.kubernetes import IMAGE, TEMPLATE, Kubernetes, why_not_here
+from tests.support.cluster.kubernetes import IMAGE, TEMPLATE, Kubernetes
 from tests.support.full import only_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.kafka.secured_broker import PASSWORD, SecuredBroker
@@ -44,52 +39,7 @@ _CONF = {
     "spark.kubernetes.executor.request.cores": "200m",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-_SPARK = {"driver_memory": "768m", "executor_memory": "512m", "conf": _CONF}
-
-
-@dataclass(frozen=True)
-class Hosts:
-    """What the pods reach.
-
-    Attributes:
-        hdfs: The address of the file system.
-        address: The address of this machine.
-        broker: Runs on this machine.
-    """
-
-    hdfs: str
-    address: str
-    broker: RunningBroker
-
-
-@pytest.fixture(scope="module")
-def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
-    if reason := why_not_here() or why_no_hosts():
-        pytest.skip(reason)
-    one = Kubernetes(tmp_path_factory.mktemp("kubernetes"))
-    one.install()
-    yield one
-    one.clear()
-
-
-@pytest.fixture(scope="module")
-def hosts(kubernetes: Kubernetes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
-    """HDFS on a host of its own, and a broker, both of which pods reach."""
-    daemons.fetch_jars()
-    network = Network(tmp_path_factory.mktemp("hosts"))
-    port, controller = free_ports(2)
-    kafka = CHECKOUT / "jars" / "kafka"
-    folder = tmp_path_factory.mktemp("kafka")
-    broker = RunningBroker(Broker(folder, kafka, network.address, port, controller, heap_mb=384))
-    try:
-        network.open()
-        network.add("storage")
-        hdfs = daemons.start_hdfs(network.hosts["storage"])
-        broker.start()
-        yield Hosts(hdfs, network.address, broker)
-    finally:
-        broker.stop()
-        network.close()
+SPARK = {"driver_memory": "768m", "executor_memory": "512m", "conf": _CONF}
 
 
 def installed(
@@ -99,15 +49,15 @@ def installed(
     master = f"k8s://{kubernetes.server}"
     extra = {"deploy-mode": "cluster", "namespace": kubernetes.namespace}
     own = {
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": master, "extra": extra}),
+        "AIRFLOW_CONNSPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": master, "extra": extra}),
         "STATEWARD_EXECUTOR_PYTHON": f"image:{os.environ[IMAGE]}",
         "KUBECONFIG": str(kubernetes.kubeconfig),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")])),
         **more,
     }
     data = f"{hosts.hdfs}/{folder.name}/data"
-    made = ClusterInstallation(folder / "kubernetes", data, master, hosts.address, broker, own)
-    jobs = {**_SPARK, "conf": {**_CONF, "spark.kubernetes.namespace": kubernetes.namespace}}
+    made = ClusterInstallation(folder / "kubernetes", data, master, hosts.network.address, broker, own)
+    jobs = {**SPARK, "conf": {**_CONF, "spark.kubernetes.namespace": kubernetes.namespace}}
     (made.folder / "include" / "batch_jobs.yaml").write_text(yaml.safe_dump({"defaults": jobs}))
     return made
 
@@ -172,21 +122,28 @@ class Driven:
         )
 
 
+def traffic(
+    kubernetes: Kubernetes, installation: ClusterInstallation, count: int
+) -> tuple[Driven, Traced, list[list[Slice]]]:
+    """A stream that does not run yet, and its traffic in parts."""
+    stream = installation.add(STREAM, spark=SPARK)
+    driven = Driven(kubernetes, stream)
+    # An hour of event time, so that sessions end while it lasts.
+    course = Traced(stream, Plan(PROFILES["daily"], 7, rate=1.5, minutes=60, topics=("user_events",)))
+    installation.broker.create_topic(stream.topic, stream.partitions)
+    return driven, course, course.parts(count)
+
+
 def begun(
     kubernetes: Kubernetes, installation: ClusterInstallation, count: int
 ) -> tuple[Driven, Traced, list[list[Slice]]]:
     """A stream that has delivered the first one of some parts of its traffic."""
     airflow = installation.airflow
     migration = airflow.migrate()
-    stream = installation.add(STREAM, spark=_SPARK)
-    driven = Driven(kubernetes, stream)
-    # An hour of event time, so that sessions end while it lasts.
-    course = Traced(stream, Plan(PROFILES["daily"], 7, rate=1.5, minutes=60, topics=("user_events",)))
-    installation.broker.create_topic(stream.topic, stream.partitions)
-    parts = course.parts(count)
+    driven, course, parts = traffic(kubernetes, installation, count)
     course.send(parts[0])
     airflow.wait(migration)
-    stream.run()
+    driven.stream.run()
     driven.delivered(course.sent)
     return driven, course, parts
 
@@ -308,7 +265,7 @@ def test_a_stream_as_a_pod_is_upgraded_and_goes_back_if_the_upgrade_fails(
 def test_a_pod_has_the_password_of_kafka_and_the_keys_of_the_storage_from_secrets(
     kubernetes: Kubernetes, hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secured = SecuredBroker.in_folder(tmp_path / "broker", hosts.address)
+    secured = SecuredBroker.in_folder(tmp_path / "broker", hosts.network.address)
     broker = RunningBroker(secured, client=secured.client())
     # Airflow has the files at the path where the pods have the Secret.
     place, keys = tmp_path / "client", {"access-key-id": "an-id", "secret-access-key": "a-storage-key"}
