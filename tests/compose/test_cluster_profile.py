@@ -10,14 +10,12 @@ import pytest
 from tests.compose.conftest import started
 from tests.compose.project import Project
 from tests.compose.sessions import (
-    DEADLINE_S,
     STREAM,
     send_later_events,
     wait_for_sessions,
     wait_for_validation,
     wait_in_the_middle,
 )
-from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.compose
 
@@ -96,25 +94,3 @@ def test_a_killed_spark_worker(on_cluster: Project, tmp_path: Path) -> None:
     assert with_executors(on_cluster) == [other]
     assert on_cluster.stream(STREAM)["epoch"] == before["epoch"]
     on_cluster.up()
-
-
-def test_a_savepoint_is_on_s3(on_cluster: Project) -> None:
-    on_cluster.trigger(STREAM, "stop")
-    on_cluster.wait_for(STREAM, DEADLINE_S, state="stopped")
-    on_cluster.stateward("state", "savepoint", STREAM, "--reason", "a test")
-    assert "savepoints" in on_cluster.python(_FOLDERS)
-    on_cluster.stateward("state", "verify", STREAM)
-
-
-def test_down_and_up_goes_on_where_it_has_stopped(on_cluster: Project, tmp_path: Path) -> None:
-    on_cluster.trigger(STREAM, "run")
-    on_cluster.wait_for(STREAM, DEADLINE_S, state="running")
-    before = on_cluster.stream(STREAM)
-    send_later_events(on_cluster, tmp_path, 300, "down")
-    wait_in_the_middle(on_cluster, before["counters"]["delivered"])
-    on_cluster.must("down")
-    on_cluster.up()
-    wait_for_sessions(on_cluster, "down")
-    # Drained, so the workers and the storage were there until it had ended.
-    assert dict(on_cluster.holdings(STREAM))[before["epoch"]] == "released"
-    wait_until(lambda: with_executors(on_cluster), DEADLINE_S, "the stream has an executor")
