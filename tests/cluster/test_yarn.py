@@ -9,17 +9,23 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from msgspec.structs import replace
 
 from stateward.contract.stream_control import Application, control_from
 from stateward.control.launchers.driver_exit import Presence
 from stateward.control.launchers.drivers import driver_of
+from stateward.control.reconcile.decide import decide
+from stateward.control.reconcile.observe import observe, thresholds_of
+from stateward.pages.streams.condition import Condition, condition
 from stateward.platform.parts.ports import free_ports
 from stateward.project.settings import CHECKOUT
+from stateward.project.spec import load_spec
 from tests.support.cluster import daemons
 from tests.support.cluster.airflow_host import AirflowHost
 from tests.support.cluster.hosts import OWN, Network, why_not_here
@@ -33,7 +39,9 @@ pytestmark = pytest.mark.cluster
 
 STREAM = "user_sessions"
 ENDED = ("success", "failed")
-AIRFLOWS = ("airflow1", "airflow2", "airflow3")
+JSON = {"Accept": "application/json"}
+AIRFLOWS = ("airflow1", "airflow2", "airflow3", "airflow4")
+NODES, NODE_MB = ("node1", "node2"), 6144
 
 
 @dataclass
@@ -56,8 +64,8 @@ class Yarn:
     broker: RunningBroker
     keys: Path
 
-    def start_airflow(self, name: str, database: str) -> LiveStream:
-        """Start an Airflow on a host, and return its stream."""
+    def start_airflow(self, name: str, database: str, data: str = "stateward") -> LiveStream:
+        """Start an Airflow on a host, with a folder of data on HDFS, and return its stream."""
         client = self.keys / "client.properties"
         client.write_text("".join(f"{name} = {value}\n" for name, value in self.broker.client.items()))
         client.chmod(0o600)
@@ -73,7 +81,7 @@ class Yarn:
             kafka_client=client,
             connection=connection,
             conf=daemons.client_conf(self.network.hosts["manager"].address, self.hdfs),
-            data=f"{self.hdfs}/stateward",
+            data=f"{self.hdfs}/{data}",
             kafka_bootstrap=self.broker.bootstrap,
             create_topics_at=self.broker.bootstrap,
         )
@@ -98,13 +106,15 @@ def yarn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
     broker = RunningBroker(definition, client=definition.client())
     try:
         network.open()
-        network.add("storage", "manager", "node1", "node2", *AIRFLOWS)
+        network.add("storage", "manager", *NODES, *AIRFLOWS)
         hosts = network.hosts
         hdfs = daemons.start_hdfs(hosts["storage"])
-        databases = daemons.start_postgres(hosts["storage"], f"{network.address}/24", ("kept", "empty"))
+        databases = daemons.start_postgres(
+            hosts["storage"], f"{network.address}/24", ("kept", "empty", "other")
+        )
         manager = daemons.start_resource_manager(hosts["manager"], hdfs)
-        for name in ("node1", "node2"):
-            daemons.start_node_manager(hosts[name], hosts["manager"].address, hdfs)
+        for name in NODES:
+            daemons.start_node_manager(hosts[name], hosts["manager"].address, hdfs, memory_mb=NODE_MB)
         broker.start()
         yield Yarn(network, hdfs, manager, databases, broker, tmp_path_factory.mktemp("keys"))
     finally:
@@ -191,7 +201,7 @@ def test_a_driver_outlives_its_airflow_and_two_others_find_it(yarn: Yarn, tmp_pa
     first = yarn.start_airflow("airflow1", "kept")
     first.trigger("run")
     started = wait_running(first)
-    assert started["host"].split("/")[0] in ("node1", "node2")
+    assert started["host"].split("/")[0] in NODES
     send(first, tmp_path, parts[0])
     wait_counted(first, 2000)
     require_secret_is_kept(yarn, first)
@@ -231,11 +241,58 @@ def test_a_driver_outlives_its_airflow_and_two_others_find_it(yarn: Yarn, tmp_pa
     assert third.control()["release"] != release
     wait_exact(third, events)
     assert finish(third, third.trigger("stop"), "deploy") == "success"
+    yarn.network.hosts["airflow3"].kill()
+
+
+def test_a_driver_waits_for_a_container_until_others_are_gone(yarn: Yarn) -> None:
+    stream = yarn.start_airflow("airflow4", "other", "other")
+    others = [occupy(yarn.manager) for _ in NODES]
+    wait_until(lambda: free_mb(yarn.manager) == 0, PATIENCE_S, "both nodes are full")
+    stream.trigger("run")
+    wait_until(lambda: shown(stream).state == "waiting", PATIENCE_S, lambda: describe(stream), poll_s=1)
+    says = shown(stream).says
+    assert f"the cluster has 0 of {len(NODES) * NODE_MB} MiB" in says and "2304 MiB" in says, says
+    for other in others:
+        ask(yarn.manager, "PUT", f"apps/{other}/state", json={"state": "KILLED"})
+    wait_running(stream)
+    assert stream.control()["failures"] == 0 and application(stream).id not in others
+    assert finish(stream, stream.trigger("stop"), "deploy") == "success"
+
+
+def occupy(manager: str) -> str:
+    """Start an application that takes all the memory of a node, and return its id."""
+    known = str(ask(manager, "POST", "apps/new-application").json()["application-id"])
+    submitted = {
+        "application-id": known,
+        "application-name": "other",
+        "application-type": "YARN",
+        "am-container-spec": {"commands": {"command": "sleep 600"}},
+        "resource": {"memory": NODE_MB, "vCores": 1},
+        "max-app-attempts": 1,
+    }
+    ask(manager, "POST", "apps", json=submitted)
+    return known
+
+
+def ask(manager: str, method: str, path: str, **sent: Any) -> httpx.Response:
+    """Ask the ResourceManager; a proxy of the environment does not lead to it."""
+    address = f"{manager}/ws/v1/cluster/{path}"
+    return httpx.request(method, address, headers=JSON, trust_env=False, **sent).raise_for_status()
+
+
+def free_mb(manager: str) -> int:
+    return int(ask(manager, "GET", "metrics").json()["clusterMetrics"]["availableMB"])
+
+
+def shown(stream: LiveStream) -> Condition:
+    """Return the stream's condition, as its page shows it."""
+    seen = observe(stream.layout, STREAM)
+    return condition(seen, decide(thresholds_of(load_spec(STREAM)), seen, datetime.now(UTC)))
 
 
 def require_secret_is_kept(yarn: Yarn, stream: LiveStream) -> None:
     """Require that the password is in files of its user, and in nothing that others may read."""
-    for name in ("node1", "node2"):
+    for name in NODES:
         node = yarn.network.hosts[name]
         copies = node.run("find", OWN / "local", "-name", "client.properties", "-type", "f", "-printf", "%m ")
         assert copies == "500 "
