@@ -24,6 +24,13 @@ for task in run.get_task_instances():
     print("RESULT", task.task_id, task.state)
 """
 
+_CARRY_OUT = """
+import pathlib, sys, threading
+from tests.support.control.airflow_runs import carry_out_triggered
+while not threading.Event().wait(1):
+    carry_out_triggered(pathlib.Path(sys.argv[1]))
+"""
+
 
 @dataclass
 class AirflowRuns:
@@ -73,6 +80,11 @@ class AirflowRuns:
     def store_dags(self) -> None:
         """Store the DAGs as they are now: of two runs that both find them changed, one would fail."""
         self.wait(self._start("dags", "-m", "airflow", "dags", "reserialize"))
+
+    def carry_out(self) -> None:
+        """Carry out runs of `state_operations` that other runs trigger, as a scheduler does."""
+        dags = self.environment["AIRFLOW__CORE__DAGS_FOLDER"]
+        self._start("triggered", "-c", _CARRY_OUT, f"{dags}/streams.py")
 
     def start(self, dag: str, conf: str = "{}") -> subprocess.Popen[bytes]:
         """Start a run of a DAG: its real tasks and triggers, in one process.

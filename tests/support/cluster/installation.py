@@ -198,7 +198,7 @@ class ClusterStream(Launch):
     def operate(self, verb: str, **fields: Any) -> tuple[subprocess.Popen[bytes], dict[str, str]]:
         """Run a state operation to its end, and return its run and the states of its tasks."""
         run = self.begin(verb, **fields)
-        return run, self.installation.airflow.wait(run, 400)
+        return run, self.installation.airflow.wait(run, 900)
 
     def wait(
         self,

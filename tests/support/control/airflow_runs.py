@@ -27,8 +27,12 @@ from stateward.project.settings import CHECKOUT, Settings
 from tests.support.control.recorded_jobs import Jobs, spark_command
 
 
-def carry_out_triggered() -> None:
-    """Carry out a run of `state_operations` that waits for its scheduler."""
+def carry_out_triggered(dags: Path = CHECKOUT / "dags" / "streams.py") -> None:
+    """Carry out a run of `state_operations` that waits for its scheduler.
+
+    Args:
+        dags: The file with the DAGs of the project.
+    """
     with create_session() as session:
         found = session.scalar(
             select(DagRun).where(DagRun.dag_id == CHANGING_DAG, DagRun.state == DagRunState.QUEUED)
@@ -39,7 +43,7 @@ def carry_out_triggered() -> None:
     # dag.test() replaces the run of the same time by one of its own; so it has the same id.
     vars_of_run: Any = DagRun
     vars_of_run.generate_run_id = staticmethod(lambda **given: run_id)
-    dag = DagBag(str(CHECKOUT / "dags" / "streams.py")).dags[CHANGING_DAG]
+    dag = DagBag(str(dags)).dags[CHANGING_DAG]
     dag.test(logical_date=at, run_conf=conf)
 
 
