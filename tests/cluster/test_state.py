@@ -132,8 +132,9 @@ def test_a_person_is_forgotten_and_a_state_is_cared_for(
     assert _traces(installation) == []
 
 
-def test_an_installation_moves_from_a_disk_to_hdfs(cluster: Cluster, installed: Installed) -> None:
-    before, after = installed("moved", "disk"), installed("moved")
+@STORAGES
+def test_an_installation_moves_from_a_disk(cluster: Cluster, installed: Installed, storage: str) -> None:
+    before, after = installed("moved", "disk"), installed("moved", storage)
     stream, moved = before.add("user_sessions"), after.add("user_sessions")
     for airflow in (before.airflow, after.airflow):
         airflow.wait(airflow.migrate())
