@@ -98,8 +98,7 @@ def test_a_stream_that_was_exported_migrated_and_upgraded_is_exact(
 def test_a_person_is_forgotten_and_a_state_is_cared_for(
     cluster: Cluster, installed: Installed, storage: str
 ) -> None:
-    sections = {"state_care": CARED_FOR, "savepoints": {"keep": 1, "days": 0}}
-    stream, course, parts = _begun(cluster, installed("cared", storage), 12, **sections)
+    stream, course, parts = _begun(cluster, installed("cared", storage), 12, state_care=CARED_FOR)
     installation, airflow = stream.installation, stream.installation.airflow
     _visit(stream, course, parts[0][-1])
     for part in parts[1:10]:
@@ -121,7 +120,6 @@ def test_a_person_is_forgotten_and_a_state_is_cared_for(
     [change] = read_record(installation.layout, stream.name).changes
     before = stream.document()["state_partitions"]
     assert (change.kind, change.before, change.after) == ("repartition", before, 4)
-    assert len(list_names(installation.layout.savepoints_uri(stream.name))) == 1
 
     for part in parts[10:]:
         course.send(part)
