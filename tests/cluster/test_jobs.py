@@ -30,7 +30,7 @@ from tests.support.airflow_server import api_server
 from tests.support.cluster.airflow_runs import AirflowRuns
 from tests.support.cluster.installation import ClusterInstallation, ClusterStream
 from tests.support.full import only_full
-from tests.support.pages.browser import CHROMIUM
+from tests.support.pages.browser import CHROMIUM, opened_page
 from tests.support.streams.oracle import STREAMS
 from tests.support.streams.traced import Traced
 
@@ -157,8 +157,6 @@ def _answers(url: str) -> bool:
 @contextmanager
 def _browser(installation: ClusterInstallation) -> Iterator[tuple[Page, str]]:
     """A browser at an API server that takes every visitor for an administrator."""
-    from playwright.sync_api import sync_playwright
-
     [port] = free_ports(1)
     url = f"http://localhost:{port}"
     environment = {
@@ -169,14 +167,8 @@ def _browser(installation: ClusterInstallation) -> Iterator[tuple[Page, str]]:
     }
     with (
         api_server(installation.folder, environment, port, lambda: _answers(url)),
-        sync_playwright() as playwright,
+        opened_page() as page,
     ):
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--no-proxy-server"]
-        )
-        page = browser.new_page(viewport={"width": 1400, "height": 900})
-        page.set_default_timeout(60_000)
         page.goto(url)
         page.get_by_role("link", name="Dags").first.wait_for()
         yield page, url
-        browser.close()

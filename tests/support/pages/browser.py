@@ -22,8 +22,8 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 
 @contextmanager
-def logged_in(platform: Installation) -> Iterator[Page]:
-    """A page of Airflow's, after the login."""
+def opened_page() -> Iterator[Page]:
+    """An empty page of a browser of its own."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -33,13 +33,20 @@ def logged_in(platform: Installation) -> Iterator[Page]:
         )
         page = browser.new_page(viewport={"width": 1400, "height": 900})
         page.set_default_timeout(60_000)
+        yield page
+        browser.close()
+
+
+@contextmanager
+def logged_in(platform: Installation) -> Iterator[Page]:
+    """A page of Airflow's, after the login."""
+    with opened_page() as page:
         page.goto(platform.settings.airflow_url)
         page.get_by_label("Username").fill(ADMIN)
         page.get_by_label("Password").first.fill(platform.password)
         page.get_by_role("button", name="Sign in").click()
         page.get_by_role("link", name="Dags").first.wait_for()
         yield page
-        browser.close()
 
 
 def keep(page: Page, name: str, *, whole: bool = False) -> None:
