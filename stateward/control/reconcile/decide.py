@@ -9,7 +9,7 @@ The control document is what should be. The `run_id` of its launch identifies a 
 - desired stopped: the driver drains, then Done; desired suspended: it drains, then Suspended;
 - held by a state operation: the driver drains, then Held, and nothing starts;
 - a driver that has ended, or never started, while it should run: Launch with growing delays, then GiveUp;
-  GiveUp at once if the next one would end in the same way;
+  GiveUp at once if the next one would end in the same way; none for starts while the storage was away;
 - a driver that is there but silent, or commits nothing: Kill, and the next observation finds it gone.
 """
 
@@ -61,9 +61,8 @@ class Observed:
     def own_status(self) -> Status | None:
         """The status, if the driver of the newest launch has written it."""
         launch = self.control.launch if self.control else None
-        if self.status is None or launch is None or self.status.run_id != launch.run_id:
-            return None
-        return self.status
+        is_own = launch is not None and self.status is not None and self.status.run_id == launch.run_id
+        return self.status if is_own else None
 
 
 @dataclass(frozen=True)
@@ -227,8 +226,9 @@ def _relaunch(limits: Thresholds, seen: Observed, control: Control, now: datetim
     if status is not None and status.lasting_cause is not None:
         return GiveUp(f"{cause.rstrip('.')}. {remedy(control.stream, status.lasting_cause)}", failure)
     recent = [at for at in control.restarts if now - at <= limits.window]
-    if len(recent) >= limits.max_attempts:
-        often = f"restarted {len(recent)} times within {_seconds(limits.window)} without lasting success"
+    counted = [at for at in recent if seen.blind_until is None or at > seen.blind_until]
+    if len(counted) >= limits.max_attempts:
+        often = f"restarted {len(counted)} times within {_seconds(limits.window)} without lasting success"
         return GiveUp(f"{cause}; {often}", failure)
     due = _next_attempt(limits, recent)
     if due is not None and now < due:

@@ -223,11 +223,12 @@ def test_the_reason_says_who_wants_it() -> None:
     assert reason(launch=None, reason="new code") == "new code"
 
 
-def test_giving_up_says_what_happened_and_how_often() -> None:
-    seen = Observed(control(restarts=(ago(30), ago(20), ago(10))), status("failed"), GONE)
-    assert decide(LIMITS, seen, NOW).reason == (
+def test_giving_up_counts_the_starts_since_the_storage_was_away() -> None:
+    seen = Observed(control(restarts=(ago(70), ago(60), ago(50))), status("failed"), GONE)
+    assert decide(LIMITS, replace(seen, blind_until=ago(71)), NOW).reason == (
         "driver failed: why; restarted 3 times within 900 s without lasting success"
     )
+    assert isinstance(decide(LIMITS, replace(seen, blind_until=ago(70)), NOW), Launch)
 
 
 @pytest.mark.parametrize(
