@@ -11,7 +11,7 @@ from stateward.contract import storage
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.generations import UNFINISHED
 from stateward.runtime.lease.lease import utc_now
-from stateward.state.files.checkpoint_copy import remove, size_of
+from stateward.state.files.checkpoint_copy import size_of
 
 
 @contextmanager
@@ -23,10 +23,10 @@ def unfinished(target_uri: str, made_of: Mapping[str, str | int]) -> Iterator[No
         made_of: What the checkpoint is made of; shown to people.
     """
     generations.pin(target_uri, utc_now())
-    remove(target_uri)
+    storage.delete(target_uri)
     storage.write_json(f"{target_uri}/{UNFINISHED}", dict(made_of))
     yield
-    remove(f"{target_uri}/{UNFINISHED}")
+    storage.delete(f"{target_uri}/{UNFINISHED}")
 
 
 @dataclass(frozen=True)

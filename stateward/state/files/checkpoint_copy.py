@@ -16,8 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from stateward.contract.clients.s3 import with_os_errors
 from stateward.contract.process_output import Report
-from stateward.contract.storage import filesystem_at, sizes_below
+from stateward.contract.storage import delete, filesystem_at, sizes_below
 from stateward.runtime.checkpoint.generations import is_beside
 from stateward.runtime.checkpoint.hadoop_checksums import HadoopChecksum
 from stateward.state.errors import StateError
@@ -99,7 +100,7 @@ def copy_checkpoint(
     try:
         return _each(copy, wanted)
     except CopyError:
-        remove(target_uri)
+        delete(target_uri)
         raise
 
 
@@ -119,6 +120,7 @@ def copy_file(path: str, source_uri: str, target_uri: str) -> CopiedFile:
         ) from error
 
 
+@with_os_errors
 def _copied(path: str, source_uri: str, target_uri: str) -> CopiedFile:
     content: bytes | None = None
     source, source_root = filesystem_at(source_uri)
@@ -193,13 +195,6 @@ def size_of(uri: str) -> int:
     return sum(sizes_below(uri).values())
 
 
-def remove(uri: str) -> None:
-    """Remove a file or folder, if it exists."""
-    filesystem, root = filesystem_at(uri)
-    if filesystem.exists(root):
-        filesystem.rm(root, recursive=True)
-
-
 def _difference(uri: str, file: CopiedFile) -> str | None:
     size, sha256 = _digest(uri, file.path)
     if size != file.size:
@@ -207,6 +202,7 @@ def _difference(uri: str, file: CopiedFile) -> str | None:
     return None if sha256 == file.sha256 else f"{file.path} has different content"
 
 
+@with_os_errors
 def _digest(uri: str, path: str) -> tuple[int, str]:
     """Size and SHA-256 of a file."""
     filesystem, root = filesystem_at(uri)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from stateward.contract.storage import filesystem_at, list_names, write_text
-from stateward.state.files.checkpoint_copy import remove
+from stateward.contract.storage import delete, filesystem_at, list_names, write_text
 from stateward.state.forget.subject import Subject
 
 _TEXTS = (".json", ".jsonl", ".html", ".log", ".txt", ".yaml", ".yml", ".css", ".js")
@@ -41,7 +40,7 @@ def remove_operations(operations_uri: str, logs_uri: str, subject: Subject, keep
         places = (f"{operations_uri}/{name}", f"{logs_uri}/{name}.log")
         if any(subject.is_in_text(text) for place in places for _, text in _texts(place)):
             for place in places:
-                remove(place)
+                delete(place)
             removed += 1
     return removed
 

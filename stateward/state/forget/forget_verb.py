@@ -17,13 +17,13 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from stateward.contract import storage
 from stateward.contract.privacy.forgotten import ForgottenKey, Register, digest_of
 from stateward.contract.process_output import READY
 from stateward.project.project import Project
 from stateward.quality.privacy.masking import mask
 from stateward.runtime.checkpoint import generations
 from stateward.state.errors import StateError
-from stateward.state.files import checkpoint_copy
 from stateward.state.forget.places import Places
 from stateward.state.forget.state import Rebuilt, StateWithoutKey
 from stateward.state.forget.subject import Subject
@@ -144,7 +144,7 @@ class ForgetVerb(NextGeneration[Plan]):
         journal.once("tables", lambda: places.remove_rows(entry.records))
         for savepoint in decided["savepoints"]:
             context.report("savepoints", f"removing {savepoint}")
-            checkpoint_copy.remove(context.catalog.folder(savepoint))
+            storage.delete(context.catalog.folder(savepoint))
         context.report("savepoints", READY)
 
     def resume(self, earlier: Earlier) -> Answer | None:
@@ -181,7 +181,7 @@ class ForgetVerb(NextGeneration[Plan]):
         self.places.remove_generations(current)
         self.places.erase(keep=(context.request.operation,))
         made = self.places.savepoint(current) if decided["savepoints"] else ""
-        checkpoint_copy.remove(f"{decided['folder_uri']}/{decided['key']}")
+        storage.delete(f"{decided['folder_uri']}/{decided['key']}")
         context.request.erase_secrets()
         context.report("traces", READY)
         return self._answer(decided, made)

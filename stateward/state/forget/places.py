@@ -25,7 +25,6 @@ from stateward.runtime.kafka import reader
 from stateward.runtime.lease.lease import utc_now
 from stateward.runtime.sink.fence import epoch_in
 from stateward.state.errors import StateError
-from stateward.state.files import checkpoint_copy
 from stateward.state.forget import delta_purge, delta_rows, documents
 from stateward.state.forget.delta_rows import Row, Rule
 from stateward.state.forget.kafka_records import Cluster, HeldRecords, held_records
@@ -173,13 +172,13 @@ class Places:
             remove_generation(root, number, present)
         if (folder := self._config.state_cache_dir) is not None:
             for name in storage.list_names(f"file://{folder}"):
-                checkpoint_copy.remove(f"file://{folder}/{name}")
+                storage.delete(f"file://{folder}/{name}")
 
     def erase(self, keep: Collection[str]) -> None:
         """Remove what a run makes again, operations that name the key, and the key in other texts."""
         request = self._context.request
         for uri in self._places.rebuilt:
-            checkpoint_copy.remove(uri)
+            storage.delete(uri)
         if request.operations_uri:
             documents.remove_operations(request.operations_uri, request.logs_uri, self._subject, keep)
         for uri in self._places.texts:

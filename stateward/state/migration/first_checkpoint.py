@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stateward.contract import storage
 from stateward.contract.process_output import Report
 from stateward.runtime.checkpoint.batch_plan import offset_json
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.checkpoint.offsets import Offsets
 from stateward.state.files.checkpoint_build import unfinished
-from stateward.state.files.checkpoint_copy import remove
 from stateward.state.migration import bucket_states, replace_batch
 from stateward.state.migration.bucket_states import Sums
 from stateward.state.migration.bucket_writer import stage, write_buckets
@@ -70,7 +70,7 @@ class FirstCheckpoint:
             self._run(staged, target_uri, begin)
             if after is not None:
                 replace_batch.continue_from(*after, target_uri, 0)
-            remove(staged)
+            storage.delete(staged)
             self.report("prove", f"every bucket of {self.stream}")
             return bucket_states.prove(
                 self.spark,

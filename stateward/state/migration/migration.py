@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from stateward.contract import storage
 from stateward.contract.process_output import Report
 from stateward.runtime.checkpoint.batch_plan import offset_json
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.ingest.packed_format import bucket_of
 from stateward.state.errors import StateError
 from stateward.state.files.checkpoint_build import Step, Steps, unfinished
-from stateward.state.files.checkpoint_copy import copy_checkpoint, remove
+from stateward.state.files.checkpoint_copy import copy_checkpoint
 from stateward.state.files.checkpoint_integrity import examine
 from stateward.state.migration import bucket_states, replace_batch
 from stateward.state.migration.bucket_states import STATES_DDL, STATES_SCHEMA, Sums
@@ -125,7 +126,7 @@ class Migration:
         self.report("write", f"{self.buckets} buckets")
         with steps.timed("write"):
             self._write(staged, target_uri, batch_id)
-        remove(staged)
+        storage.delete(staged)
         self.report("prove", "every bucket")
         with steps.timed("prove"):
             self._prove_logs(target_uri, batch_id)

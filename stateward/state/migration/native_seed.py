@@ -31,7 +31,6 @@ from stateward.runtime.query.stream_query import session_conf
 from stateward.runtime.session import start_coordinator
 from stateward.runtime.sink.output_rows import KIND_COUNTS
 from stateward.state.files.checkpoint_build import unfinished
-from stateward.state.files.checkpoint_copy import remove
 from stateward.state.inspection.masker import Masker
 from stateward.state.migration import replace_batch
 from stateward.state.migration.bucket_writer import staged_files
@@ -232,7 +231,7 @@ class NativeSeed:
                 .start()
             )
             query.awaitTermination()
-        remove(staged_uri)
+        storage.delete(staged_uri)
         plan = storage.read_text(f"{target_uri}/offsets/0")
         assert plan is not None  # the batch has ended
         _, _, *lines = plan.split("\n")

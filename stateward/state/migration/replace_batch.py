@@ -85,7 +85,7 @@ def _change(
 
 def _put(checkpoint_uri: str, path: str, text: str) -> None:
     storage.write_text(f"{checkpoint_uri}/{path}", text)
-    checkpoint_copy.remove(f"{checkpoint_uri}/{checkpoint_copy.crc_path(path)}")
+    storage.delete(f"{checkpoint_uri}/{checkpoint_copy.crc_path(path)}")
 
 
 def _text(checkpoint_uri: str, path: str) -> str:

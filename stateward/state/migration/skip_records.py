@@ -116,7 +116,7 @@ class Skip:
             copied = checkpoint_copy.copy_checkpoint(self.generation.uri, target_uri, self.report)
             left_out = self._left_out(target_uri, batch)
             for path in left_out:
-                checkpoint_copy.remove(f"{target_uri}/{path}")
+                storage.delete(f"{target_uri}/{path}")
             _skip_gaps(target_uri, place, self._next().keys(), gaps)
             target = Checkpoint(target_uri)
             jumps = [Jump(gap.topic, gap.partition, gap.expected, gap.goes_on_at) for gap in gaps]
@@ -193,7 +193,7 @@ def _skip_gaps(checkpoint_uri: str, path: str, topics: Collection[str], gaps: Se
         return
     lines = [_skipped(line, topics, gaps) for line in text.split("\n")]
     storage.write_text(f"{checkpoint_uri}/{path}", "\n".join(lines))
-    checkpoint_copy.remove(f"{checkpoint_uri}/{checkpoint_copy.crc_path(path)}")
+    storage.delete(f"{checkpoint_uri}/{checkpoint_copy.crc_path(path)}")
 
 
 def _skipped(line: str, topics: Collection[str], gaps: Sequence[Gap]) -> str:

@@ -15,10 +15,11 @@ from dataclasses import replace
 
 from deltalake.exceptions import DeltaError
 
+from stateward.contract import storage
 from stateward.runtime.checkpoint.attempts import Attempts, note, noted
 from stateward.runtime.checkpoint.checkpoint import Checkpoint, consumed
 from stateward.runtime.delta.commit_retry import tables_with
-from stateward.state.files.checkpoint_copy import crc_path, remove
+from stateward.state.files.checkpoint_copy import crc_path
 from stateward.state.files.state_file_completeness import files_after
 
 _LOG = logging.getLogger(__name__)
@@ -93,4 +94,4 @@ def _take_back(checkpoint_uri: str, batch: int) -> None:
     states = files_after(checkpoint_uri, batch - 1) if batch else ["state"]
     for path in (*states, plan):
         for file in (path, crc_path(path)):
-            remove(f"{checkpoint_uri}/{file}")
+            storage.delete(f"{checkpoint_uri}/{file}")

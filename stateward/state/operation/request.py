@@ -10,7 +10,6 @@ from stateward.contract.requests import OperationRequest, read_request
 from stateward.runtime.api.config import Config
 from stateward.runtime.api.key_logic import masked_key
 from stateward.state.errors import StateError
-from stateward.state.files.checkpoint_copy import remove
 
 
 class Request(OperationRequest[Config], frozen=True):
@@ -46,7 +45,7 @@ class Request(OperationRequest[Config], frozen=True):
     def erase_secrets(self) -> None:
         """Remove the values to which arguments refer."""
         for argument in self.secrets:
-            remove(self._secret_uri(argument))
+            storage.delete(self._secret_uri(argument))
 
     def _secret_uri(self, argument: str) -> str:
         return f"{self.folder_uri}/{self.arguments[argument]}"

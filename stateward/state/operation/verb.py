@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
+from stateward.contract import storage
 from stateward.runtime.checkpoint import generations
 from stateward.runtime.checkpoint.generations import Generation, Pending
-from stateward.state.files import checkpoint_copy
 from stateward.state.operation.answer import Answer
 from stateward.state.operation.context import Context
 from stateward.state.operation.journal import Journal
@@ -156,7 +156,7 @@ class NextGeneration(Change[P]):
         with self.hold():
             context, following = self.context, self.following
             operation, journal = context.request.operation, context.journal
-            checkpoint_copy.remove(following.uri)
+            storage.delete(following.uri)
             answer = self.apply(plan)
             decision = self.decision(plan)
             decided = {"generation": following.number, **(decision or {})}

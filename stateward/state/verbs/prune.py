@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from stateward.contract import storage
 from stateward.contract.process_output import READY
 from stateward.runtime.checkpoint.generations import POINTER, Generation, folder_of, is_beside
-from stateward.state.files import checkpoint_copy
 from stateward.state.operation.answer import Answer
 from stateward.state.operation.verb import Change
 from stateward.state.savepoints.manifest import NAME
@@ -109,12 +108,12 @@ class PruneVerb(Change[Unneeded]):
             context.report("savepoints", f"removing {one.savepoint}")
             # First, so that the rest of an interrupted removal is not taken for a savepoint.
             if NAME in storage.list_names(one.uri):
-                checkpoint_copy.remove(f"{one.uri}/{NAME}")
-            checkpoint_copy.remove(one.uri)
+                storage.delete(f"{one.uri}/{NAME}")
+            storage.delete(one.uri)
         for name in plan.operations:
             context.report("operations", f"removing {name}")
-            checkpoint_copy.remove(f"{request.operations_uri}/{name}")
-            checkpoint_copy.remove(f"{request.logs_uri}/{name}.log")
+            storage.delete(f"{request.operations_uri}/{name}")
+            storage.delete(f"{request.logs_uri}/{name}.log")
         for number in plan.generations:
             context.report("generations", f"removing {number}")
             remove_generation(context.generation.root, number, plan.names)
@@ -180,8 +179,8 @@ def remove_generation(root: str, number: int, names: Sequence[str]) -> None:
         names: The names in that folder.
     """
     if folder_of(number) in names:
-        checkpoint_copy.remove(f"{root}/{folder_of(number)}")
+        storage.delete(f"{root}/{folder_of(number)}")
         return
     for name in names:
         if name != POINTER and not is_beside(name) and name.lstrip(".").startswith(_PARTS_OF_A_CHECKPOINT):
-            checkpoint_copy.remove(f"{root}/{name}")
+            storage.delete(f"{root}/{name}")

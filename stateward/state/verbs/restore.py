@@ -123,7 +123,7 @@ class RestoreVerb(NextGeneration[Plan]):
                 )
         query = json.dumps({"id": plan.query_id}, separators=(",", ":"))
         storage.write_text(f"{target_uri}/metadata", query)
-        checkpoint_copy.remove(f"{target_uri}/{checkpoint_copy.crc_path('metadata')}")
+        storage.delete(f"{target_uri}/{checkpoint_copy.crc_path('metadata')}")
         checkpoint = Checkpoint(target_uri)
         checkpoint.write_earlier({**checkpoint.earlier(), manifest.query_id: manifest.last_batch})
         self.context.report("checkpoint", READY)

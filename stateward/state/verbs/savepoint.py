@@ -41,7 +41,7 @@ class SavepointVerb(Change[Checkpoint]):
             return None
         found = catalog.look(savepoint)
         if not found.is_good or (made := found.manifest) is None:
-            checkpoint_copy.remove(found.uri)
+            storage.delete(found.uri)
             return None
         return self._answer(made.generation, made.last_batch, len(made.files), made.size, made.tables)
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from stateward.contract import storage
 from stateward.runtime.checkpoint.hadoop_checksums import HadoopChecksum
@@ -144,6 +145,17 @@ def test_a_full_disk_is_reported_and_the_partial_copy_removed(installed: Install
         copy_checkpoint(installed.generation.uri, f"file://{tmp_path}/copy")
     assert paths_in(f"file://{tmp_path}/copy") == []
     assert files(installed) == before
+
+
+def test_an_object_store_that_is_away_is_reported(
+    installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(uri: str) -> tuple[object, str]:
+        raise EndpointConnectionError(endpoint_url=uri)
+
+    monkeypatch.setattr(checkpoint_copy, "filesystem_at", away)
+    with pytest.raises(CopyError, match=rf"{CHANGES} could not be copied to s3://.*Could not connect"):
+        checkpoint_copy.copy_file(CHANGES, installed.generation.uri, "s3://bucket/copy")
 
 
 def run(installed: Installed, verb: str) -> tuple[int, dict[str, str]]:

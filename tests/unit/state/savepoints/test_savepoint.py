@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stateward.contract import storage
 from stateward.state.errors import StateError
 from stateward.state.files import checkpoint_copy
 from stateward.state.savepoints import manifest as manifests
@@ -178,7 +179,7 @@ def test_savepoints_may_lie_in_any_storage(installed: Installed) -> None:
     copied = checkpoint_copy.copy_checkpoint(installed.generation.uri, target)
     assert checkpoint_copy.problems_of(target, copied) == []
     assert checkpoint_copy.paths_in(target) == [file.path for file in copied]
-    checkpoint_copy.remove(target)
+    storage.delete(target)
     assert len(checkpoint_copy.problems_of(target, copied)) == len(copied)
 
 
