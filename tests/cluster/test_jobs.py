@@ -1,4 +1,4 @@
-"""A stream of each kind at once, each with all of its jobs, on a standalone cluster of two workers with HDFS.
+"""A stream of each kind at once, each with all of its jobs, on a standalone cluster with HDFS or S3.
 
 Per-key state, windows and a join run beside the landing of their raw events. Each stream's validation,
 reconciliation and inspection of its state run at the same time. The pages are looked at in a real browser,
@@ -47,10 +47,11 @@ SPAN = json.dumps({"from": "2025-01-06T00:00:00Z", "to": "2025-01-06T00:20:00Z"}
 JOB_S = 900.0
 
 
+@pytest.mark.parametrize("storage", ["hdfs", "s3"])
 def test_a_stream_of_each_kind_is_exact_with_all_of_its_jobs_at_once(
-    cluster: Cluster, installed: Installed
+    cluster: Cluster, installed: Installed, storage: str
 ) -> None:
-    installation = installed("kinds")
+    installation = installed("kinds", storage)
     airflow = installation.airflow
     migration = airflow.migrate()
     courses = {name: _course(cluster, installation.add(name), name) for name in KINDS}
