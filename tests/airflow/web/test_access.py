@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -23,11 +23,8 @@ from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from tests.airflow.conftest import ROOT
 from tests.support.airflow_server import api_server
-from tests.support.pages.browser import CHROMIUM
+from tests.support.pages.browser import CHROMIUM, opened_page
 from tests.support.pages.sample_quality import week
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.airflow
 
@@ -213,14 +210,7 @@ def test_looking_and_changing_are_granted_apart(server: Server) -> None:
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine to look at the pages with")
 def test_a_person_who_logs_in_with_a_browser_sees_the_same(server: Server) -> None:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--no-proxy-server"]
-        )
-        page: Page = browser.new_page()
-        page.set_default_timeout(60_000)
+    with opened_page() as page:
         # A person who is not logged in is sent to the login, and back.
         page.goto(f"{server.url}/stateward/streams/index.html")
         page.locator("#username").fill("ann")
@@ -232,4 +222,3 @@ def test_a_person_who_logs_in_with_a_browser_sees_the_same(server: Server) -> No
         assert page.get_by_role("heading", name="fraud_watch").count() == 0
         refused = page.goto(f"{server.url}/stateward/data-docs/{REPORTS['fraud_watch']}")
         assert refused is not None and refused.status == 403
-        browser.close()

@@ -19,7 +19,7 @@ from stateward.airflow.web.streams_app import streams_app
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from stateward.rendering.page_address import DATA_DOCS, QUALITY, STREAMS
-from tests.support.pages.browser import CHROMIUM, keep
+from tests.support.pages.browser import CHROMIUM, keep, opened_browser
 from tests.support.pages.reverse_proxy import serving
 from tests.support.pages.sample_quality import week
 from tests.support.pages.sample_streams import installation, write
@@ -84,14 +84,8 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata_database: P
 
 @pytest.fixture
 def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        made = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--no-proxy-server"]
-        )
+    with opened_browser() as made:
         yield made
-        made.close()
 
 
 def page_of(browser: Browser, served: Served, width: int, height: int) -> Page:

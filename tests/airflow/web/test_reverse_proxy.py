@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urljoin, urlsplit
 
 import httpx
@@ -18,7 +17,7 @@ from stateward.platform.parts.ports import free_ports
 from tests.airflow.conftest import ROOT
 from tests.support.airflow_server import api_server
 from tests.support.full import ci_full
-from tests.support.pages.browser import CHROMIUM
+from tests.support.pages.browser import CHROMIUM, opened_page
 from tests.support.pages.built_docs import write_site
 from tests.support.pages.links import follow
 from tests.support.pages.reverse_proxy import (
@@ -160,15 +159,8 @@ def test_a_note_is_saved_and_the_commands_reach_airflow(
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine to look at the pages with")
 def test_a_browser_is_led_to_the_login_and_back_and_out_of_airflows_frame(proxied: Server) -> None:
-    from playwright.sync_api import sync_playwright
-
     base_url = proxied.base_url
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--no-proxy-server"]
-        )
-        page: Any = browser.new_context(ignore_https_errors=True).new_page()
-        page.set_default_timeout(60_000)
+    with opened_page(any_certificate=True) as page:
         page.goto(f"{base_url}{STREAMS}?hours=24")
         page.get_by_label("Username").fill(USER)
         page.get_by_label("Password").first.fill(PASSWORD)
@@ -181,4 +173,3 @@ def test_a_browser_is_led_to_the_login_and_back_and_out_of_airflows_frame(proxie
         inside.get_by_role("heading", name="user_sessions").wait_for()
         inside.get_by_role("link", name="DAG").first.click()
         page.wait_for_url(f"{base_url}/dags/stream_*")
-        browser.close()

@@ -15,15 +15,15 @@ from tests.support.control.installation import Installation
 from tests.support.pages.pictures import PICTURES
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 IMAGES = CHECKOUT / "docs" / "images"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @contextmanager
-def opened_page() -> Iterator[Page]:
-    """An empty page of a browser of its own."""
+def opened_browser() -> Iterator[Browser]:
+    """A browser without a page."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -31,10 +31,17 @@ def opened_page() -> Iterator[Page]:
             executable_path=CHROMIUM,
             args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-proxy-server"],
         )
-        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def opened_page(*, any_certificate: bool = False) -> Iterator[Page]:
+    """An empty page of a browser of its own; `any_certificate` of a server will do."""
+    with opened_browser() as browser:
+        page = browser.new_page(viewport={"width": 1400, "height": 900}, ignore_https_errors=any_certificate)
         page.set_default_timeout(60_000)
         yield page
-        browser.close()
 
 
 @contextmanager
