@@ -49,7 +49,7 @@ def installed(
     master = f"k8s://{kubernetes.server}"
     extra = {"deploy-mode": "cluster", "namespace": kubernetes.namespace}
     own = {
-        "AIRFLOW_CONNSPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": master, "extra": extra}),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": master, "extra": extra}),
         "STATEWARD_EXECUTOR_PYTHON": f"image:{os.environ[IMAGE]}",
         "KUBECONFIG": str(kubernetes.kubeconfig),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")])),
