@@ -30,9 +30,11 @@ COPY --chown=stateward requirements-spark.txt ./
 RUN python -m venv .venv && pip install --no-cache-dir --no-deps --require-hashes -r requirements-spark.txt
 COPY --chown=stateward pyproject.toml README.md jars.toml jars.lock ./
 COPY --chown=stateward stateward ./stateward
-# On the class path of every pod, so that no launch has to send them.
-RUN mkdir -p spark_jobs && pip install --no-cache-dir --no-deps --no-build-isolation -e . && stateward jars \
-    && mv jars/spark/*.jar "$(python -c 'import pyspark; print(pyspark.__path__[0])')/jars/" && rm -r jars
+# On the class path of every pod, with Hadoop's client for S3, so that no launch has to send them.
+RUN mkdir -p spark_jobs && pip install --no-cache-dir --no-deps --no-build-isolation -e . \
+    && stateward jars && stateward jars --set s3a \
+    && mv jars/spark/*.jar jars/s3a/*.jar "$(python -c 'import pyspark; print(pyspark.__path__[0])')/jars/" \
+    && rm -r jars
 # Executors are sent files into the folder in which they start.
 WORKDIR /var/lib/stateward
 ENTRYPOINT ["tini", "-s", "--", "python", "-m", "stateward.platform.spark_container"]

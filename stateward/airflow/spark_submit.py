@@ -11,7 +11,7 @@ from stateward.contract.names import ENV_KAFKA_CLIENT, is_kubernetes, is_local
 from stateward.contract.stream_control import Application
 from stateward.control.launchers.driver_process import DriverCommand, LaunchError
 from stateward.control.launchers.executor_dependencies import cluster_conf
-from stateward.control.launchers.kubernetes_submit import api_server, in_pod, pod_conf
+from stateward.control.launchers.kubernetes_submit import api_server, in_pod, pod_conf, storage_in_pods
 from stateward.control.launchers.launch import DRIVER_CONF, driver_environment, entry_point, spark_jars
 from stateward.control.launchers.local_files import local_files_conf
 from stateward.control.launchers.resources import Executors, executors_conf
@@ -51,6 +51,8 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
         conf |= cluster_mode_conf(spec.stream, run_id, conf) if application else {}
     elif application:
         sent = stored_code(Layout.of(settings), code)
+        # A setting of the stream wins.
+        conf = storage_in_pods(os.environ) | conf
         conf |= pod_conf(spec, settings, run_id, sent, conf)
         # The image has Spark's JARs.
         entry, jars = in_pod(sent.entry), ""

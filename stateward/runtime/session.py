@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stateward.contract.clients import s3
 from stateward.contract.names import ENV_JARS, is_kubernetes, is_local
 
 if TYPE_CHECKING:
@@ -67,12 +68,6 @@ UI_CONF = {
 # Spark puts the keys of its environment into its settings of S3, and its executors' as well. The libraries in
 # the executors' Python read the environment.
 _S3_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-_S3_PLACE = (
-    "AWS_REGION",
-    "AWS_DEFAULT_REGION",
-    "AWS_ENDPOINT_URL",
-    "AWS_ALLOW_HTTP",
-)
 # Spark's own pattern knows no underscore.
 _REDACTED = "(?i)secret|password|token|access[._]?key"
 
@@ -101,21 +96,11 @@ def s3_conf(environment: Mapping[str, str], master: str) -> dict[str, str]:
         environment: This process's.
         master: Where Spark runs. With a local one the driver is its own executor.
     """
-    found = {
-        # Other libraries write the scheme so.
-        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
-        "spark.hadoop.fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",
-        "spark.redaction.regex": _REDACTED,
-    }
-    if "AWS_ENDPOINT_URL" in environment:
-        # Servers other than Amazon's have no host name for each bucket.
-        found["spark.hadoop.fs.s3a.path.style.access"] = "true"
-    if region := environment.get("AWS_REGION"):
-        found["spark.hadoop.fs.s3a.endpoint.region"] = region
+    found = {**s3.hadoop_conf(environment), "spark.redaction.regex": _REDACTED}
     if is_local(master):
         return found
     # Kubernetes would show them in the pod of an executor, which has them from a Secret (docs/kubernetes.md).
-    names = _S3_PLACE if is_kubernetes(master) else (*_S3_KEYS, *_S3_PLACE)
+    names = s3.PLACE if is_kubernetes(master) else (*_S3_KEYS, *s3.PLACE)
     sent = {name: environment[name] for name in names if name in environment}
     return found | {f"spark.executorEnv.{name}": value for name, value in sent.items()}
 

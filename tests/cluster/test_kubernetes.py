@@ -22,8 +22,10 @@ from stateward.contract.storage import read_json
 from stateward.contract.stream_control import Control, Launch, control_from
 from stateward.project.settings import CHECKOUT
 from tests.cluster.conftest import Hosts
+from tests.support.cluster.daemons import JARS
 from tests.support.cluster.installation import ClusterInstallation, ClusterStream
 from tests.support.cluster.kubernetes import IMAGE, TEMPLATE, Kubernetes
+from tests.support.cluster.s3 import BUCKET, connection, environment, start_s3
 from tests.support.full import only_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.kafka.secured_broker import PASSWORD, SecuredBroker
@@ -43,9 +45,14 @@ SPARK = {"driver_memory": "768m", "executor_memory": "512m", "conf": _CONF}
 
 
 def installed(
-    kubernetes: Kubernetes, hosts: Hosts, folder: Path, broker: RunningBroker, **more: str
+    kubernetes: Kubernetes,
+    hosts: Hosts,
+    folder: Path,
+    broker: RunningBroker,
+    root: str | None = None,
+    **more: str,
 ) -> ClusterInstallation:
-    """Make an installation with the rights of `stateward-airflow`, and data on HDFS."""
+    """An installation with the rights of `stateward-airflow`, and its data below a root, by default HDFS."""
     master = f"k8s://{kubernetes.server}"
     extra = {"deploy-mode": "cluster", "namespace": kubernetes.namespace}
     own = {
@@ -55,7 +62,7 @@ def installed(
         "PYTHONPATH": os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")])),
         **more,
     }
-    data = f"{hosts.hdfs}/{folder.name}/data"
+    data = f"{root or hosts.hdfs}/{folder.name}/data"
     made = ClusterInstallation(folder / "kubernetes", data, master, hosts.network.address, broker, own)
     jobs = {**SPARK, "conf": {**_CONF, "spark.kubernetes.namespace": kubernetes.namespace}}
     (made.folder / "include" / "batch_jobs.yaml").write_text(yaml.safe_dump({"defaults": jobs}))
@@ -268,13 +275,19 @@ def test_a_pod_has_the_password_of_kafka_and_the_keys_of_the_storage_from_secret
     secured = SecuredBroker.in_folder(tmp_path / "broker", hosts.network.address)
     broker = RunningBroker(secured, client=secured.client())
     # Airflow has the files at the path where the pods have the Secret.
-    place, keys = tmp_path / "client", {"access-key-id": "an-id", "secret-access-key": "a-storage-key"}
+    place, address = tmp_path / "client", start_s3(hosts.network.hosts["storage"])
+    # For this process. Airflow's have the connection only.
+    for variable, value in (found := environment(address)).items():
+        monkeypatch.setenv(variable, value)
+    keys = {"access-key-id": found["AWS_ACCESS_KEY_ID"], "secret-access-key": found["AWS_SECRET_ACCESS_KEY"]}
     client, template = place / "client.properties", tmp_path / "pod-template.yaml"
     place.mkdir()
     template.write_text(TEMPLATE.read_text().replace("/etc/stateward/kafka", str(place)))
     monkeypatch.setenv(ENV_KAFKA_CLIENT, str(client))
     more = {"STATEWARD_POD_TEMPLATE": str(template), ENV_KAFKA_CLIENT: str(client)}
-    installation = installed(kubernetes, hosts, tmp_path, broker, **more)
+    # The submission looks at what it sends, with Hadoop's client on this host.
+    more |= {**connection(address), "SPARK_DIST_CLASSPATH": f"{JARS / 's3a'}/*"}
+    installation = installed(kubernetes, hosts, tmp_path, broker, f"s3://{BUCKET}", **more)
     try:
         broker.start()
         secured.write_client_file(client, ssl_ca_location=str(place / "ca.pem"))

@@ -1,9 +1,9 @@
-"""The client of S3 (s3fs): what it tries again, and its errors as those of any other storage."""
+"""The clients of S3: what s3fs tries again, its errors as those of any storage, and Spark's settings."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from http import HTTPStatus
 from importlib import import_module
@@ -11,6 +11,9 @@ from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+PLACE = ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ALLOW_HTTP")
+"""Variables of the environment that say where the server is. None of them is a secret."""
 
 _LIBRARIES = {"aiobotocore", "aiohttp", "botocore"}
 _SAID_LATER = {
@@ -51,3 +54,18 @@ def with_os_errors(function: Callable[P, T]) -> Callable[P, T]:
             raise OSError(errno.EIO, f"{args[0]}: {error}") from error
 
     return called
+
+
+def hadoop_conf(environment: Mapping[str, str]) -> dict[str, str]:
+    """Spark's settings of Hadoop's client, by the variables that other libraries read too."""
+    found = {
+        # Other libraries write the scheme so.
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",
+    }
+    if "AWS_ENDPOINT_URL" in environment:
+        # Servers other than Amazon's have no host name for each bucket.
+        found["spark.hadoop.fs.s3a.path.style.access"] = "true"
+    if region := environment.get("AWS_REGION"):
+        found["spark.hadoop.fs.s3a.endpoint.region"] = region
+    return found

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from stateward.contract.clients import s3
 from stateward.contract.names import ENV_DRIVER_RUN_ID, ENV_DRIVER_STREAM, ENV_KAFKA_CLIENT
 from stateward.contract.storage import replace_file
 from stateward.control.launchers.driver_process import LaunchError
@@ -100,6 +101,19 @@ def in_pod(uri: str) -> str:
     """Return a file of the storage as `spark-submit` takes it for a pod."""
     # A path of this host would be uploaded; a folder that the pods have mounted, too, is there already.
     return uri.replace("file://", "local://", 1)
+
+
+def storage_in_pods(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings by which a driver's pod finds S3; it has the keys from a Secret.
+
+    Args:
+        environment: That of the launch.
+    """
+    place = {name: environment[name] for name in s3.PLACE if name in environment}
+    return {
+        **s3.hadoop_conf(environment),
+        **{f"{_K8S}driverEnv.{name}": value for name, value in place.items()},
+    }
 
 
 def _write_template(spec: StreamSpec, settings: Settings) -> Path:

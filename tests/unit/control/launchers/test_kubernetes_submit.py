@@ -20,6 +20,7 @@ from stateward.control.launchers.kubernetes_submit import (
     in_pod,
     pod_conf,
     pod_name,
+    storage_in_pods,
 )
 from stateward.control.releases import release as releases
 from stateward.control.releases.release_storage import StoredCode, stored_code
@@ -155,3 +156,12 @@ def test_a_release_is_stored_with_what_runs_it(settings: Settings) -> None:
 def test_a_mounted_folder_is_not_uploaded() -> None:
     assert in_pod("file:///srv/data/a.zip") == "local:///srv/data/a.zip"
     assert in_pod(SENT.zip) == SENT.zip
+
+
+def test_a_pod_is_told_where_s3_is_and_no_key_of_it() -> None:
+    told = {"AWS_ENDPOINT_URL": "https://s3.example.org", "AWS_REGION": "eu-central-1"}
+    conf = storage_in_pods({**told, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "hidden"})
+    assert {name: conf[f"spark.kubernetes.driverEnv.{name}"] for name in told} == told
+    assert not {"key", "hidden"} & set(conf.values())
+    # The driver's code has this scheme.
+    assert conf["spark.hadoop.fs.s3.impl"].endswith("S3AFileSystem")
