@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.cluster.conftest import Hosts
-from tests.cluster.test_kubernetes import STREAM, ended_exact, installed, traffic
+from tests.cluster.test_kubernetes import STREAM, installed, require_exact, traffic
 from tests.support.cluster import daemons
 from tests.support.cluster.airflow_chart import IMAGE, STREAMS, AirflowChart, why_no_chart
 from tests.support.cluster.installation import ClusterInstallation
@@ -75,7 +75,7 @@ def test_an_airflow_in_pods_deploys_validates_and_finds_its_stream(
     stopped = chart.start(f"stream_{STREAM}", {"action": "stop"})
     assert chart.wait(f"stream_{STREAM}", stopped, 300)["deploy"] == "success"
     assert chart.wait(f"stream_{STREAM}", supervised, 300)["supervise"] == "success"
-    ended_exact(kubernetes, driven, course)
+    require_exact(kubernetes, course)
 
 
 def _values(kubernetes: Kubernetes, hosts: Hosts, installation: ClusterInstallation) -> dict[str, Any]:

@@ -310,9 +310,14 @@ def test_a_pod_has_the_password_of_kafka_and_the_keys_of_the_storage_from_secret
 
 
 def ended_exact(kubernetes: Kubernetes, driven: Driven, course: Traced) -> None:
-    """End a stream, and compare what it has written with the truth."""
+    """End a stream, and compare."""
     course.finish(driven)
     driven.stream.stop()
+    require_exact(kubernetes, course)
+
+
+def require_exact(kubernetes: Kubernetes, course: Traced) -> None:
+    """Compare what a stream that has ended has written with the truth."""
     wait_until(lambda: not kubernetes.pods(STREAM, "executor"), PATIENCE_S, "the executors are gone")
     assert course.wrong() == {}
     assert course.row_counts()["sessions"] > 100
