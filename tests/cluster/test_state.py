@@ -28,6 +28,8 @@ from tests.support.waiting import PATIENCE_S, wait_until
 pytestmark = [pytest.mark.cluster, only_full]
 
 LONGEST_S = 900.0
+# The savepoint and the repartition of a care are each watched for three minutes, as nothing is sent meanwhile.
+LONGEST_CARE_S = 1800.0
 # A watch ends with the first batch. On a busy machine the first one after a restore takes a minute.
 LONGEST_WATCH_S = 300
 
@@ -113,7 +115,7 @@ def test_a_person_is_forgotten_and_a_state_is_cared_for(
 
     airflow.carry_out()
     run = airflow.start(f"state_{stream.name}")
-    states = airflow.wait(run, LONGEST_S)
+    states = airflow.wait(run, LONGEST_CARE_S)
     done = ("advise", "dry_run", "savepoint", "verify", "prune", "act", "report")
     assert {task: states[task] for task in done} == dict.fromkeys(done, "success"), airflow.said(run)[-6000:]
     assert states["approve"] == "skipped"
