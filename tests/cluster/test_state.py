@@ -28,7 +28,7 @@ from tests.support.waiting import PATIENCE_S, wait_until
 pytestmark = [pytest.mark.cluster, only_full]
 
 LONGEST_S = 900.0
-# The savepoint and the repartition of a care are each watched for three minutes, as nothing is sent meanwhile.
+# A savepoint and a repartition are each watched for three minutes, because nothing is sent meanwhile.
 LONGEST_CARE_S = 1800.0
 # A watch ends with the first batch. On a busy machine the first one after a restore takes a minute.
 LONGEST_WATCH_S = 300
