@@ -32,7 +32,7 @@ COPY --chown=stateward pyproject.toml README.md jars.toml jars.lock ./
 COPY --chown=stateward stateward ./stateward
 # On the class path of every pod, with Hadoop's client for S3, so that no launch has to send them.
 RUN mkdir -p spark_jobs && pip install --no-cache-dir --no-deps --no-build-isolation -e . \
-    && stateward jars && stateward jars --set s3a \
+    && stateward jars --no-archive && stateward jars --set s3a \
     && mv jars/spark/*.jar jars/s3a/*.jar "$(python -c 'import pyspark; print(pyspark.__path__[0])')/jars/" \
     && rm -r jars
 # Executors are sent files into the folder in which they start.
@@ -50,10 +50,12 @@ RUN python -m venv .venv && pip install --no-cache-dir --no-deps --require-hashe
 COPY --chown=stateward pyproject.toml README.md jars.toml jars.lock ./
 COPY --chown=stateward stateward ./stateward
 COPY --chown=stateward include ./include
-# Hadoop's client for S3 has to be beside Spark's own JARs, in drivers as in executors.
+# Hadoop's client for S3 has to be beside Spark's own JARs, in drivers as in executors, and before the archive of
+# classes, which is for the class path at its time.
 RUN mkdir -p spark_jobs && pip install --no-cache-dir --no-deps --no-build-isolation -e . \
-    && stateward jars && stateward jars --set s3a --into /tmp/jars \
-    && mv /tmp/jars/s3a/*.jar "$(python -c 'import pyspark; print(pyspark.__path__[0])')/jars/"
+    && stateward jars --set s3a --into /tmp/jars \
+    && mv /tmp/jars/s3a/*.jar "$(python -c 'import pyspark; print(pyspark.__path__[0])')/jars/" \
+    && stateward jars
 
 COPY --chown=stateward dags ./dags
 COPY --chown=stateward spark_jobs ./spark_jobs

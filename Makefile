@@ -156,6 +156,16 @@ lock: $(STAMPS)/installed ## Resolve requirements*.in and jars.toml again into t
 	$(COMPILE) requirements-spark.in --constraint requirements.txt -o requirements-spark.txt
 	$(BIN)/stateward jars --lock
 
+# Each JVM writes a list; those of Spark's drivers and jobs are put together.
+.PHONY: class-list
+class-list: setup ## Record which classes Spark loads, for their archive; after a change of its version
+	rm -rf var/classes && mkdir -p var/classes
+	JAVA_TOOL_OPTIONS=-XX:DumpLoadedClassList=$(CURDIR)/var/classes/%p.lst $(MAKE) demo
+	JAVA_TOOL_OPTIONS=-XX:DumpLoadedClassList=$(CURDIR)/var/classes/%p.lst $(PYTEST) -q $(IN_TEST) \
+	  tests/spark/state/verbs tests/spark/streams/test_native_streams.py
+	grep -l '^org/apache/spark/deploy/SparkSubmit' var/classes/*.lst | xargs grep -hv '^#' | awk '!seen[$$0]++' \
+	  | gzip -9n > stateward/platform/jars/classes.lst.gz
+
 .PHONY: wheel
 wheel: setup ## Build the wheel of the library into dist/
 	$(BIN)/python -m hatchling build -t wheel
@@ -188,6 +198,6 @@ $(STAMPS)/installed: pyproject.toml $(STAMPS)/requirements
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
-jars/.verified: jars.lock $(STAMPS)/installed
+jars/.verified: jars.lock stateward/platform/jars/classes.lst.gz $(STAMPS)/installed
 	@$(BIN)/stateward jars
 	@touch $@

@@ -23,7 +23,7 @@ from py4j.protocol import Py4JJavaError
 from benchmarks.states.padded import POOL_BYTES, Event, Padded, PaddedLogic, key_names, pool
 from stateward.contract.names import ENV_JARS
 from stateward.control.launchers.launch import DRIVER_CONF
-from stateward.control.launchers.local_files import local_files_conf
+from stateward.control.launchers.local_jvm import local_jvm_conf
 from stateward.project.settings import CHECKOUT
 from stateward.runtime.ingest.packed_format import LANE_EVENT, OUTPUT_DDL, PACKED_DDL, bucket_of
 from stateward.runtime.watermark.topic_partitions import Topics
@@ -211,7 +211,7 @@ def open_session(folder: Path, heap: str, engine: str, conf: Mapping[str, str]) 
 
     jvm = f"{DRIVER_CONF['spark.driver.extraJavaOptions']} -Xlog:gc:file={folder / 'gc.log'}"
     settings = {
-        **local_files_conf(CHECKOUT / "jars", "local[2]", {}),
+        **local_jvm_conf(CHECKOUT / "jars", "local[2]", {}),
         "spark.driver.extraJavaOptions": jvm,
         "spark.driver.memory": heap,
     }

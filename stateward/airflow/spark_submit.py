@@ -13,7 +13,7 @@ from stateward.control.launchers.driver_process import DriverCommand, LaunchErro
 from stateward.control.launchers.executor_dependencies import cluster_conf
 from stateward.control.launchers.kubernetes_submit import api_server, in_pod, pod_conf, storage_in_pods
 from stateward.control.launchers.launch import DRIVER_CONF, driver_environment, entry_point, spark_jars
-from stateward.control.launchers.local_files import local_files_conf
+from stateward.control.launchers.local_jvm import local_jvm_conf
 from stateward.control.launchers.resources import Executors, executors_conf
 from stateward.control.launchers.yarn_submit import cluster_mode_conf, is_yarn, yarn_conf
 from stateward.control.releases.release_storage import stored_code
@@ -43,7 +43,7 @@ def build_command(spec: StreamSpec, settings: Settings, run_id: str, code: Path)
     master = master_of(spec)
     entry, jars = str(entry_point(spec.stream, code)), spark_jars(settings)
     conf = {**DRIVER_CONF, **_kafka_file(settings), **_executors(spec, master), **spec.spark.conf}
-    conf |= local_files_conf(settings.jars, master, conf)
+    conf |= local_jvm_conf(settings.jars, master, conf)
     conf |= cluster_conf(settings, master, conf, code)
     application = _application(spec, master)
     if is_yarn(master):

@@ -20,13 +20,15 @@ from stateward.platform.jars.fetch import (
 from stateward.project.settings import Settings
 
 
-def run(*, lock: bool, into: Path | None, other: str | None = None) -> None:
+def run(*, lock: bool, into: Path | None, other: str | None = None, archive: bool = True) -> None:
     """Fetch the pinned JARs, or resolve them again.
 
     Args:
         lock: Whether to resolve them again.
         into: The parent of the folders of the sets; that of the settings without it.
         other: A set of `s3_jars.lock` to fetch instead.
+        archive: Whether to archive the classes that a driver loads from them, if they are fetched to where
+            the settings say.
 
     Raises:
         ValueError: There is no such set.
@@ -57,6 +59,24 @@ def run(*, lock: bool, into: Path | None, other: str | None = None) -> None:
     console.print(
         f"{there} JARs in {folder}, all verified ({count} fetched now).", highlight=False, soft_wrap=True
     )
+    if archive and into is None and other is None:
+        _archive(folder, console)
+
+
+def _archive(jars: Path, console: Console) -> None:
+    from stateward.control.launchers.driver_process import LaunchError
+    from stateward.control.launchers.local_jvm import class_archive
+    from stateward.platform.jars.class_archive import ClassArchiveError, archive_classes
+    from stateward.platform.jars.java import JavaNotFoundError
+
+    try:
+        with console.status("archiving the classes of Spark"):
+            written = archive_classes(jars)
+    except (ClassArchiveError, JavaNotFoundError, LaunchError) as error:
+        said = f"Drivers start without an archive of classes: {error}"
+    else:
+        said = f"Classes of Spark in {class_archive(jars)} ({'archived now' if written else 'there before'})."
+    console.print(said, highlight=False, soft_wrap=True)
 
 
 def _set(name: str) -> Lock:

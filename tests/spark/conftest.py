@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stateward.control.launchers.local_files import local_files_conf
+from stateward.control.launchers.local_jvm import local_jvm_conf
 from stateward.runtime import session as spark_session
 from tests.support.spark.launches import FOR_SECONDS, JARS
 
@@ -46,7 +46,7 @@ class Sparks:
             conf = {
                 # As the control plane starts drivers, so that Spark forks no process for each file.
                 **FOR_SECONDS,
-                **local_files_conf(JARS.parent, "local[2]", {}),
+                **local_jvm_conf(JARS.parent, "local[2]", {}),
                 **spark_session.checkpoint_conf("file:"),
                 # The session outlives its queries: nothing may write to the checkpoint of one that has ended.
                 "spark.sql.streaming.stateStore.maintenanceInterval": "1h",

@@ -23,6 +23,7 @@ from stateward.control.jobs.job_resources import submitted
 from stateward.control.launchers.driver_process import LaunchError
 from stateward.control.launchers.executor_dependencies import cluster_conf
 from stateward.control.launchers.launch import spark_jars
+from stateward.control.launchers.local_jvm import local_jvm_conf
 from stateward.platform.mask_secret import mask_secret
 from stateward.project.layout import Layout
 from stateward.project.settings import LIBRARY, Settings, library_path
@@ -178,7 +179,11 @@ class ValidateTableOperator(SparkSubmitOperator):
         master = master_at(self.connection, f"stream {self.stream}")
         given = submitted("validation", spec, settings, master)
         conf = {**_CONF, "spark.driver.memory": given.driver_memory, **given.conf}
-        return {**conf, **cluster_conf(settings, master, conf)}
+        return {
+            **conf,
+            **local_jvm_conf(settings.jars, master, conf),
+            **cluster_conf(settings, master, conf),
+        }
 
     def _prepare(self, settings: Settings, asked: Asked, run_id: str) -> None:
         layout = Layout.of(settings)

@@ -17,7 +17,7 @@ from stateward.control.launchers import processes
 from stateward.control.launchers.driver_process import code_folder
 from stateward.control.launchers.executor_dependencies import cluster_conf, conf_arguments
 from stateward.control.launchers.launch import driver_environment, spark_jars
-from stateward.control.launchers.local_files import local_files_conf
+from stateward.control.launchers.local_jvm import local_jvm_conf
 from stateward.project.settings import LIBRARY, Settings
 from stateward.project.spec import StreamSpec
 
@@ -65,7 +65,7 @@ def spark_command(
     given = submitted(kind, spec, settings, master)
     conf = {
         **given.conf,
-        **local_files_conf(settings.jars, master, given.conf),
+        **local_jvm_conf(settings.jars, master, given.conf),
         **cluster_conf(settings, master, given.conf),
     }
     return [

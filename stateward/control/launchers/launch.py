@@ -142,13 +142,18 @@ def driver_environment(
         "PYTHONUNBUFFERED": "1",
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "SPARK_HOME": _spark_home(),
+        "SPARK_HOME": spark_home(),
         ENV_DRIVER_STREAM: stream,
         ENV_DRIVER_RUN_ID: run_id,
     }
 
 
-def _spark_home() -> str:
+def spark_home() -> str:
+    """Return the folder of this environment's Spark.
+
+    Raises:
+        LaunchError: It has none.
+    """
     # The Spark that the driver's Python was installed with; another one found by chance on the
     # machine fails in ways that are hard to read. find_spec does not import it.
     found = importlib.util.find_spec("pyspark")

@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from stateward.control.launchers.launch import DRIVER_CONF
-from stateward.control.launchers.local_files import local_files_conf
+from stateward.control.launchers.local_jvm import local_jvm_conf
 from stateward.project.project import Project
 from stateward.project.spec import load_spec
 from stateward.runtime.api.any_job import writing
@@ -166,7 +166,7 @@ class Launch:
             "--driver-memory",
             self.driver_memory,
         ]
-        settings = {**self.driver_conf, **local_files_conf(JARS.parent, self.master, {})}
+        settings = {**self.driver_conf, **local_jvm_conf(JARS.parent, self.master, self.driver_conf)}
         command += [part for conf in settings.items() for part in ("--conf", "=".join(conf))]
         command += ["--jars", ",".join(str(jar) for jar in sorted(JARS.glob("*.jar")))]
         command += [str(CHECKOUT / "stateward" / "driver.py"), f"file://{config}"]
