@@ -77,9 +77,9 @@ def _dump(jars: Path, java: Path, spark: Path, folder: Path) -> Path:
 
 
 def _key(java: Path, folders: list[Path]) -> str:
-    """What the JVM compares: itself, and each JAR's name, size and time."""
-    release = java / "release"
-    parts = [str(java), release.read_text() if release.is_file() else "", str(CLASS_LIST.stat().st_size)]
+    """The list of classes, and what the JVM compares: itself, and each JAR's name, size and time."""
+    release, classes = java / "release", hashlib.sha256(CLASS_LIST.read_bytes()).hexdigest()
+    parts = [str(java), release.read_text() if release.is_file() else "", classes]
     for folder in folders:
         for jar in sorted(folder.glob("*.jar")):
             found = jar.stat()

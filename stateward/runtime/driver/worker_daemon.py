@@ -2,7 +2,7 @@
 
 Importing this package removes the archives from the path, so the daemon and its workers import the installed
 PySpark. The daemon imports what every worker of a stream needs, and its workers share it: each starts with
-half a second of CPU less, and has 40 MB less of its own.
+0.4 s of CPU less, and has 40 MB less of its own.
 
 PySpark imports in the worker, because pyarrow and numpy start threads, and a fork copies none. These are the
 background threads of their allocators and of OpenBLAS, which both expect a fork (``pthread_atfork``).

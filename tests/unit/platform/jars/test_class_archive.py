@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
@@ -67,6 +68,19 @@ def test_it_is_written_again_for_another_java(spark: Path, jars: Path) -> None:
     (spark.parent / "java").mkdir()
     (spark.parent / "java" / "release").write_text('JAVA_VERSION="17.0.16"')
     assert archive_classes(jars)
+
+
+def test_it_is_written_again_for_another_list_of_the_same_size(
+    spark: Path, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = []
+    for name in ("a/One", "a/Two"):
+        names = tmp_path / f"{name[2:]}.lst.gz"
+        names.write_bytes(gzip.compress(name.encode(), mtime=0))
+        monkeypatch.setattr(module, "CLASS_LIST", names)
+        written.append(archive_classes(jars))
+    assert written == [True, True]
+    assert len({path.stat().st_size for path in tmp_path.glob("*.lst.gz")}) == 1
 
 
 def test_the_error_has_what_a_jvm_said_that_does_not_write_it(spark: Path, jars: Path) -> None:
