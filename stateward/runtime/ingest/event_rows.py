@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 from operator import attrgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -25,11 +25,14 @@ from stateward.runtime.api.record_fields import EVENT_TIME, Bounds, Field
 from stateward.runtime.api.row_table import NUMBER
 from stateward.runtime.api.tables import DEAD_LETTERS, LATE_EVENTS
 from stateward.runtime.checkpoint.checkpoint import PlannedBatch
-from stateward.runtime.ingest.parse import Rejection
-from stateward.runtime.ingest.record_batch import Place, RecordTask, running_batch
+from stateward.runtime.ingest.parse import Verdict
+from stateward.runtime.ingest.record_batch import RecordTask, running_batch
 from stateward.runtime.sink.output_rows import KIND_COUNTS, encode_pieces
 from stateward.runtime.watermark.partition_times import NEVER
 from stateward.runtime.watermark.topic_partitions import Topics
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 AFTER_MS_US: Final = 1
 """Microseconds of a row's time after the millisecond of its event."""
@@ -122,19 +125,19 @@ class EventRowTask(RecordTask):
         self._events: list[tuple[Any, ...]] = []
         self._late: list[tuple[Any, ...]] = []
 
-    def _record(self, place: Place, key: bytes | None, value: bytes | None) -> None:
-        parsed = self._parse(value, self._now_ms)
-        if isinstance(parsed, Rejection):
-            self._reject(place, key, value, parsed)
-            return
-        record, event_ms = parsed
-        if event_ms > self._newest.get(place[0], NEVER):
-            self._watch.event(place[0], event_ms, place[2])
-        if event_ms < self._watermark_ms:
-            late = (*self._where(place), record.event_id, self._owner(record), event_ms)
-            self._late.append((*late, self._watermark_ms, value))
-        else:
-            self._events.append((event_ms * 1000 + AFTER_MS_US, *self._values(record)))
+    def _take(self, judged: Iterable[tuple[Message, bytes | None, Verdict]]) -> None:
+        for message, value, (record, event_ms, why) in judged:
+            if why is not None:
+                self._reject(message, why)
+                continue
+            slot = self._first_slot + (message.partition() or 0)
+            if event_ms > self._newest.get(slot, NEVER):
+                self._watch.event(slot, event_ms, message.timestamp()[1])
+            if event_ms < self._watermark_ms:
+                late = (*self._where(message), record.event_id, self._owner(record), event_ms)
+                self._late.append((*late, self._watermark_ms, value))
+            else:
+                self._events.append((event_ms * 1000 + AFTER_MS_US, *self._values(record)))
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """First results without an operator and ticks, then the events."""

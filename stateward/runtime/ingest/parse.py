@@ -13,7 +13,8 @@ than the interpreter's stack allows, about 900 levels, is malformed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -57,6 +58,10 @@ class Rejection(NamedTuple):
     detail: str
 
 
+Verdict = tuple[Any, int, Rejection | None]
+"""Record and event time as in `Parsed`, and None; or None, 0 and why the record is invalid."""
+
+
 class Parser:
     """Parses the records of one stream. Not thread-safe.
 
@@ -89,7 +94,6 @@ class Parser:
         self._max_ahead_ms = bounds.max_ahead_ms
         self._instants = Instants()
         self._time_ms: Callable[[Any], int] = self._instants.milliseconds
-        self._minutes, self._rests = self._instants.minutes, self._instants.rests
         self._decode = msgspec.json.Decoder(self.record_type).decode
         self._decode_any = msgspec.json.Decoder(msgspec.Raw).decode
         self._decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -97,35 +101,48 @@ class Parser:
         # attrgetter returns no tuple for a single name. The event time is never blank, so it can fill up.
         self._texts = attrgetter(*texts, *[EVENT_TIME.name] * (2 - len(texts)))
 
-    def parse(self, value: memoryview | bytes | None, now_ms: int | None) -> Parsed | Rejection:
-        """Parse one record.
+    def parse(self, value: bytes | None, now_ms: int | None) -> Parsed | Rejection:
+        """Parse one record; see `parse_all`."""
+        record, event_ms, rejection = next(self.parse_all((value,), now_ms))
+        return rejection or Parsed(record, event_ms)
+
+    def parse_all(self, values: Iterable[bytes | None], now_ms: int | None) -> Iterator[Verdict]:
+        """Parse records one after another, in one loop because a call per record is dear.
 
         Args:
-            value: The record's value.
+            values: The records' values.
             now_ms: The broker's time when the batch was planned, milliseconds since 1970 UTC. None skips the
-                check for event times in the future, for a record that was checked before.
+                check for event times in the future, for records that were checked before.
         """
-        try:
-            if value is not None and len(value) <= self._max_bytes:
-                str(value, "utf-8")  # the decoder does not check the encoding of skipped values
-                record = self._decode(value)
-                text = record.event_time
-                # `Instants.milliseconds`, inlined
-                event_ms: int = self._minutes[text[:MINUTE_LENGTH]] + self._rests[text[MINUTE_LENGTH:]]
-                if (
-                    self._not_before_ms <= event_ms
-                    and (now_ms is None or event_ms <= now_ms + self._max_ahead_ms)
-                    and no_blank(self._texts(record))
-                ):
-                    return Parsed(record, event_ms)
-        # Encoding, JSON or time; `explain` finds the reason. With msgspec 0.19 its error is no ValueError.
-        except (ValueError, msgspec.DecodeError):
-            pass
-        except RecursionError:
-            return TOO_DEEP
-        return self.explain(value, now_ms)
+        decode, texts, most_bytes = self._decode, self._texts, self._max_bytes
+        minutes, rests = self._instants.minutes, self._instants.rests
+        first_ms, last_ms = self._not_before_ms, math.inf if now_ms is None else now_ms + self._max_ahead_ms
+        for value in values:
+            try:
+                if value is not None and len(value) <= most_bytes:
+                    # The decoder does not check the encoding of skipped values.
+                    if not value.isascii():
+                        str(value, "utf-8")
+                    record = decode(value)
+                    text = record.event_time
+                    # `Instants.milliseconds`, inlined
+                    event_ms = minutes[text[:MINUTE_LENGTH]] + rests[text[MINUTE_LENGTH:]]
+                    if first_ms <= event_ms <= last_ms and no_blank(texts(record)):
+                        yield record, event_ms, None
+                        continue
+            # Encoding, JSON or time; `explain` finds the reason. In msgspec 0.19 its error is no ValueError.
+            except (ValueError, msgspec.DecodeError):
+                pass
+            except RecursionError:
+                yield None, 0, TOO_DEEP
+                continue
+            yield self._explained(value, now_ms)
 
-    def explain(self, value: memoryview | bytes | None, now_ms: int | None) -> Parsed | Rejection:
+    def _explained(self, value: bytes | None, now_ms: int | None) -> Verdict:
+        found = self.explain(value, now_ms)
+        return (None, 0, found) if isinstance(found, Rejection) else (*found, None)
+
+    def explain(self, value: bytes | None, now_ms: int | None) -> Parsed | Rejection:
         """Parse one record check by check: the same result as `parse`, without its shortcut."""
         try:
             found = self._split(value)
@@ -147,7 +164,7 @@ class Parser:
     def _members(self, text: str) -> dict[str, str]:
         return {name: bytes(raw).decode().strip() for name, raw in self._decode_members(text).items()}
 
-    def _split(self, value: memoryview | bytes | None) -> dict[str, str]:
+    def _split(self, value: bytes | None) -> dict[str, str]:
         """The members of the record's object, each as JSON text."""
         if value is None:
             raise RejectedError(Reason.EMPTY_RECORD, "the record has no value")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from stateward.runtime.api.record_fields import TICK_KEY, Bounds, Field
 from stateward.runtime.checkpoint.checkpoint import Checkpoint, PlannedBatch
-from stateward.runtime.ingest.parse import Parsed, Rejection, place_id
+from stateward.runtime.ingest.parse import Rejection, Verdict, place_id
 from stateward.runtime.ingest.shaped_records import parser_of
 from stateward.runtime.session import BATCH_ID_PROPERTY
 from stateward.runtime.watermark.partition_times import TimeTracker
@@ -20,9 +20,6 @@ from stateward.runtime.watermark.topic_partitions import Topics
 if TYPE_CHECKING:
     import pyarrow as pa
     from confluent_kafka import Message
-
-Place = tuple[int, int, int]
-"""Slot of the partition (`topic_partitions`), offset and Kafka timestamp (ms) of a record."""
 
 _TICK_KEY = TICK_KEY.encode()
 
@@ -40,13 +37,7 @@ class RecordTask(ABC):
     def __init__(self, topics: Topics, fields: tuple[Field, ...], bounds: Bounds, now_ms: int) -> None:
         self._topics = topics
         self._topic, self._first_slot = topics.names[0], 0
-        parser = parser_of(fields, bounds)
-        self._parse: Callable[[bytes | None, int | None], Parsed | Rejection] = parser.parse
-        # Asked once: the records of most streams have ids, and pay nothing for those of others.
-        self._take_record = self._record
-        if parser.names_places:
-            self._parse_value, self._parse = parser.parse, self._parse_placed
-            self._take_record = self._record_placed
+        self._parser = parser_of(fields, bounds)
         self._now_ms = now_ms
         self._watch = TimeTracker(now_ms, bounds.not_before_ms, topics)
         self._newest = self._watch.newest
@@ -63,16 +54,26 @@ class RecordTask(ABC):
     def take(self, messages: Sequence[Message]) -> None:
         """Parse and classify records of the topic that was announced."""
         self._watch.records(messages)
-        first_slot, take_record = self._first_slot, self._take_record
+        if _TICK_KEY in [message.key() for message in messages]:
+            messages = self._without_ticks(messages)
+        values = [message.value() for message in messages]
+        verdicts = self._parser.parse_all(values, self._now_ms)
+        # Asked once: the records of most streams have ids, and pay nothing for those of others.
+        if self._parser.names_places:
+            verdicts = self._placed(messages, verdicts)
+        self._take(zip(messages, values, verdicts, strict=True))
+
+    def _without_ticks(self, messages: Sequence[Message]) -> list[Message]:
+        """The records that are no ticks; the ticks are counted."""
+        kept = []
         for message in messages:
-            key = message.key()
-            partition = first_slot + (message.partition() or 0)
-            offset = message.offset() or 0
-            if key == _TICK_KEY:
+            if message.key() == _TICK_KEY:
+                partition = self._first_slot + (message.partition() or 0)
                 self._data_ticks[partition] += 1
-                self._watch.end_of_replay(partition, offset, message.value())
+                self._watch.end_of_replay(partition, message.offset() or 0, message.value())
             else:
-                take_record((partition, offset, message.timestamp()[1]), key, message.value())
+                kept.append(message)
+        return kept
 
     def leave_out(self, messages: Sequence[Message]) -> None:
         """Count records of forgotten keys: they were delivered, and nothing else is known of them."""
@@ -89,27 +90,25 @@ class RecordTask(ABC):
         """All resulting rows."""
 
     @abstractmethod
-    def _record(self, place: Place, key: bytes | None, value: bytes | None) -> None:
-        """Decode one record."""
+    def _take(self, judged: Iterable[tuple[Message, bytes | None, Verdict]]) -> None:
+        """Classify records with their values and verdicts."""
 
-    def _record_placed(self, place: Place, key: bytes | None, value: bytes | None) -> None:
-        """Decode one record of a stream whose events have no ids."""
-        self._place = place
-        self._record(place, key, value)
+    def _placed(self, messages: Sequence[Message], verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
+        """The verdicts on records without ids, with the place of each as its id."""
+        for message, verdict in zip(messages, verdicts, strict=True):
+            if verdict[2] is None:
+                topic, partition, offset, _ = self._where(message)
+                verdict[0].event_id = place_id(topic, partition, offset)
+            yield verdict
 
-    def _parse_placed(self, value: bytes | None, now_ms: int | None) -> Parsed | Rejection:
-        parsed = self._parse_value(value, now_ms)
-        if isinstance(parsed, Parsed):
-            slot, offset, _ = self._place
-            parsed.record.event_id = place_id(*self._topics.place(slot), offset)
-        return parsed
-
-    def _where(self, place: Place) -> tuple[str, int, int, int]:
+    def _where(self, message: Message) -> tuple[str, int, int, int]:
         """Topic, partition, offset and timestamp, as tables have them."""
-        return self._topic, place[0] - self._first_slot, place[1], place[2]
+        return self._topic, message.partition() or 0, message.offset() or 0, message.timestamp()[1]
 
-    def _reject(self, place: Place, key: bytes | None, value: bytes | None, why: Rejection) -> None:
-        self._dead[place[0]].append((*self._where(place), key, value, why.reason.value, why.detail))
+    def _reject(self, message: Message, why: Rejection) -> None:
+        where = self._where(message)
+        letter = (*where, message.key(), message.value(), why.reason.value, why.detail)
+        self._dead[self._first_slot + where[1]].append(letter)
 
 
 @dataclass(frozen=True)

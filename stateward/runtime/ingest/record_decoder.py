@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import marshal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,13 +28,15 @@ from stateward.runtime.ingest.packed_format import (
     PACKED_DDL,
     bucket_of,
 )
-from stateward.runtime.ingest.parse import Rejection
-from stateward.runtime.ingest.record_batch import Place, RecordTask, running_batch
+from stateward.runtime.ingest.parse import Verdict
+from stateward.runtime.ingest.record_batch import RecordTask, running_batch
 from stateward.runtime.sink.output_rows import PIECE_BYTES, encode_pieces
 from stateward.runtime.watermark.partition_times import NEVER
 from stateward.runtime.watermark.topic_partitions import Topics
 
 if TYPE_CHECKING:
+    from confluent_kafka import Message
+
     from stateward.runtime.api.config import Config
     from stateward.runtime.api.stream_job import StreamJob
 
@@ -126,28 +128,29 @@ class DecoderTask(RecordTask):
         self._events: list[list[tuple[Any, ...]]] = [[] for _ in range(decoder.buckets)]
         self._event = enriched(decoder.event, decoder.lookups, batch.plan.lookups)
 
-    def _record(self, place: Place, key: bytes | None, value: bytes | None) -> None:
-        decoder = self._decoder
-        parsed = self._parse(value, self._now_ms)
-        if isinstance(parsed, Rejection):
-            self._reject(place, key, value, parsed)
-            return
-        record, event_ms = parsed
-        partition = place[0]
-        if self._arrival_ms is not None:
-            event_ms = self._arrival_ms
-        elif event_ms > self._newest.get(partition, NEVER):
-            self._watch.event(partition, event_ms, place[2])
-        owner = decoder.owner(record)
-        if decoder.only and not takes(decoder.only, owner):
-            # Its event time still counts, so that the watermark does not depend on the selected keys.
-            self._others[partition] += 1
-            return
-        # Only an event before the watermark can be late, and a late event is stored with its raw value.
-        raw = value if event_ms < self._watermark_ms else None
-        self._events[bucket_of(owner, decoder.buckets)].append(
-            (owner, *place, raw, *self._event(record, event_ms))
-        )
+    def _take(self, judged: Iterable[tuple[Message, bytes | None, Verdict]]) -> None:
+        decoder, newest, event_of, events = self._decoder, self._newest, self._event, self._events
+        owner_of, only, buckets = decoder.owner, decoder.only, decoder.buckets
+        first_slot, arrival_ms, watermark_ms = self._first_slot, self._arrival_ms, self._watermark_ms
+        for message, value, (record, said_ms, why) in judged:
+            if why is not None:
+                self._reject(message, why)
+                continue
+            partition = first_slot + (message.partition() or 0)
+            record_ms = message.timestamp()[1]
+            event_ms = said_ms if arrival_ms is None else arrival_ms
+            if arrival_ms is None and event_ms > newest.get(partition, NEVER):
+                self._watch.event(partition, event_ms, record_ms)
+            owner = owner_of(record)
+            if only and not takes(only, owner):
+                # Its event time still counts, so that the watermark does not depend on the selected keys.
+                self._others[partition] += 1
+                continue
+            # Only an event before the watermark can be late, and a late event is stored with its raw value.
+            raw = value if event_ms < watermark_ms else None
+            events[bucket_of(owner, buckets)].append(
+                (owner, partition, message.offset() or 0, record_ms, raw, *event_of(record, event_ms))
+            )
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The packed rows: one per lane and bucket, or partition; several if they are large."""

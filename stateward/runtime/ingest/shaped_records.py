@@ -5,6 +5,7 @@ The way to each field is resolved once, when the parser is made: a struct for ea
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from functools import partial
 from operator import attrgetter
@@ -14,7 +15,7 @@ import msgspec
 
 from stateward.runtime.api.record_fields import EVENT_TIME, Bounds, Field, Reason
 from stateward.runtime.ingest.field_values import RejectedError, decoded_type, json_name
-from stateward.runtime.ingest.parse import TOO_DEEP, Parsed, Parser, Rejection, no_blank
+from stateward.runtime.ingest.parse import TOO_DEEP, Parser, Verdict, no_blank
 
 # The year 9999, as in ISO 8601.
 _LAST_MS: Final = 253_402_300_799_999
@@ -50,8 +51,12 @@ class ShapedParser(Parser):
             self._instants.milliseconds if time.unit == "iso" else partial(_milliseconds, time.unit)
         )
 
-    def parse(self, value: memoryview | bytes | None, now_ms: int | None) -> Parsed | Rejection:
-        """See `Parser.parse`; without an id ``event_id`` is empty, and the caller names the place."""
+    def parse_all(self, values: Iterable[bytes | None], now_ms: int | None) -> Iterator[Verdict]:
+        """See `Parser.parse_all`; without an id ``event_id`` is empty, and the caller names the place."""
+        for value in values:
+            yield self._verdict(value, now_ms)
+
+    def _verdict(self, value: bytes | None, now_ms: int | None) -> Verdict:
         try:
             if value is not None and len(value) <= self._max_bytes:
                 str(value, "utf-8")
@@ -63,12 +68,12 @@ class ShapedParser(Parser):
                     and (now_ms is None or event_ms <= now_ms + self._max_ahead_ms)
                     and no_blank(self._texts(record))
                 ):
-                    return Parsed(record, event_ms)
+                    return record, event_ms, None
         except (ValueError, msgspec.DecodeError, AttributeError):  # an attribute of an object that is null
             pass
         except RecursionError:
-            return TOO_DEEP
-        return self.explain(value, now_ms)
+            return None, 0, TOO_DEEP
+        return self._explained(value, now_ms)
 
     def _raw(self, found: dict[str, str], field: Field) -> str | None:
         """The JSON text of a field; None if it, or an object on the way to it, is absent or null."""

@@ -52,6 +52,9 @@ MANGLING = st.lists(
 )
 
 
+RECORD_TEXT = json.dumps(event()).encode()
+
+
 @st.composite
 def records(draw: st.DrawFn) -> bytes:
     """Valid records, records with invalid members, and both with a few bytes changed."""
@@ -67,7 +70,7 @@ def records(draw: st.DrawFn) -> bytes:
 @settings(max_examples=1000)
 @given(value=records())
 def test_the_shortcut_gives_the_verdict_of_the_long_way(value: bytes) -> None:
-    short, long = PARSER.parse(memoryview(value), RECORD), PARSER.explain(value, RECORD)
+    short, long = PARSER.parse(value, RECORD), PARSER.explain(value, RECORD)
 
     assert type(short) is type(long)
     assert short == long
@@ -75,3 +78,43 @@ def test_the_shortcut_gives_the_verdict_of_the_long_way(value: bytes) -> None:
         assert isinstance(long, Parsed)
         for name in (field.name for field in FIELDS):
             assert type(getattr(short.record, name)) is type(getattr(long.record, name))
+
+
+# What another record could be cut into, or lead to: each value is one document, whatever stands beside it.
+FRAGMENTS = st.sampled_from(
+    [
+        None,
+        b"",
+        b" \n",
+        b"null",
+        b"[]",
+        b"{}",
+        b"1,2",
+        b"\x00",
+        b"\xff\xc3",
+        b"\xef\xbb\xbf" + RECORD_TEXT,
+        b"{" * 100_000,
+        RECORD_TEXT * 2,
+        RECORD_TEXT + b"," + RECORD_TEXT,
+        RECORD_TEXT + b"\x00",
+        RECORD_TEXT[:-1] + b',"skipped":[',
+        b"]}",
+        RECORD_TEXT[:-1] + b',"skipped":"',
+        b'"}',
+        RECORD_TEXT[:-1] + b',"skipped":' + b"9" * 5000 + b"}",
+        RECORD_TEXT[:-1] + b',"skipped":"\xff"}',
+        b" " * 20_001,
+    ]
+)
+
+
+@given(values=st.lists(FRAGMENTS | records() | st.binary(max_size=5), max_size=5))
+def test_each_of_many_records_gets_the_verdict_that_it_gets_alone(values: list[bytes | None]) -> None:
+    alone = [PARSER.explain(value, RECORD) for value in values]
+
+    together = [
+        (record, event_ms) if why is None else why
+        for record, event_ms, why in PARSER.parse_all(values, RECORD)
+    ]
+    assert together == alone
+    assert [PARSER.parse(value, RECORD) for value in values] == alone
