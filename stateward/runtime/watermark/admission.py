@@ -134,7 +134,8 @@ def admit(
             one with the earlier event time is accepted.
         floor_ms: The floor of an earlier overflow, or None.
         watermark_ms: The watermark of the micro-batch: arrivals before it are late.
-        passed_ms: Events before it are folded; never less than the watermark.
+        passed_ms: Events before it are folded; never less than the watermark. It is the watermark of the next
+            call, so ids that are forgotten there are not kept.
         limits: Allowed lateness and bounds.
     """
     horizon = watermark_ms - limits.lateness_ms
@@ -150,6 +151,9 @@ def admit(
     ready, still_held = taken[: passed + overflow], taken[passed + overflow :]
     if overflow:
         floor_ms = ready[-1].event_ms
+    horizon = passed_ms - limits.lateness_ms
+    if remembered and passed_ms > watermark_ms:
+        remembered = [seen for seen in remembered if seen.event_ms >= horizon]
     if ready:
         remembered += [Seen(event.event_id, event.event_ms) for event in ready if event.event_ms >= horizon]
     forgotten = max(0, len(remembered) - limits.max_held)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 from stateward.runtime.watermark.admission import Admission, Limits, Overrun, Seen, admit
 
 LIMITS = Limits(lateness_ms=10, max_held=100)
@@ -117,3 +119,36 @@ def test_within_its_bounds_nothing_is_overrun() -> None:
     late = judge(Event("late", 99), watermark=100, held=held, floor_ms=101)
 
     assert (len(late.late), late.overrun) == (1, None), "it is late without the floor too"
+
+
+@pytest.mark.parametrize("next_ms", [100, 105, 130, 1000])
+def test_ids_that_the_next_watermark_forgets_are_not_kept(next_ms: int) -> None:
+    """The next call judges as if all of them were."""
+    arrivals = tuple(Event(f"e{at}", at) for at in range(100, 150, 5))
+    recent = (Seen("r91", 91), Seen("r99", 99))
+    given: dict[str, Any] = {"held": (), "floor_ms": None, "watermark_ms": 100, "limits": LIMITS}
+
+    first = admit(recent=recent, arrivals=arrivals, passed_ms=next_ms, **given)
+
+    folded = (*recent, *(Seen(one.event_id, one.event_ms) for one in first.ready))
+    assert first.recent == tuple(seen for seen in folded if seen.event_ms >= next_ms - 10)
+    again = judge(*arrivals, watermark=next_ms, held=first.held, recent=first.recent)
+    assert again == judge(*arrivals, watermark=next_ms, held=first.held, recent=folded)
+
+
+def test_an_id_that_the_next_watermark_forgets_is_a_duplicate_until_then() -> None:
+    given: dict[str, Any] = {"held": (), "floor_ms": None, "watermark_ms": 100, "limits": LIMITS}
+
+    found = admit(recent=(Seen("a", 95),), arrivals=(Event("a", 100),), passed_ms=1000, **given)
+
+    assert (found.duplicates, found.accepted, found.recent) == (1, 0, ())
+
+
+def test_ids_that_are_not_kept_do_not_count_against_the_bound() -> None:
+    limits = Limits(lateness_ms=10, max_held=2)
+    arrivals = tuple(Event(f"e{at}", at) for at in (100, 101, 102, 103))
+    given: dict[str, Any] = {"held": (), "recent": (), "floor_ms": None, "watermark_ms": 100}
+
+    found = admit(arrivals=arrivals, passed_ms=112, limits=limits, **given)
+
+    assert (found.recent, found.overrun) == ((Seen("e102", 102), Seen("e103", 103)), None)
