@@ -45,9 +45,10 @@ def row_id(*parts: str | int) -> str:
     parts never have the same identity.
     """
     texts = [str(part) for part in parts]
-    if any("\x00" in text for text in texts):
-        texts = [*(str(len(text)) for text in texts), *texts]
-    return hashlib.sha256("\x00".join(texts).encode()).hexdigest()[:32]
+    joined = "\x00".join(texts)
+    if joined.count("\x00") >= max(len(texts), 1):
+        joined = "\x00".join([*(str(len(text)) for text in texts), *texts])
+    return hashlib.sha256(joined.encode()).hexdigest()[:32]
 
 
 def masked_key(key: str) -> str:

@@ -18,6 +18,7 @@ the result may depend on the order of arrival. Beyond ``max_held`` remembered id
 early, and a repeated event then counts twice. Both cases are counted (`Overrun`).
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -108,6 +109,7 @@ order: Callable[[Timed], tuple[int, str]] = attrgetter("event_ms", "event_id")
 
 
 _time: Callable[[Timed], int] = attrgetter("event_ms")
+_id: Callable[[Timed | Seen], str] = attrgetter("event_id")
 
 
 def forgotten_at(seen: Seen, limits: Limits) -> int:
@@ -143,7 +145,7 @@ def admit(
     earliest_ms = watermark_ms if floor_ms is None else max(watermark_ms, floor_ms)
     by = _time if limits.as_they_come else order
     taken, late, duplicates = _judge(held, remembered, arrivals, earliest_ms, by)
-    if len(taken) > 1:
+    if held and len(taken) > 1:
         taken.sort(key=by)
     passed = _passed(taken, passed_ms, limits)
     overflow = max(0, len(taken) - passed - limits.max_held)
@@ -154,8 +156,9 @@ def admit(
     horizon = passed_ms - limits.lateness_ms
     if remembered and passed_ms > watermark_ms:
         remembered = [seen for seen in remembered if seen.event_ms >= horizon]
-    if ready:
-        remembered += [Seen(event.event_id, event.event_ms) for event in ready if event.event_ms >= horizon]
+    if ready and ready[-1].event_ms >= horizon:
+        first = bisect_left(ready, horizon, key=_time)
+        remembered += [Seen(event.event_id, event.event_ms) for event in ready[first:]]
     forgotten = max(0, len(remembered) - limits.max_held)
     overrun = None
     if overflow or forgotten or late:
@@ -184,11 +187,19 @@ def _judge(
     taken = list(held)
     if len(arrivals) == 1:  # the common case with many keys
         return _judge_one(taken, remembered, arrivals, earliest_ms)
+    arriving = sorted(arrivals, key=by)
+    known = {*map(_id, remembered), *map(_id, held)}
+    ids = set(map(_id, arriving))
+    if (
+        len(ids) == len(arriving)
+        and ids.isdisjoint(known)
+        and not (ids and arriving[0].event_ms < earliest_ms)
+    ):
+        # All of them are accepted, as almost always.
+        return [*held, *arriving], (), 0
     late: list[E] = []
     duplicates = 0
-    known = {seen.event_id for seen in remembered}
-    known.update(event.event_id for event in held)
-    for event in sorted(arrivals, key=by):
+    for event in arriving:
         if event.event_id in known:
             duplicates += 1
         elif event.event_ms < earliest_ms:
@@ -218,9 +229,4 @@ def _passed(taken: Sequence[E], watermark_ms: int, limits: Limits) -> int:
     """The number of events, which are in order, to fold now."""
     if limits.eager:
         return len(taken)
-    passed = 0
-    for event in taken:
-        if event.event_ms >= watermark_ms:
-            break
-        passed += 1
-    return passed
+    return bisect_left(taken, watermark_ms, key=_time)
