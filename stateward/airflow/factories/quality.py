@@ -76,15 +76,19 @@ def _quality_dag(stream: str, tables: list[str], schedule: Any, *, owner: str, c
         tags=["stateward", "quality", stream],
         default_args={"owner": owner},
     ) as dag:
-        for table in tables:
+        for number, table in enumerate(tables):
+            later = tables[number + 1 :]
             ValidateTableOperator(
                 task_id="validate" if len(tables) == 1 else f"validate_{table}",
                 stream=stream,
                 table=table,
                 conn_id=conn_id,
+                later=later,
+                # In this order, because the job of the first task validates the tables of all.
+                priority_weight=len(tables) - number,
                 retries=2,
                 retry_delay=timedelta(seconds=30),
-                execution_timeout=timedelta(minutes=30),
+                execution_timeout=timedelta(minutes=30) * (1 + len(later)),
             )
     return dag
 

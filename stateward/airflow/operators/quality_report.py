@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from stateward.alerts.table_incident import FailedExpectation, Judged
+from stateward.contract.names import QUALITY_RESULTS, QUALITY_VALIDATIONS
+from stateward.project.layout import Layout
 from stateward.rendering import page_address
 
 
@@ -57,17 +59,22 @@ class QualityReport:
         return "\n".join(lines)
 
 
-def read_report(results_uri: str, stream: str, table: str, run_id: str) -> QualityReport | None:
-    """Return the report of validation `run_id` of a table, or None when it wrote no results."""
+def read_report(layout: Layout, stream: str, table: str, run_id: str) -> QualityReport | None:
+    """Return the report of validation `run_id` of a table, or None when it did not come to its end."""
     from deltalake import DeltaTable
 
-    if not DeltaTable.is_deltatable(results_uri):
+    results_uri, validations_uri = map(layout.table_uri, (QUALITY_RESULTS, QUALITY_VALIDATIONS))
+    if not all(map(DeltaTable.is_deltatable, (results_uri, validations_uri))):
+        return None
+    mine = [("stream", "=", stream), ("table", "=", table), ("run_id", "=", run_id)]
+    # A validation writes its row there last; without it the next one covers the same versions.
+    if not DeltaTable(validations_uri).to_pyarrow_table(filters=mine, columns=["run_id"]).num_rows:
         return None
     results = DeltaTable(results_uri)
     if "from_version" not in {field.name for field in results.schema().fields}:
         return None  # nothing was written to it since an earlier release
     rows = results.to_pyarrow_table(
-        filters=[("stream", "=", stream), ("table", "=", table), ("run_id", "=", run_id)],
+        filters=mine,
         columns=[
             "from_version",
             "table_version",

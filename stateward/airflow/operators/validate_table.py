@@ -31,6 +31,8 @@ from stateward.project.spec import SHARED, SpecError, load_spec
 from stateward.rendering import page_address
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
     from airflow.sdk.types import TaskInstanceKey
@@ -77,7 +79,8 @@ class QualityOverviewLink(BaseOperatorLink):
 class ValidateTableOperator(SparkSubmitOperator):
     """Runs the suite of a table on versions that are due or requested, by the Spark connection.
 
-    The job is submitted in client mode, and ends with its task.
+    The job is submitted in client mode, and ends with its task. In its first attempt it also validates the
+    tables of later tasks of the run, which then start no Spark and only judge what it has found.
 
     Fails with `AirflowFailException`, and so without a retry, when a critical expectation fails; another one
     is a warning. Without a critical failure it updates the asset `<stream>.<table>.valid`, on which
@@ -88,11 +91,20 @@ class ValidateTableOperator(SparkSubmitOperator):
         stream: the stream that writes the table.
         table: the table's name, and that of its suite in `include/quality`.
         conn_id: the Airflow connection that names the master.
+        later: tables of the DAG's tasks after this one.
     """
 
     operator_extra_links = (DataDocsLink(), QualityOverviewLink())
 
-    def __init__(self, *, stream: str, table: str, conn_id: str = "spark_default", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        stream: str,
+        table: str,
+        conn_id: str = "spark_default",
+        later: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> None:
         kwargs.setdefault("name", f"quality {stream} {table}")
         kwargs.setdefault("outlets", [valid_asset(stream, table)])
         # Whatever the connection says for drivers of streams, which outlive their tasks.
@@ -101,6 +113,7 @@ class ValidateTableOperator(SparkSubmitOperator):
         self.connection = conn_id
         self.stream = stream
         self.table = table
+        self.later = tuple(later)
         self._variables: dict[str, str] = {}
 
     def execute(self, context: Context) -> None:
@@ -116,33 +129,52 @@ class ValidateTableOperator(SparkSubmitOperator):
         settings = Settings()
         layout = Layout.of(settings)
         asked = requested(context, self.table)
-        uri = layout.table_uri(self.table)
         if not is_wanted(context, self.table):
             raise AirflowSkipException(f"{self.stream}: this run is not about {self.table}.")
-        self._skip_without_table(uri)
+        self._skip_without_table(layout.table_uri(self.table))
         ti = context["ti"]
         run_id = f"{ti.dag_id}/{ti.run_id}/{ti.try_number}"
-        self._prepare(settings, asked, run_id)
-        results_uri = layout.table_uri(QUALITY_RESULTS)
-        try:
-            super().execute(context)
-        except AirflowException:
-            # The job also fails for a failed expectation; its results tell the two apart.
-            report = read_report(results_uri, self.stream, self.table, run_id)
-            if report is None or not report.failed:
-                raise
-        else:
-            report = read_report(results_uri, self.stream, self.table, run_id)
+        # An earlier task of the run may have validated the table with its own.
+        report = read_report(layout, self.stream, self.table, run_id)
         if report is None:
-            raise AirflowException(
-                f"{self.stream}: the Spark job ended well, but wrote no results for {run_id}. See its log."
-            )
+            self._prepare(settings, self._together(context, layout, run_id), asked, run_id)
+            report = self._submit(context, layout, run_id)
         ti.xcom_push(key=_LINK_KEY, value=page_address.on_server(settings.airflow_url, report.address))
         if asked.to_version is None:
             # A validation of past versions says nothing about the current state.
             dispatcher = Dispatcher(self.stream, f"{ti.dag_id}/{ti.run_id}", context, settings, self.table)
             report_table(dispatcher, report.judged(datetime.now(UTC)))
         self._judge(context, report, settings.airflow_url)
+
+    def _submit(self, context: Context, layout: Layout, run_id: str) -> QualityReport:
+        try:
+            super().execute(context)
+        except AirflowException:
+            # The job also fails for a failed expectation or another table; its results tell them apart.
+            if report := read_report(layout, self.stream, self.table, run_id):
+                return report
+            raise
+        if report := read_report(layout, self.stream, self.table, run_id):
+            return report
+        raise AirflowException(
+            f"{self.stream}: the Spark job ended well, but wrote no results of {self.table} for {run_id}."
+            " See its log."
+        )
+
+    def _together(self, context: Context, layout: Layout, run_id: str) -> list[str]:
+        """Return the tables of the job: this one, and those that later tasks of the run would validate."""
+        # A task that is retried or was cleared validates again, but only its own table.
+        later = self.later if context["ti"].try_number == 1 else ()
+        return [self.table, *(one for one in later if self._is_due(context, layout, one, run_id))]
+
+    def _is_due(self, context: Context, layout: Layout, table: str, run_id: str) -> bool:
+        from deltalake import DeltaTable
+
+        return (
+            is_wanted(context, table)
+            and DeltaTable.is_deltatable(layout.table_uri(table))
+            and read_report(layout, self.stream, table, run_id) is None
+        )
 
     def _get_hook(self) -> SparkSubmitHook:
         hook = super()._get_hook()
@@ -185,7 +217,7 @@ class ValidateTableOperator(SparkSubmitOperator):
             **cluster_conf(settings, master, conf),
         }
 
-    def _prepare(self, settings: Settings, asked: Asked, run_id: str) -> None:
+    def _prepare(self, settings: Settings, tables: Sequence[str], asked: Asked, run_id: str) -> None:
         layout = Layout.of(settings)
         try:
             self.jars = spark_jars(settings)
@@ -201,18 +233,19 @@ class ValidateTableOperator(SparkSubmitOperator):
             "PATH": os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)]),
             ENV_MASK_SECRET: _never_logged(mask_secret(settings)),
         }
-        arguments = {
+        common = {
             "--stream": self.stream,
-            "--table": self.table,
-            "--table-uri": layout.table_uri(self.table),
             "--from-version": "next" if asked.from_version is None else str(asked.from_version),
             "--to-version": "latest" if asked.to_version is None else str(asked.to_version),
-            "--suite-file": str(settings.suites / f"{self.table}.yaml"),
             "--results-uri": layout.table_uri(QUALITY_RESULTS),
             "--docs-uri": layout.data_docs_uri,
             "--run-id": run_id,
         }
-        self.application_args = [part for pair in arguments.items() for part in pair]
+        self.application_args = [part for pair in common.items() for part in pair]
+        for table in tables:
+            suite = str(settings.suites / f"{table}.yaml")
+            of_table = ("--table", table, "--table-uri", layout.table_uri(table), "--suite-file", suite)
+            self.application_args += of_table
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,25 @@
-"""Validate one Delta table over a range of its versions, as a Spark job.
+"""Validate Delta tables of a stream over a range of their versions, as a Spark job.
 
-    spark-submit stateward/quality/validation/validate.py --table-uri URI --table NAME --stream NAME
-        --suite-file FILE
+    spark-submit stateward/quality/validation/validate.py --stream NAME
+        --table NAME --table-uri URI --suite-file FILE [--table NAME --table-uri URI --suite-file FILE ...]
         --results-uri URI --docs-uri URI --run-id ID [--from-version N] [--to-version N]
 
-Without a range it covers the versions that no validation has covered yet, according to
-`quality_validations` beside the results.
+The tables are validated one after the other; when a validation fails, the others are made nevertheless.
+Without a range, which only one table can have, it covers the versions that no validation has covered yet,
+according to `quality_validations` beside the results.
 
-Exit codes: 0 every critical expectation holds, 2 at least one fails, 1 the validation itself failed.
+Exit codes: 0 every critical expectation holds, 2 at least one fails, 1 a validation itself failed.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import logging
 import re
 import sys
-import threading
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,11 +33,12 @@ from stateward.quality.privacy.personal import declared_table
 from stateward.quality.quarantine.failing_rows import Validated
 from stateward.quality.suites.baseline import BaselineBounds, PastValidation, baseline_bounds
 from stateward.quality.suites.suite import Suite, SuiteError, load_suite
-from stateward.quality.tables.version_range import ValidationError
+from stateward.quality.tables.version_range import Pin, ValidationError
 from stateward.quality.validation import results
 from stateward.quality.validation.records import Records, Validation
 from stateward.quality.validation.report_folders import report_folders
 from stateward.quality.validation.validation_inputs import ValidationInputs, find_inputs
+from stateward.quality.validation.validation_session import session_of, validating
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,13 +48,10 @@ if TYPE_CHECKING:
     from stateward.quality.validation.expectations import Outcome, Prepared
     from stateward.quality.validation.frames import Frames
 
-_TIME_TRAVEL = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 _MAX_RUN_NAME = 120
+_EACH = ("table", "table-uri", "suite-file")
 
 log = logging.getLogger("stateward.quality")
-
-
-_EXPECTATIONS = "stateward.quality.validation.expectations"
 
 
 @dataclass(frozen=True)
@@ -82,21 +80,29 @@ class Request:
         return f"{self.results_uri.rstrip('/').rpartition('/')[0]}/{QUALITY_VALIDATIONS}"
 
 
-def parse_request(argv: list[str]) -> Request:
-    """Read the command line."""
+def parse_requests(argv: list[str]) -> list[Request]:
+    """Read the command line; return a request for each table, in the order of the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--table-uri", required=True)
-    parser.add_argument("--table", required=True)
+    for name in _EACH:
+        parser.add_argument(f"--{name}", required=True, action="append", help="once for each table")
     parser.add_argument("--stream", required=True)
     parser.add_argument("--from-version", type=_version, default=None, help="a number, or `next` (default)")
     parser.add_argument("--to-version", type=_version, default=None, help="a number, or `latest` (default)")
-    parser.add_argument("--suite-file", required=True, type=Path)
     parser.add_argument("--results-uri", required=True)
     parser.add_argument("--docs-uri", required=True)
     parser.add_argument("--run-id", required=True)
-    return Request(**vars(parser.parse_args(argv)))
+    given = vars(parser.parse_args(argv))
+    tables, uris, suites = (given.pop(name.replace("-", "_")) for name in _EACH)
+    if not len(tables) == len(uris) == len(suites):
+        parser.error(f"expected a URI and a suite for each table, found {tables}, {uris} and {suites}")
+    if len(tables) > 1 and (given["from_version"], given["to_version"]) != (None, None):
+        parser.error(f"expected one table for a range of versions, found {tables}")
+    return [
+        Request(table=table, table_uri=uri, suite_file=Path(suite), **given)
+        for table, uri, suite in zip(tables, uris, suites, strict=True)
+    ]
 
 
 def _version(text: str) -> int | None:
@@ -134,13 +140,26 @@ def _validate(
     span = inputs.span
     log.info("%s: validating %s, versions %d to %d", request.stream, span.uri, span.first, span.last)
     spark = session()
+    with validating(spark, (Pin(span.uri, span.table_id, span.last), *inputs.others.values())):
+        return _evaluated(spark, request, suite, inputs, records=records, now=now)
 
+
+def _evaluated(
+    spark: SparkSession,
+    request: Request,
+    suite: Suite,
+    inputs: ValidationInputs,
+    *,
+    records: Records,
+    now: datetime,
+) -> Validated:
     from stateward.quality.privacy.masked_frames import privacy_of
     from stateward.quality.quarantine.quarantine_rows import write_quarantine
     from stateward.quality.validation.frames import open_frames
 
-    frames = open_frames(spark, request.stream, suite, span, as_of=inputs.as_of, others=inputs.others)
-    privacy = privacy_of(spark, suite, request.stream, frames)
+    stream = request.stream
+    frames = open_frames(spark, stream, suite, inputs.span, as_of=inputs.as_of, others=inputs.others)
+    privacy = privacy_of(spark, suite, stream, frames)
     shown = privacy.shown(frames)
     baseline = _baseline(suite, inputs, frames)
     outcomes, docs_path = _run(request, suite, shown, baseline, now)
@@ -230,51 +249,33 @@ def _run(
     return done
 
 
-def _session_of(request: Request) -> Callable[[], SparkSession]:
-    def start() -> SparkSession:
-        from pyspark.sql import SparkSession
-
-        from stateward.runtime.session import storage_conf
-
-        # The import takes as long as starting Spark, and one runs in Python, the other in Java.
-        loading = threading.Thread(target=importlib.import_module, args=(_EXPECTATIONS,))
-        loading.start()
-        spark = (
-            SparkSession.builder.appName(f"quality {request.stream}")
-            .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
-            .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
-            .config("spark.sql.session.timeZone", "UTC")
-            # Otherwise Spark refuses versions beyond the log's retention; maintenance keeps validated ones.
-            .config(_TIME_TRAVEL, "false")
-            .config(map={**storage_conf()})
-            .getOrCreate()
-        )
-        # The first plan loads most of Spark's classes.
-        spark.range(1).count()
-        loading.join()
-        return spark
-
-    return start
-
-
 def main(argv: list[str]) -> int:
     """Run the job and return its exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stdout)
     log.setLevel(logging.INFO)
-    request = parse_request(argv)
+    requests = parse_requests(argv)
+    session = cache(session_of(requests[0].stream))
+    ends = [_logged(session, request) for request in requests]
+    # The technical failure first: the caller finds failed expectations in the results.
+    return next((end for end in (JobExit.FAILED, JobExit.DIFFERENT) if end in ends), JobExit.DONE)
+
+
+def _logged(session: Callable[[], SparkSession], request: Request) -> JobExit:
+    """Validate one table; log what its validation has found, or why it failed."""
+    about = f"{request.stream}: {request.table}"
     try:
-        outcomes = validate(_session_of(request), request)
+        outcomes = validate(session, request)
     except (SuiteError, ValidationError) as error:
-        log.error("%s", error)
+        log.error("%s: %s", about, error)
         return JobExit.FAILED
     except Exception:
-        log.exception("%s: the validation of %s failed", request.stream, request.table)
+        log.exception("%s: the validation failed", about)
         return JobExit.FAILED
     failed = [outcome for outcome in outcomes if not outcome.success]
     for outcome in failed:
         name, severity = outcome.expectation.name, outcome.expectation.severity
         log.warning("FAILED %s (%s): %s", name, severity, outcome.observed)
-    log.info("%s: %d of %d expectations hold", request.stream, len(outcomes) - len(failed), len(outcomes))
+    log.info("%s: %d of %d expectations hold", about, len(outcomes) - len(failed), len(outcomes))
     is_critical = any(outcome.expectation.severity == "critical" for outcome in failed)
     return JobExit.DIFFERENT if is_critical else JobExit.DONE
 

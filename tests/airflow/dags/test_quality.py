@@ -78,6 +78,10 @@ def test_the_tables_of_one_stream_are_validated_one_after_the_other(layout: Layo
     shared = bag.dags["quality_shared"]
     tasks: list[Any] = shared.tasks
     assert [task.table for task in tasks] == ["dead_letters", "late_events", "batch_counts"]
+    assert [task.later for task in tasks] == [("late_events", "batch_counts"), ("batch_counts",), ()]
+    assert [task.priority_weight for task in tasks] == [3, 2, 1]
+    minutes = [task.execution_timeout.total_seconds() / 60 for task in tasks]
+    assert minutes == [90, 60, 30]
 
 
 def make_table(layout: Layout) -> None:
@@ -128,6 +132,12 @@ def write_results(layout: Layout, *rows: dict[str, Any]) -> None:
     write_deltalake(
         layout.table_uri("quality_results"),
         pa.Table.from_pylist([same | row for row in rows]),
+        mode="append",
+        partition_by=["stream"],
+    )
+    write_deltalake(
+        layout.table_uri("quality_validations"),
+        pa.Table.from_pylist([{key: (same | rows[0])[key] for key in ("stream", "table", "run_id")}]),
         mode="append",
         partition_by=["stream"],
     )
@@ -207,6 +217,92 @@ def test_a_validation_that_could_not_be_done_is_tried_again(layout: Layout, subm
     assert not isinstance(raised.value, AirflowFailException)
     submit.clear()
     with pytest.raises(AirflowException, match="wrote no results"):
+        make_operator().execute(context())
+
+
+LATER = ("late", "absent", "done")
+"""Tables that the job of `sessions` is to validate as well: of them one does not exist, one is validated."""
+
+
+def tables_given(submit: list[Any]) -> list[str]:
+    given = submit[-1]
+    return [given[at + 1] for at, part in enumerate(given) if part == "--table"]
+
+
+def operator_of(table: str = "sessions", later: tuple[str, ...] = LATER) -> ValidateTableOperator:
+    return ValidateTableOperator(task_id=f"validate_{table}", stream=STREAM, table=table, later=later)
+
+
+@pytest.fixture
+def three_tables(layout: Layout) -> Layout:
+    for table in ("sessions", "late", "done"):
+        write_deltalake(layout.table_uri(table), pa.table({"n": [1]}))
+    write_results(layout, {**PASSED, "table": "done"})
+    return layout
+
+
+def test_a_task_validates_the_tables_of_later_tasks_in_its_job(
+    three_tables: Layout, submit: list[Any]
+) -> None:
+    submit += [lambda: write_results(three_tables, PASSED)]
+    operator_of().execute(context())
+    assert tables_given(submit) == ["sessions", "late"]
+    given = submit[-1]
+    uris = [given[at + 1] for at, part in enumerate(given) if part == "--table-uri"]
+    assert uris == [three_tables.table_uri("sessions"), three_tables.table_uri("late")]
+    assert [given.count(name) for name in ("--suite-file", "--run-id", "--stream")] == [2, 1, 1]
+
+
+def test_tables_that_the_run_is_not_about_are_not_in_the_job(three_tables: Layout, submit: list[Any]) -> None:
+    for given in (context(table="sessions"), context({"table": "sessions"})):
+        with pytest.raises(AirflowException, match="wrote no results"):
+            operator_of().execute(given)
+        assert tables_given(submit) == ["sessions"]
+
+
+def test_a_table_that_the_run_has_validated_is_only_judged(three_tables: Layout, submit: list[Any]) -> None:
+    given = context()
+    operator_of("done", ()).execute(given)
+    assert submit == []
+    assert given["ti"].pushed["data_docs"].endswith("sessions%20v7.html")
+    assert given["outlet_events"].said.extra["table"] == "done"
+    write_results(three_tables, {**BROKEN, "table": "late"})
+    with pytest.raises(AirflowFailException, match="1 of 1 expectations fail for late"):
+        operator_of("late", ()).execute(context())
+    assert submit == []
+
+
+def test_a_task_that_is_tried_again_validates_its_own_table_again(
+    three_tables: Layout, submit: list[Any]
+) -> None:
+    given = context()
+    given["ti"].try_number = 2
+    submit += [lambda: write_results(three_tables, {**PASSED, "run_id": f"{RUN_ID[:-1]}2"})]
+    operator_of().execute(given)
+    assert tables_given(submit) == ["sessions"]
+
+
+def test_the_failure_of_another_table_fails_only_its_own_task(
+    three_tables: Layout, submit: list[Any]
+) -> None:
+    submit += [lambda: write_results(three_tables, PASSED), fail_submit]
+    given = context()
+    operator_of().execute(given)
+    assert given["outlet_events"].said.extra["table"] == "sessions"
+
+
+def test_results_of_a_validation_that_was_not_recorded_do_not_count(
+    layout: Layout, submit: list[Any]
+) -> None:
+    """The next validation covers the same versions again."""
+    make_table(layout)
+    write_results(layout, {**BROKEN, "run_id": "another"})
+    rows = [{**BROKEN, "stream": STREAM, "table": "sessions", "run_id": RUN_ID}]
+    write_deltalake(
+        layout.table_uri("quality_results"), pa.Table.from_pylist(rows), mode="append", schema_mode="merge"
+    )
+    submit += [fail_submit]
+    with pytest.raises(AirflowException, match="Error code is: 2"):
         make_operator().execute(context())
 
 

@@ -84,6 +84,8 @@ class Validations:
         }
         rows = pa.Table.from_pylist([same | row for row in self.results])
         write_deltalake(self.layout.table_uri("quality_results"), rows, mode="append")
+        done = rows.select(["stream", "table", "run_id"]).slice(0, 1)
+        write_deltalake(self.layout.table_uri("quality_validations"), done, mode="append")
         if not all(row["success"] for row in self.results):
             raise AirflowException("Cannot execute: spark-submit. Error code is: 2.")
 

@@ -1,0 +1,87 @@
+"""The Spark session of validations, and its settings for few rows."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from stateward.quality.tables.version_range import Pin
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FEW_ROWS = 25_000
+_FOR_FEW_ROWS = {
+    # Code costs more to generate and compile than it saves; with 100,000 rows it is the other way round.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # One task needs no plan by the size of what was shuffled.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+}
+_TIME_TRAVEL = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
+_EXPECTATIONS = "stateward.quality.validation.expectations"
+
+
+def session_of(stream: str) -> Callable[[], SparkSession]:
+    """Return what starts Spark for the validations of a stream's tables."""
+
+    def start() -> SparkSession:
+        from pyspark.sql import SparkSession
+
+        from stateward.runtime.session import storage_conf
+
+        # The import takes as long as starting Spark, and one runs in Python, the other in Java.
+        loading = threading.Thread(target=importlib.import_module, args=(_EXPECTATIONS,))
+        loading.start()
+        spark = (
+            SparkSession.builder.appName(f"quality {stream}")
+            .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+            .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+            .config("spark.sql.session.timeZone", "UTC")
+            # Otherwise Spark refuses versions beyond the log's retention; maintenance keeps validated ones.
+            .config(_TIME_TRAVEL, "false")
+            .config(map={**storage_conf()})
+            .getOrCreate()
+        )
+        # The first plan loads most of Spark's classes.
+        with _settings(spark, _FOR_FEW_ROWS):
+            spark.range(1).count()
+        loading.join()
+        return spark
+
+    return start
+
+
+@contextmanager
+def validating(spark: SparkSession, read: Iterable[Pin]) -> Iterator[None]:
+    """Set the session for one validation, and leave nothing of it to the next one.
+
+    Args:
+        spark: the session.
+        read: the tables that the validation reads; their logs say how many rows they have.
+    """
+    from deltalake import DeltaTable
+
+    rows = sum(DeltaTable(pin.uri, version=pin.version).count() for pin in read)
+    with _settings(spark, _FOR_FEW_ROWS if rows <= FEW_ROWS else {}):
+        try:
+            yield
+        finally:
+            # Great Expectations caches the rows that it validates, and never frees them.
+            spark.catalog.clearCache()
+
+
+@contextmanager
+def _settings(spark: SparkSession, conf: dict[str, str]) -> Iterator[None]:
+    before = {name: spark.conf.get(name) for name in conf}
+    try:
+        for name, value in conf.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            spark.conf.set(name, str(old))
