@@ -13,11 +13,12 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
+from benchmarks.harness.checkouts import add_checkout
 from benchmarks.harness.folders import emptied
 from benchmarks.harness.results import append_result
 from benchmarks.harness.roles import BROKER, usage
 from benchmarks.run import benchmark_broker
-from stateward.control.launchers.launch import DRIVER_CONF, resolved_configuration
+from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
 from tests.support.spark.launches import Launch
@@ -34,6 +35,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seconds", type=int, default=90, help="of silence (%(default)s)")
     parser.add_argument("--warm-up", type=int, default=400, help="batches that do not count (%(default)s)")
     parser.add_argument("--partitions", type=int, default=2, help="of the state (%(default)s)")
+    add_checkout(parser)
     given = parser.parse_args(arguments)
     folder = Settings().home / "bench" / "idle"
     with benchmark_broker(folder / "kafka") as broker:
@@ -45,7 +47,8 @@ def main(arguments: list[str]) -> int:
             _TOPIC,
             driver_memory="1g",
             buckets=max(64, given.partitions),
-            driver_conf=DRIVER_CONF,
+            driver_conf=given.checkout.driver_conf,
+            checkout=given.checkout.folder,
         )
         launch.send(_event(number, f"u{number}") for number in range(_SESSIONS))
         driver = launch.start(**_settings(launch), state_partitions=given.partitions)
@@ -59,6 +62,7 @@ def main(arguments: list[str]) -> int:
             spent = _cpu_s(driver.pid, broker.process.pid) - before
         finally:
             launch.kill_all()
+    result |= given.checkout.origin()
     result["partitions"] = given.partitions
     result["batches"] = len(durations)
     result["cpu_ms_per_batch"] = round(spent / len(durations) * 1000)

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
+from benchmarks.harness.checkouts import add_checkout
 from benchmarks.harness.results import append_result
 from benchmarks.run import benchmark_broker
-from stateward.control.launchers.launch import DRIVER_CONF
 from stateward.project.settings import Settings
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
@@ -40,6 +40,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--warm-up", type=int, default=60, metavar="S", help="not counted (%(default)s)")
     parser.add_argument("--seconds", type=int, default=60, help="counted (%(default)s)")
     parser.add_argument("--lateness-ms", type=int, default=1000, help="allowed lateness (%(default)s)")
+    add_checkout(parser)
     given = parser.parse_args(arguments)
     folder = Settings().home / "bench" / "latency"
     for emission in ("watermark", "eager"):
@@ -58,7 +59,14 @@ def main(arguments: list[str]) -> int:
 def _run(broker: RunningBroker, folder: Path, emission: str, given: argparse.Namespace) -> float:
     """Drive one stream; returns from when on events count."""
     launch = Launch(
-        folder, broker, _TOPIC, _PARTITIONS, driver_memory="1g", buckets=64, driver_conf=DRIVER_CONF
+        folder,
+        broker,
+        _TOPIC,
+        _PARTITIONS,
+        driver_memory="1g",
+        buckets=64,
+        driver_conf=given.checkout.driver_conf,
+        checkout=given.checkout.folder,
     )
     launch.start(
         emission=emission,
@@ -113,11 +121,12 @@ def _waits(folder: Path) -> Iterator[tuple[float, float]]:
 def _summary(emission: str, given: argparse.Namespace, waits_ms: np.ndarray) -> dict[str, float | int | str]:
     p50, p99, most = (round(float(np.percentile(waits_ms, q))) for q in (50, 99, 100))
     return {
+        **given.checkout.origin(),
         "emission": emission,
         "rate": given.rate,
         "lateness_ms": given.lateness_ms,
         "rows": len(waits_ms),
-        "jvm": DRIVER_CONF["spark.driver.extraJavaOptions"],
+        "jvm": given.checkout.driver_conf["spark.driver.extraJavaOptions"],
         "p50_ms": p50,
         "p99_ms": p99,
         "max_ms": most,

@@ -29,7 +29,7 @@ from benchmarks.harness.measure import task_of
 from benchmarks.harness.operations import Done, Operations
 from benchmarks.harness.oracle import answer_of, expected
 from benchmarks.harness.results import append_result
-from benchmarks.harness.user_sessions import Stateward, launch_of
+from benchmarks.harness.user_sessions import Stateward
 from benchmarks.harness.workload import GAP_MS, Workload, end_ms, generate
 from benchmarks.peers.task import Task
 from benchmarks.run import benchmark_broker
@@ -91,7 +91,7 @@ class Drill:
 
     def run(self) -> dict[str, Any]:
         """Run everything; returns the figures."""
-        launch = launch_of(self.task, self.contestant.stream)
+        launch = self.contestant.launch_of(self.task)
         try:
             stopped = self._to_half(launch)
             operations = Operations(launch, _RUN_ID)

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.checkouts import add_checkout
 from benchmarks.harness.oracle import answer_of, expected
 from benchmarks.harness.results import append_result
 from benchmarks.harness.user_sessions import Stateward
@@ -34,15 +35,17 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--events", type=int, default=4_000_000, help="(%(default)s)")
     parser.add_argument("--keys", type=int, default=1_200_000, help="(%(default)s)")
+    add_checkout(parser)
     given = parser.parse_args(arguments)
     workload = Workload(given.events, keys=given.keys)
     cache = Settings().home / "bench"
-    with running("stateward", workload, cache, variant=f"batch_{_BATCH}") as run:
+    with running("stateward", workload, cache, variant=f"batch_{_BATCH}", checkout=given.checkout) as run:
         launch, contestant, task = run.launch, run.contestant, run.task
         result = _kill_twice(launch, contestant, task, workload.events)
         wait_until(
             lambda: contestant.committed_at(task, launch.drivers[-1]), 600, "the last rows are committed"
         )
+    result |= given.checkout.origin()
     result["correct"] = answer_of(contestant.rows(task)) == expected(run.events, GAP_MS)
     result["workload"] = workload.as_json()
     append_result(cache / "recovery.jsonl", result)

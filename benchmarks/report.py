@@ -8,9 +8,8 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -19,6 +18,8 @@ from typing import Any
 from benchmarks.charts import runs as report_runs
 from benchmarks.charts import states
 from benchmarks.charts.chart import draw
+from benchmarks.charts.goals import goals
+from benchmarks.charts.pairs import Spread, paired_table
 from benchmarks.harness.workload import Workload
 from stateward.project.settings import CHECKOUT, Settings
 
@@ -32,26 +33,6 @@ Result = dict[str, Any]
 
 class ReportError(RuntimeError):
     """No report can be made."""
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A figure over the runs of a series."""
-
-    median: float
-    least: float
-    most: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """Return the spread of one or more values."""
-        return cls(statistics.median(values), min(values), max(values))
-
-    def text(self, digits: int = 0) -> str:
-        """Return `median (least to most)`, or just the value when there is only one."""
-        if self.least == self.most:
-            return f"{self.median:,.{digits}f}"
-        return f"{self.median:,.{digits}f} ({self.least:,.{digits}f} to {self.most:,.{digits}f})"
 
 
 @dataclass(frozen=True)
@@ -139,6 +120,7 @@ def section(series: list[Result], image: str) -> str:
         "|---|---|---|---|---|---|---|---|",
         *(_row(line) for line in lines_of(series)),
         "",
+        *paired_table(series),
         "    " + _command(workload, series),
         "",
     ]
@@ -158,12 +140,14 @@ def _row(line: Line) -> str:
 
 
 def _command(workload: Workload, series: list[Result]) -> str:
-    names = ",".join(dict.fromkeys(str(result["contestant"]) for result in series))
+    # Another checkout's contestants come with `--before`.
+    names = ",".join(dict.fromkeys(str(result["contestant"]).partition("@")[0] for result in series))
     runs = max(result["run"] for result in series)
+    before = " --before FOLDER" if any(result.get("before") for result in series) else ""
     return (
         f".venv/bin/python -m benchmarks.run --events {workload.events} --size {workload.size} "
         f"--keys {workload.keys} --skew {workload.skew} --compression {workload.compression} "
-        f"--runs {runs} --only {names}"
+        f"--runs {runs} --only {names}{before}"
     )
 
 
@@ -206,31 +190,44 @@ def has_runs(series: list[Result], least: int) -> bool:
     return min(line.runs for line in lines_of(series)) >= least
 
 
-def write_page(chosen: list[list[Result]], results: Path) -> None:
+def goals_section(results: Path, least_runs: int) -> str:
+    """Return the table of goals; empty if none was measured.
+
+    Args:
+        results: folder of the results of all programs.
+        least_runs: turns that a series needs.
+    """
+    files = {"run": "results", **{name: name for name in ("sustained", "latency", "idle", "recovery")}}
+    read = {program: report_runs.read(results / f"{name}.jsonl") for program, name in files.items()}
+    return goals(read, least_runs)
+
+
+def write_page(chosen: list[list[Result]], results: Path, first: str) -> None:
     """Draw the charts, and write the series and the single runs into the page.
 
     Args:
         chosen: the series.
         results: folder of the results of single runs.
+        first: a section before theirs.
 
     Raises:
         ReportError: the page has no markers.
     """
-    sections = []
+    sections = [first]
     for series in chosen:
         workload = Workload(**series[0]["workload"])
         path = IMAGES / f"bench-{workload.name}.svg"
         draw(lines_of(series), path, f"{workload.size:,} B, {workload.keys:,} users, {workload.skew}")
         sections.append(section(series, f"images/{path.name}"))
-    runs = report_runs.read(results / "sustained.jsonl")
+    runs = report_runs.read_own(results / "sustained.jsonl")
     sections.append(report_runs.sustained(runs, IMAGES / "bench-sustained.svg"))
-    sections.append(report_runs.latency(report_runs.read(results / "latency.jsonl")))
+    sections.append(report_runs.latency(report_runs.read_own(results / "latency.jsonl")))
     for title, program in (
         ("A quiet stream", "idle"),
         ("Timeouts that are due together", "jitter"),
         ("After SIGKILL", "recovery"),
     ):
-        found = report_runs.read(results / f"{program}.jsonl")
+        found = report_runs.read_own(results / f"{program}.jsonl")
         sections.append(report_runs.facts(title, found, f".venv/bin/python -m benchmarks.{program}"))
     PAGE.write_text(with_sections(PAGE.read_text(), sections))
 
@@ -258,7 +255,7 @@ def main(arguments: list[str]) -> int:
         print(section(series, ""))
     enough = [series for series in chosen if has_runs(series, least)]
     if enough:
-        write_page(enough, file.parent)
+        write_page(enough, file.parent, goals_section(file.parent, least))
     print(f"{len(enough)} of {len(chosen)} series with {least} runs or more: in {PAGE.relative_to(CHECKOUT)}")
     return 0
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from benchmarks.harness.checkouts import Checkout, CheckoutError, other_checkout
 from benchmarks.harness.contestants import PEER_LIST, Contestant
 from benchmarks.harness.fill import fill
 from benchmarks.harness.measure import Course, Entry, measure
@@ -50,12 +51,13 @@ class Options:
     keep: bool
 
 
-def contestants() -> dict[str, Contestant]:
-    """All contestants by name."""
+def contestants(checkout: Checkout | None = None) -> dict[str, Contestant]:
+    """All contestants by name; those of another checkout only are its streams."""
     from benchmarks.harness.fraud_watch import FraudWatch
     from benchmarks.harness.user_sessions import SessionWindows, Stateward
 
-    return {one.name: one for one in (*PEER_LIST, Stateward(), SessionWindows(), FraudWatch())}
+    streams = (Stateward(checkout), SessionWindows(checkout), FraudWatch(checkout))
+    return {one.name: one for one in (*(() if checkout else PEER_LIST), *streams)}
 
 
 def parse(arguments: list[str]) -> Options:
@@ -73,16 +75,26 @@ def parse(arguments: list[str]) -> Options:
     parser.add_argument(
         "--only", metavar="NAME[=VARIANT],...", help=f"of {', '.join(contestants())}; a name may come twice"
     )
+    parser.add_argument(
+        "--before",
+        type=Path,
+        metavar="FOLDER",
+        help="a checkout of another commit, with its own .venv and jars: its streams run in turns with these",
+    )
     parser.add_argument("--timeout", type=float, default=1800, metavar="S", help="for one run (%(default)s)")
     parser.add_argument("--keep", action="store_true", help="leave the folders of the runs")
     given = parser.parse_args(arguments)
     known = contestants()
+    try:
+        before = contestants(other_checkout(given.before)) if given.before else {}
+    except CheckoutError as error:
+        parser.error(f"--before: {error}")
     entries = []
     for text in (given.only or ",".join(known)).split(","):
         name, _, variant = text.strip().partition("=")
         if name not in known:
             parser.error(f"--only: {name!r} is none of {', '.join(known)}")
-        entries.append(Entry(known[name], variant))
+        entries += [Entry(one, variant) for one in (before.get(name), known[name]) if one]
     workload = Workload(given.events, given.size, given.keys, given.skew, given.compression)
     return Options(workload, tuple(entries), given.runs, given.timeout, given.keep)
 

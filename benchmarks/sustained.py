@@ -23,6 +23,7 @@ from typing import Any
 import lmdb
 import psutil
 
+from benchmarks.harness.checkouts import Checkout, add_checkout
 from benchmarks.harness.fill import fill_topic
 from benchmarks.harness.folders import emptied
 from benchmarks.harness.fraud_watch import FraudWatch, fraud_answer
@@ -30,7 +31,7 @@ from benchmarks.harness.measure import task_of
 from benchmarks.harness.oracle import answer_of, expected
 from benchmarks.harness.results import append_result
 from benchmarks.harness.roles import Usage, usage
-from benchmarks.harness.user_sessions import Stateward, launch_of
+from benchmarks.harness.user_sessions import Stateward
 from benchmarks.harness.workload import GAP_MS, Events, Workload, end_ms, generate
 from benchmarks.peers.task import Task
 from benchmarks.run import benchmark_broker
@@ -100,6 +101,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--bootstrap", help="HOST:PORT of a broker that runs here and may hold the topic already"
     )
+    add_checkout(parser)
     return parser.parse_args(arguments)
 
 
@@ -111,6 +113,7 @@ def main(arguments: list[str]) -> int:
     conf = dict(setting.split("=", 1) for setting in given.conf)
     result = {
         "label": given.label,
+        **given.checkout.origin(),
         "stream": given.stream,
         "variant": given.variant,
         "conf": conf,
@@ -118,7 +121,13 @@ def main(arguments: list[str]) -> int:
         "workload": workload.as_json(),
     }
     with running(
-        given.stream, workload, cache, bootstrap=given.bootstrap, variant=given.variant, conf=conf
+        given.stream,
+        workload,
+        cache,
+        bootstrap=given.bootstrap,
+        variant=given.variant,
+        conf=conf,
+        checkout=given.checkout,
     ) as run:
         result["load_before"] = run.load_before
         result.update(_measure(run, given.warm_up))
@@ -140,6 +149,7 @@ def running(
     bootstrap: str | None = None,
     variant: str = "",
     conf: Mapping[str, str] | None = None,
+    checkout: Checkout | None = None,
 ) -> Iterator[Run]:
     """A driver that reads a topic that is full; it ends with the block.
 
@@ -151,15 +161,16 @@ def running(
             block too.
         variant: As in `Stateward.start_in`.
         conf: For Spark.
+        checkout: Where the driver comes from; this one without it.
     """
     events = generate(workload)
     folder = emptied(cache / "sustained")
-    contestant = FraudWatch() if stream == "fraud_watch" else Stateward()
+    contestant = (FraudWatch if stream == "fraud_watch" else Stateward)(checkout)
     with _broker(bootstrap, cache / "kafka") as (address, broker_pid):
         fill_topic(address, workload, events)
         load_before = round(psutil.getloadavg()[0], 2)
         task = task_of(workload, end_ms(events), folder, address, variant)
-        launch = launch_of(task, contestant.stream)
+        launch = contestant.launch_of(task)
         try:
             process = contestant.start_in(launch, task, conf)
             yield Run(contestant, task, workload, events, launch, process, broker_pid, load_before)

@@ -27,6 +27,11 @@ def read(file: Path) -> list[Result]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
+def read_own(file: Path) -> list[Result]:
+    """The results of a file whose driver was that of the checkout that measured."""
+    return [result for result in read(file) if not result.get("before")]
+
+
 def sustained(results: Sequence[Result], image: Path | None) -> str:
     """Runs with a label: rate, pauses, memory, and CPU by role, which is drawn if there is an image."""
     runs = newest((result for result in results if result["label"]), "label")
@@ -114,7 +119,8 @@ def facts(title: str, results: Sequence[Result], command: str) -> str:
     """The newest result of a program whose results are a handful of figures, one per line."""
     if not results:
         return ""
-    rows = [f"| {name.replace('_', ' ')} | {_figure(value)} |" for name, value in results[-1].items()]
+    shown = {name: value for name, value in results[-1].items() if name != "before"}
+    rows = [f"| {name.replace('_', ' ')} | {_figure(value)} |" for name, value in shown.items()]
     return "\n".join([f"### {title}", "", "| what | |", "|---|---|", *rows, "", f"    {command}", ""])
 
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from benchmarks.harness.checkouts import Checkout, this_checkout
 from benchmarks.harness.environments import PEERS, jars_of, python_of
 from benchmarks.harness.oracle import Row
 from benchmarks.peers.task import Task
@@ -28,6 +29,10 @@ class Contestant(Protocol):
     @property
     def name(self) -> str:
         """Name on the command line and in results."""
+
+    @property
+    def checkout(self) -> Checkout:
+        """Where its code comes from."""
 
     @property
     def durability(self) -> str:
@@ -50,6 +55,9 @@ class Contestant(Protocol):
             RunError: it failed.
         """
 
+    def first_committed_at(self, task: Task) -> float | None:
+        """When its first rows or counts were committed, seconds since 1970; None when it is unknown."""
+
     def rows(self, task: Task) -> Iterator[Row]:
         """Its output."""
 
@@ -64,6 +72,11 @@ class Peer:
     durability: str
     needs_flush: bool = False
     _python: Path = field(default=Path(), init=False)
+
+    @property
+    def checkout(self) -> Checkout:
+        """This one."""
+        return this_checkout()
 
     def prepare(self, cache: Path) -> list[Path]:
         """Install its packages and JARs."""
@@ -92,6 +105,10 @@ class Peer:
         if code != 0:
             raise RunError(f"{self.name}: exit {code}: {log_tail(task)}")
         return float(_result(task)["committed_at"])
+
+    def first_committed_at(self, task: Task) -> float | None:
+        """None: the programs report their last commit alone."""
+        return None
 
     def rows(self, task: Task) -> Iterator[Row]:
         """Rows in files, or in the topic that the program named."""

@@ -14,7 +14,7 @@ import numpy as np
 from deltalake import DeltaTable
 
 from benchmarks.harness.oracle import Answer, Row, answer_of
-from benchmarks.harness.user_sessions import Stateward, all_ms, launch_of
+from benchmarks.harness.user_sessions import Stateward, all_ms
 from benchmarks.harness.workload import Events, payment
 from benchmarks.peers.task import Task
 from spark_jobs.fraud_watch.machine import FraudMachine
@@ -45,7 +45,7 @@ class FraudWatch(Stateward):
 
     def rows(self, task: Task) -> Iterator[Row]:
         """Alerts and summaries."""
-        launch = launch_of(task, self.stream)
+        launch = self.launch_of(task)
         for batch in _batches(launch.uri("tables", "fraud_alerts"), ["account_id", "raised_at"]):
             raised = all_ms(batch["raised_at"])
             yield from zip(batch["account_id"].to_pylist(), raised, raised, [0] * len(raised), strict=True)

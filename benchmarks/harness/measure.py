@@ -38,7 +38,8 @@ class Entry:
     @property
     def name(self) -> str:
         """Name in results."""
-        return f"{self.contestant.name}={self.variant}" if self.variant else self.contestant.name
+        variant = f"={self.variant}" if self.variant else ""
+        return f"{self.contestant.name}{variant}{self.contestant.checkout.mark}"
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ def measure(entry: Entry, course: Course) -> dict[str, Any]:
     before = {"load_before": round(os.getloadavg()[0], 2), "busy_before_percent": psutil.cpu_percent(1.0)}
     result = {
         "contestant": entry.name,
+        **entry.contestant.checkout.origin(),
         "durability": entry.contestant.durability,
         "workload": course.workload.as_json(),
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -97,8 +99,9 @@ def measure(entry: Entry, course: Course) -> dict[str, Any]:
 
 
 def _new_task(entry: Entry, course: Course) -> Task:
-    # It also contains topics, which have no equals sign.
-    folder = course.folder / f"{entry.name.replace('=', '-')}-{time.time_ns()}"
+    # It also contains topics, which have neither sign.
+    name = entry.name.replace("=", "-").replace("@", "-")
+    folder = course.folder / f"{name}-{time.time_ns()}"
     folder.mkdir(parents=True)
     return task_of(
         course.workload,
@@ -159,11 +162,13 @@ def _run(contestant: Contestant, task: Task, course: Course) -> dict[str, Any]:
         watch.end_processes()
         _reap(process)
     reading_since = watch.reading_since or launched_at
+    first_at = contestant.first_committed_at(task)
     records = course.workload.records(contestant.needs_flush)
     consume_s = committed_at - reading_since
     return {
         "total_s": round(committed_at - launched_at, 2),
         "start_s": round(reading_since - launched_at, 2),
+        "first_commit_s": None if first_at is None else round(first_at - launched_at, 2),
         "consume_s": round(consume_s, 2),
         "events_per_s": round(records / consume_s),
         "cpu_s": round(max(sampled_s, reaped_s), 2),

@@ -14,12 +14,13 @@ from typing import Any, cast
 
 from deltalake import DeltaTable
 
+from benchmarks.harness.checkouts import Checkout, this_checkout
 from benchmarks.harness.contestants import RunError
 from benchmarks.harness.oracle import Row
 from benchmarks.peers.task import Task
-from stateward.control.launchers.launch import DRIVER_CONF
+from stateward.contract.names import BATCH_COUNTS
 from tests.support.kafka.broker import RunningBroker
-from tests.support.spark.launches import FOR_SECONDS, SESSION_WINDOWS, USER_SESSIONS, Launch, Stream
+from tests.support.spark.launches import FOR_SECONDS, SESSION_WINDOWS, USER_SESSIONS, Launch
 
 _RUN_ID = "bench"
 _BATCH = 200_000
@@ -47,21 +48,35 @@ VARIANTS: dict[str, dict[str, str]] = {
 }
 
 
+@dataclass(frozen=True)
+class _Address:
+    """All that a launch needs of its broker."""
+
+    bootstrap: str
+
+
 class Stateward:
-    """Ends like a replay: the end of the topic is passed on as a tick, and closes what is open."""
+    """Ends like a replay: the end of the topic is passed on as a tick, and closes what is open.
+
+    Args:
+        checkout: Where the driver comes from; this one without it.
+    """
 
     name = "stateward"
     durability = "exactly once, Delta Lake"
     needs_flush = False
     stream = USER_SESSIONS
 
+    def __init__(self, checkout: Checkout | None = None) -> None:
+        self.checkout = checkout or this_checkout()
+
     def prepare(self, cache: Path) -> list[Path]:
-        """Nothing: it runs in the project's own environment."""
+        """Nothing: it runs in the environment of its checkout."""
         return []
 
     def start(self, task: Task) -> subprocess.Popen[bytes]:
         """Start the driver; whoever measures it ends its process."""
-        return self.start_in(launch_of(task, self.stream), task)
+        return self.start_in(self.launch_of(task), task)
 
     def start_in(
         self, launch: Launch, task: Task, conf: Mapping[str, str] | None = None
@@ -86,13 +101,28 @@ class Stateward:
             state_buckets=_BUCKETS,
         )
 
+    def launch_of(self, task: Task) -> Launch:
+        """The installation of a run."""
+        broker = cast(RunningBroker, _Address(task.bootstrap_servers))
+        conf = self.checkout.driver_conf
+        return Launch(
+            Path(task.folder),
+            broker,
+            task.topic,
+            task.partitions,
+            _DRIVER_MEMORY,
+            self.stream,
+            driver_conf={**conf, **FOR_SECONDS} if task.variant == _C1 else conf,
+            checkout=self.checkout.folder,
+        )
+
     def logic(self, task: Task) -> dict[str, Any]:
         """The stream's parameters."""
         return {"gap_ms": task.gap_ms, "max_gap_ms": 86_400_000, "max_held_events": 10_000}
 
     def committed_at(self, task: Task, process: subprocess.Popen[bytes]) -> float | None:
         """The time of the last commit to the sessions, once a batch at the end's watermark is committed."""
-        launch = launch_of(task, self.stream)
+        launch = self.launch_of(task)
         if process.poll() is not None:
             raise RunError(f"{self.name}: exit {process.returncode}: {_log_tail(launch)}")
         status = launch.status()
@@ -101,10 +131,15 @@ class Stateward:
         tables = [Path(task.folder) / "tables" / name for name in self.stream.tables]
         return max(log.stat().st_mtime for table in tables for log in (table / "_delta_log").glob("*.json"))
 
+    def first_committed_at(self, task: Task) -> float | None:
+        """The time of the first commit to the ledger that records a batch."""
+        logs = sorted((Path(task.folder) / "tables" / BATCH_COUNTS / "_delta_log").glob("*.json"))
+        return next((log.stat().st_mtime for log in logs if '"add"' in log.read_text()), None)
+
     def rows(self, task: Task) -> Iterator[Row]:
         """The table of sessions."""
         (name,) = self.stream.tables
-        table = DeltaTable(launch_of(task, self.stream).uri("tables", name))
+        table = DeltaTable(self.launch_of(task).uri("tables", name))
         columns = ["user_id", "started_at", "ended_at", "event_count"]
         for batch in table.to_pyarrow_dataset().to_batches(columns=columns):
             started, ended = (all_ms(batch[name]) for name in ("started_at", "ended_at"))
@@ -122,27 +157,6 @@ class SessionWindows(Stateward):
     def logic(self, task: Task) -> dict[str, Any]:
         """The stream's parameters."""
         return {"gap_ms": task.gap_ms}
-
-
-@dataclass(frozen=True)
-class _Address:
-    """All that a launch needs of its broker."""
-
-    bootstrap: str
-
-
-def launch_of(task: Task, stream: Stream) -> Launch:
-    """The installation of a run."""
-    broker = cast(RunningBroker, _Address(task.bootstrap_servers))
-    return Launch(
-        Path(task.folder),
-        broker,
-        task.topic,
-        task.partitions,
-        _DRIVER_MEMORY,
-        stream,
-        driver_conf=FOR_SECONDS if task.variant == _C1 else DRIVER_CONF,
-    )
 
 
 def _ms(text: str | None) -> int:

@@ -85,7 +85,10 @@ FOR_SECONDS = {
 
 @dataclass
 class Launch:
-    """One installation of one stream in a folder of its own; `prefix` stands before a driver's command."""
+    """One installation of one stream in a folder of its own.
+
+    `prefix` stands before a driver's command; `checkout` has its code, Python and JARs.
+    """
 
     folder: Path
     broker: RunningBroker
@@ -97,6 +100,7 @@ class Launch:
     driver_conf: Mapping[str, str] = field(default_factory=lambda: FOR_SECONDS)
     prefix: tuple[str, ...] = ()
     master: str = "local[2]"
+    checkout: Path = CHECKOUT
     drivers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -150,12 +154,13 @@ class Launch:
         """Start a driver with spark-submit, as the control plane does."""
         config = self.folder / f"{run_id}.config.json"
         config.write_text(json.dumps(self.document(run_id, **changes)))
-        spark_home = Path(sys.executable).parents[1] / "lib" / "python3.11" / "site-packages" / "pyspark"
+        python, jars = checkout_python(self.checkout), self.checkout / "jars"
+        spark_home = Path(python).parents[1] / "lib" / "python3.11" / "site-packages" / "pyspark"
         environment = {
             **os.environ,
-            "PYTHONPATH": str(CHECKOUT),
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PYTHONPATH": str(self.checkout),
+            "PYSPARK_PYTHON": python,
+            "PYSPARK_DRIVER_PYTHON": python,
             "SPARK_HOME": str(spark_home),
         }
         command = [
@@ -166,10 +171,10 @@ class Launch:
             "--driver-memory",
             self.driver_memory,
         ]
-        settings = {**self.driver_conf, **local_jvm_conf(JARS.parent, self.master, self.driver_conf)}
+        settings = {**self.driver_conf, **local_jvm_conf(jars, self.master, self.driver_conf)}
         command += [part for conf in settings.items() for part in ("--conf", "=".join(conf))]
-        command += ["--jars", ",".join(str(jar) for jar in sorted(JARS.glob("*.jar")))]
-        command += [str(CHECKOUT / "stateward" / "driver.py"), f"file://{config}"]
+        command += ["--jars", ",".join(str(jar) for jar in sorted((jars / "spark").glob("*.jar")))]
+        command += [str(self.checkout / "stateward" / "driver.py"), f"file://{config}"]
         with self.log(run_id).open("ab") as log:
             driver = subprocess.Popen(
                 command, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
@@ -228,6 +233,11 @@ class Launch:
             if driver.poll() is None:
                 os.killpg(driver.pid, signal.SIGKILL)
                 driver.wait()
+
+
+def checkout_python(checkout: Path) -> str:
+    """The Python of a checkout: this process's own here, and that of `.venv` in another."""
+    return sys.executable if checkout == CHECKOUT else str(checkout / ".venv" / "bin" / "python")
 
 
 def real_events() -> list[tuple[bytes, bytes]]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks import report
 from benchmarks.charts import states
+from benchmarks.charts.pairs import Spread
 from benchmarks.harness.oracle import Row, answer_of, expected
 from benchmarks.harness.workload import GAP_MS, LATENESS_MS, Events, Workload, generate, records
 from tests.support.full import ci_full
@@ -120,7 +121,7 @@ def test_the_report_takes_the_newest_series_and_only_right_runs() -> None:
         ("slow", 3, 3),
         ("broken", 0, 1),
     ]
-    assert lines[1].events_per_s == report.Spread(200, 100, 300)
+    assert lines[1].events_per_s == Spread(200, 100, 300)
     assert not report.has_runs(series, 2)
     text = report.section(series, "images/x.svg")
     assert "| slow | none | 3/3 | 200 (100 to 300) | 10.0 |" in text
