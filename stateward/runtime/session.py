@@ -38,6 +38,9 @@ STREAM_CONF: dict[str, str] = {
     "spark.sql.streaming.minBatchesToRetain": "100",
     "spark.sql.adaptive.enabled": "false",
     "spark.python.worker.faulthandler.enabled": "true",
+    # It is in the environment of workers that read and not of those that fold. With one environment Spark has
+    # one daemon for both, and the workers that have read fold.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.python.daemon.module": "stateward.runtime.driver.worker_daemon",
     "spark.log.level": "WARN",
 }
@@ -75,6 +78,8 @@ _REDACTED = "(?i)secret|password|token|access[._]?key"
 _LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _LOCAL_MASTER = "local[2]"
 _PYTHONPATH = "spark.executorEnv.PYTHONPATH"
+_DRIVER_PYTHON = "PYSPARK_DRIVER_PYTHON"
+_WITHOUT_ARCHIVES = Path(__file__).resolve().parent / "spark_python.sh"
 _NOISY_LOGGERS = (
     "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer",
     "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor",
@@ -130,8 +135,13 @@ def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str
 
     # The workers must use the Python of this environment and find this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        # The JVM has yet to be started, with this environment.
+        os.environ.setdefault(_DRIVER_PYTHON, sys.executable)
     builder = SparkSession.builder.appName(app_name)
     master = _master()
+    if is_local(master) and os.environ["PYSPARK_PYTHON"] == sys.executable:
+        os.environ["PYSPARK_PYTHON"] = local_python(os.environ)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(master)
         if folder := os.environ.get(ENV_JARS):
@@ -151,6 +161,24 @@ def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str
     session = builder.getOrCreate()
     _quieten(session)
     return session
+
+
+def local_python(environment: Mapping[str, str]) -> str:
+    """The interpreter for Spark's processes on this host, as `PYSPARK_PYTHON` takes it.
+
+    A script that starts this interpreter without the archives, if this process has PySpark from a folder and
+    the JVM's environment names the interpreter. Otherwise this interpreter.
+
+    Args:
+        environment: This process's, which is the JVM's where `spark-submit` has started both.
+    """
+    import pyspark
+
+    is_installed = Path(pyspark.__file__).is_file()
+    is_named = environment.get(_DRIVER_PYTHON) == sys.executable
+    if is_installed and is_named and os.access(_WITHOUT_ARCHIVES, os.X_OK):
+        return str(_WITHOUT_ARCHIVES)
+    return sys.executable
 
 
 def start_coordinator(spark: SparkSession) -> None:

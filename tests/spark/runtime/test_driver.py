@@ -104,6 +104,9 @@ def test_a_quiet_topic_workers_killed_and_a_lease_taken_away(launch: Launch) -> 
     launch.wait_for("a session is closed without another event", delivered=1, rows_out=1)
 
     workers = [p for p in psutil.Process(driver.pid).children(recursive=True) if "pyspark" in _command(p)]
+    # Workers that have read fold as well.
+    daemons = {p.ppid() for p in workers if "worker_daemon" in _command(p)} - {driver.pid}
+    assert len(daemons) == 1
     for worker in [p for p in workers if "daemon" in _command(p)]:
         worker.kill()
     launch.send([_event("b")])

@@ -1,10 +1,13 @@
-"""The settings of a session for object storage."""
+"""The settings of a session for object storage, and the Python of its processes."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 
-from stateward.runtime.session import s3_conf
+from stateward.runtime.session import local_python, s3_conf
 
 CLUSTER = "spark://master:7077"
 OF_THE_HOST = {
@@ -39,3 +42,23 @@ def test_a_server_of_ones_own_has_its_bucket_in_the_path() -> None:
     path_style = "spark.hadoop.fs.s3a.path.style.access"
     assert s3_conf(OF_THE_HOST, "local[2]")[path_style] == "true"
     assert path_style not in s3_conf({}, "local[2]")
+
+
+def test_sparks_processes_on_this_host_start_without_the_archives() -> None:
+    """Their Python is the driver's own, with the rest of the import path in its order."""
+    environment = {
+        **os.environ,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": "/s/python/lib/pyspark.zip:/s/python/lib/py4j-0.10.9.9-src.zip:/a job:/b.zip",
+    }
+    python = local_python(environment)
+    assert python != sys.executable
+    code = "import os, sys; print(os.environ['PYTHONPATH'], sys.prefix, *sys.argv, sep='|')"
+    command = [python, "-c", code, "an argument", "*"]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == f"/a job:/b.zip|{sys.prefix}|-c|an argument|*"
+
+
+def test_the_archives_stay_where_the_jvm_does_not_know_the_drivers_python() -> None:
+    assert local_python({}) == sys.executable
+    assert local_python({"PYSPARK_DRIVER_PYTHON": "/usr/bin/python3"}) == sys.executable
