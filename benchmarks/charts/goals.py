@@ -102,9 +102,13 @@ def _single(goal: Goal, result: Result) -> float:
 
 
 def _fits(goal: Goal, result: Result) -> bool:
-    return all(_field(result, name) == value for name, value in goal.where.items()) and all(
+    return _has(result, goal.where) and all(
         result.get(name, 0) >= value for name, value in goal.least.items()
     )
+
+
+def _has(result: Result, where: Mapping[str, Any]) -> bool:
+    return all(_field(result, name) == value for name, value in where.items())
 
 
 def _field(result: Result, name: str) -> Any:
@@ -160,7 +164,7 @@ def _runs(goal: Goal, runs: list[Result], contestant: str, is_before: bool, even
         for one in runs
         if str(one["contestant"]).partition("@")[0] == contestant
         and one["before"] == is_before
-        and all(_field(one, name) == value for name, value in where.items())
+        and _has(one, where)
     ]
 
 

@@ -135,17 +135,16 @@ def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str
 
     # The workers must use the Python of this environment and find this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(app_name)
+    master = _master()
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         # The JVM has yet to be started, with this environment.
         os.environ.setdefault(_DRIVER_PYTHON, sys.executable)
-    builder = SparkSession.builder.appName(app_name)
-    master = _master()
-    if is_local(master) and os.environ["PYSPARK_PYTHON"] == sys.executable:
-        os.environ["PYSPARK_PYTHON"] = local_python(os.environ)
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(master)
         if folder := os.environ.get(ENV_JARS):
             builder = builder.config("spark.jars", ",".join(map(str, sorted(Path(folder).glob("*.jar")))))
+    if is_local(master) and os.environ["PYSPARK_PYTHON"] == sys.executable:
+        os.environ["PYSPARK_PYTHON"] = local_python(os.environ)
     paths = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     settings = {
         **STREAM_CONF,

@@ -13,7 +13,7 @@ from stateward.quality.tables.version_range import Pin
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FEW_ROWS = 25_000
+_FEW_ROWS = 25_000
 _FOR_FEW_ROWS = {
     # Code costs more to generate and compile than it saves; with 100,000 rows it is the other way round.
     "spark.sql.codegen.wholeStage": "false",
@@ -77,7 +77,7 @@ def _has_few_rows(read: Iterable[Pin]) -> bool:
     from deltalake.exceptions import DeltaError
 
     try:
-        return sum(DeltaTable(pin.uri, version=pin.version).count() for pin in read) <= FEW_ROWS
+        return sum(DeltaTable(pin.uri, version=pin.version).count() for pin in read) <= _FEW_ROWS
     except DeltaError:
         # A version whose log is gone; who opens it says which.
         return False
