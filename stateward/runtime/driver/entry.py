@@ -19,6 +19,7 @@ from stateward.runtime.api.native_job import NativeJob
 from stateward.runtime.cause import LEASE
 from stateward.runtime.delta.lookup_tables import LookupInvalidError, configured_tables
 from stateward.runtime.driver.driver import Driver
+from stateward.runtime.driver.jvm_watchdog import ParentJvm
 from stateward.runtime.driver.state_checks import StateChecks
 from stateward.runtime.lease.lease import Lease, LeaseHeldError, utc_now
 from stateward.runtime.sink.fence import newest_epoch
@@ -50,6 +51,7 @@ def run(declaration: Callable[[str], AnyJob], arguments: list[str], checks: Stat
     if len(arguments) != 1:
         print("usage: spark-submit driver.py <URI of the configuration>", file=sys.stderr)  # noqa: T201
         return DriverExit.FAILED
+    ParentJvm().lower_compilers()
     process = driver_process()
     try:
         config = load_config(arguments[0])

@@ -1,4 +1,7 @@
-"""Ends the Python process when its JVM is gone: it would keep the lease and report a live stream."""
+"""The JVM of a driver, seen from its Python: Python ends when it is gone, and its compilers give way.
+
+Without its JVM, Python would keep the lease and report a live stream.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import logging
 import os
 import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 
 from stateward.runtime.telemetry.status import StatusFile
 
@@ -13,6 +18,9 @@ _LOG = logging.getLogger(__name__)
 _POLL_S = 1.0
 # The kernel closes the sockets of a process that dies shortly before its children get another parent.
 _SETTLE_S = 2.0
+# Names of HotSpot's compiler threads, as the kernel has them.
+_COMPILERS = ("C1 Compiler", "C2 Compiler")
+_LOWEST = 19
 
 
 class JvmGoneError(RuntimeError):
@@ -49,6 +57,21 @@ class ParentJvm:
     def gone(self) -> JvmGoneError:
         """The error to report."""
         return JvmGoneError(f"the driver's JVM (process {self.pid}) is gone")
+
+    def lower_compilers(self) -> None:
+        """Give the compiler threads of the JVM the lowest priority.
+
+        In the first minute they take ten seconds of CPU, which workers need more: what is not yet compiled
+        runs meanwhile, slower. Threads that HotSpot adds later have the priority of the one that adds them.
+        The JVM's own options for this print a warning for every user but root.
+        """
+        if self.pid is None:
+            return
+        for thread in Path(f"/proc/{self.pid}/task").glob("*"):
+            # A thread can end meanwhile.
+            with suppress(OSError):
+                if (thread / "comm").read_text().startswith(_COMPILERS):
+                    os.setpriority(os.PRIO_PROCESS, int(thread.name), _LOWEST)
 
     def exit_when_gone(self, status: StatusFile) -> None:
         """Exit this process when the JVM is gone.

@@ -107,6 +107,7 @@ def test_a_quiet_topic_workers_killed_and_a_lease_taken_away(launch: Launch) -> 
     # Workers that have read fold as well.
     daemons = {p.ppid() for p in workers if "worker_daemon" in _command(p)} - {driver.pid}
     assert len(daemons) == 1
+    assert _priorities(driver.pid, "C1 CompilerThre", "stream executio") == [19, 0]
     for worker in [p for p in workers if "daemon" in _command(p)]:
         worker.kill()
     launch.send([_event("b")])
@@ -189,6 +190,14 @@ def _event(event_id: str) -> tuple[bytes, bytes]:
         "event_time": datetime.now(UTC).isoformat(),
     }
     return b"k", json.dumps(fields).encode()
+
+
+def _priorities(pid: int, *names: str) -> list[int]:
+    found = {
+        (thread / "comm").read_text().strip(): os.getpriority(os.PRIO_PROCESS, int(thread.name))
+        for thread in Path(f"/proc/{pid}/task").iterdir()
+    }
+    return [found[name] for name in names]
 
 
 def _command(process: psutil.Process) -> str:
