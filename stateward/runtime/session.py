@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -160,6 +162,23 @@ def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str
     session = builder.getOrCreate()
     _quieten(session)
     return session
+
+
+def created_meanwhile(
+    app_name: str, state_partitions: int, extra: Mapping[str, str]
+) -> Callable[[], SparkSession]:
+    """Call `create_session` in a thread; returns what waits for its result, or raises its error."""
+    future: Future[SparkSession] = Future()
+
+    def create() -> None:
+        try:
+            future.set_result(create_session(app_name, state_partitions, extra))
+        except BaseException as error:
+            future.set_exception(error)
+
+    # A pool's thread would keep a driver that is refused from its end.
+    threading.Thread(target=create, name="session", daemon=True).start()
+    return future.result
 
 
 def local_python(environment: Mapping[str, str]) -> str:

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from stateward.contract.process_identity import driver_process
 from stateward.contract.process_output import DriverExit
 from stateward.contract.reading import as_json
-from stateward.runtime import session
 from stateward.runtime.api.config import Config
 from stateward.runtime.cause import cause_of
 from stateward.runtime.checkpoint import generations
@@ -33,7 +32,7 @@ from stateward.runtime.driver.state_checks import StateChecks
 from stateward.runtime.kafka.broker import Broker, BrokerAwayError
 from stateward.runtime.lease.lease import Lease, utc_now
 from stateward.runtime.lease.lease_keeper import LeaseKeeper
-from stateward.runtime.query.stream_query import StreamQuery, session_conf
+from stateward.runtime.query.stream_query import StreamQuery
 from stateward.runtime.telemetry.memory import MemoryGauge
 from stateward.runtime.telemetry.monitor import TopicMonitor
 from stateward.runtime.telemetry.progress import Position, Progress
@@ -53,11 +52,19 @@ T = TypeVar("T")
 
 
 class Driver:
-    """One launch of one stream that holds the lease."""
+    """One launch of one stream that holds the lease; ``session`` waits for its session."""
 
     def __init__(
-        self, job: AnyJob, config: Config, lease: Lease, status: StatusFile, checks: StateChecks
+        self,
+        job: AnyJob,
+        config: Config,
+        lease: Lease,
+        status: StatusFile,
+        checks: StateChecks,
+        *,
+        session: Callable[[], SparkSession],
     ) -> None:
+        self._session = session
         self._job = job
         self._config = config
         self._status = status
@@ -106,15 +113,7 @@ class Driver:
         self._checks.require_start(self._job, self._config)
         self._take_back_plan()
         self._status.enter("session")
-        spark = session.create_session(
-            f"stateward-{self._config.stream}",
-            self._config.state_partitions,
-            {
-                **session.driver_conf(self._config.checkpoint_uri),
-                **session_conf(self._job, self._config),
-                **self._config.spark_conf,
-            },
-        )
+        spark = self._session()
         try:
             signals.handle_in_jvm(spark, self._leaving.request)
             self._status.enter("topics", spark_ui=spark.sparkContext.uiWebUrl)

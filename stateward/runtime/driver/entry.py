@@ -13,6 +13,7 @@ from stateward.contract.process_identity import ProcessIdentity, driver_process
 from stateward.contract.process_output import DriverExit
 from stateward.contract.reading import as_json
 from stateward.contract.stream_status import Cause
+from stateward.runtime import session
 from stateward.runtime.api.any_job import configured
 from stateward.runtime.api.config import Config, ConfigError, load_config
 from stateward.runtime.api.native_job import NativeJob
@@ -22,6 +23,7 @@ from stateward.runtime.driver.driver import Driver
 from stateward.runtime.driver.jvm_watchdog import ParentJvm
 from stateward.runtime.driver.state_checks import StateChecks
 from stateward.runtime.lease.lease import Lease, LeaseHeldError, utc_now
+from stateward.runtime.query.stream_query import session_conf
 from stateward.runtime.sink.fence import newest_epoch
 from stateward.runtime.telemetry.status import StatusFile
 
@@ -63,6 +65,12 @@ def run(declaration: Callable[[str], AnyJob], arguments: list[str], checks: Stat
         configured_tables(config.stream, getattr(job, "lookups", ()), config.lookups)
     except (ConfigError, LookupInvalidError) as error:
         return _bad_configuration(arguments[0], process, error)
+    # The JVM takes seconds to start a context. A driver that is refused has started it in vain.
+    spark = session.created_meanwhile(
+        f"stateward-{config.stream}",
+        config.state_partitions,
+        {**session.driver_conf(config.checkpoint_uri), **session_conf(job, config), **config.spark_conf},
+    )
     lease, status = _lease(config, process), _status(config, process)
     try:
         epoch = lease.acquire_when_expired(newest_epoch(config.stream, config.tables.values()))
@@ -71,7 +79,7 @@ def run(declaration: Callable[[str], AnyJob], arguments: list[str], checks: Stat
         record_refusal(config.status_uri, status, error, utc_now())
         return DriverExit.REFUSED
     status.update(epoch=epoch)
-    return Driver(job, config, lease, status, checks).run()
+    return Driver(job, config, lease, status, checks, session=spark).run()
 
 
 def _bad_configuration(uri: str, process: ProcessIdentity, error: ValueError) -> int:

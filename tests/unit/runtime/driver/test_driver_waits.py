@@ -6,6 +6,7 @@ import errno
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,9 @@ def driver_at(folder: Path, noted: str) -> tuple[drivers.Driver, list[tuple[str,
     status = RecordedStatus(
         config.status_uri, stream="s", run_id="r1", process=process, python_pid=1, clock=lambda: NOW
     )
-    return drivers.Driver(JOB, config, lease, status, CHECKS), written
+    return drivers.Driver(
+        JOB, config, lease, status, CHECKS, session=partial(pytest.fail, "no session is needed")
+    ), written
 
 
 @pytest.mark.parametrize(("failures", "comes_back"), [(12, True), (43, False)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,9 @@ def test_a_driver_refuses_a_state_that_is_not_for_it(tmp_path: Path, monkeypatch
         clock=lambda: NOW,
     )
 
-    code = drivers.Driver(JOB, config, lease, status, CHECKS).run()
+    code = drivers.Driver(
+        JOB, config, lease, status, CHECKS, session=partial(pytest.fail, "no session is needed")
+    ).run()
 
     assert code == DriverExit.REFUSED
     written = json.loads((tmp_path / "status.json").read_text())
@@ -63,7 +66,7 @@ def test_a_driver_refuses_a_state_that_is_not_for_it(tmp_path: Path, monkeypatch
 class StartedDriver:
     """STAND-IN for a driver, which needs Spark: leaves with the epoch of its lease as its code."""
 
-    def __init__(self, job: object, config: object, lease: Lease, *rest: object) -> None:
+    def __init__(self, job: object, config: object, lease: Lease, *rest: object, **others: object) -> None:
         self._lease = lease
 
     def run(self) -> int:
@@ -74,6 +77,9 @@ def test_a_driver_that_was_killed_on_another_host_lets_the_next_one_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(entry, "Driver", StartedDriver)
+    monkeypatch.setattr(
+        entry.session, "created_meanwhile", lambda *settings: partial(pytest.fail, "no session is needed")
+    )
     uri = f"file://{tmp_path}/lease"
     elsewhere = ProcessIdentity("other/boot", 7, 1.0)
     Lease(uri, stream="user_sessions", run_id="killed", holder=elsewhere, ttl_ms=700).acquire()

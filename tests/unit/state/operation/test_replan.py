@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -189,7 +190,9 @@ def test_a_driver_does_it(pending: Pending, tmp_path: Path) -> None:
         clock=utc_now,
     )
     for planned in (2, 1):
-        driver = Driver(JOB, config, lease, status, CHECKS)
+        driver = Driver(
+            JOB, config, lease, status, CHECKS, session=partial(pytest.fail, "no session is needed")
+        )
         driver._keeper.start()
         driver._take_back_plan()
         driver._keeper.stop()
