@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.harness.checkouts import add_checkout
 from benchmarks.harness.folders import emptied
 from benchmarks.harness.results import append_result
-from benchmarks.harness.roles import BROKER, usage
+from benchmarks.harness.roles import BROKER, Usage, usage
 from benchmarks.run import benchmark_broker
 from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.settings import Settings
@@ -89,7 +89,7 @@ def _event(number: int, user: str) -> tuple[bytes, bytes]:
 
 
 def _silence(launch: Launch, seconds: int, driver_pid: int, broker_pid: int) -> dict[str, Any]:
-    """CPU time of the driver and its workers without input, as a share of one core."""
+    """CPU time of the driver and its workers without input, as a share of one core, and their memory."""
     before, batch = _cpu_s(driver_pid, broker_pid), launch.status()["batch_id"]
     time.sleep(seconds)
     spent = _cpu_s(driver_pid, broker_pid) - before
@@ -98,12 +98,17 @@ def _silence(launch: Launch, seconds: int, driver_pid: int, broker_pid: int) -> 
         "seconds": seconds,
         "core_percent": round(spent / seconds * 100, 1),
         "batches_in_silence": launch.status()["batch_id"] - batch,
+        "memory_mib": round(sum(used.rss_bytes for used in _used(driver_pid, broker_pid)) / 2**20),
     }
 
 
 def _cpu_s(driver_pid: int, broker_pid: int) -> float:
     """CPU time of the driver and its workers so far."""
-    return sum(used.cpu_s for role, used in usage(driver_pid, broker_pid).items() if role != BROKER)
+    return sum(used.cpu_s for used in _used(driver_pid, broker_pid))
+
+
+def _used(driver_pid: int, broker_pid: int) -> list[Usage]:
+    return [used for role, used in usage(driver_pid, broker_pid).items() if role != BROKER]
 
 
 def _trickle(launch: Launch, first: int, records: int) -> list[int]:

@@ -50,7 +50,8 @@ def _workload(**fields: Any) -> dict[str, Any]:
 _SERIES = _workload(events=2_000_000, keys=20_000)
 _WARM = {**_workload(keys=20_000), "stream": "stateward", "conf": {}, "correct": True}
 _LARGE = {**_workload(keys=1_200_000), "stream": "stateward", "conf": {}, "correct": True}
-_MILLION = {"live_keys": 1_000_000}
+_HUGE = {**_workload(keys=12_000_000), "stream": "stateward", "conf": {}, "correct": True}
+_MILLION, _TEN_MILLION = {"live_keys": 1_000_000}, {"live_keys": 10_000_000}
 _STEADY = {"rate": 40_000, "lateness_ms": 1000}
 _PAUSE, _LATE, _PEAK = "longest_pause_s", "p99_ms", "peak_rss_mib"
 _LOST = "next batch committed, without copies, s"
@@ -76,6 +77,8 @@ GOALS = (
     ),
     Goal("events/s at 1 M keys", "sustained", "events_per_s", "≥", 60_000, _LARGE, _MILLION, digits=0),
     Goal("longest pause at 1 M keys, s", "sustained", _PAUSE, "<", 2, _LARGE, _MILLION),
+    Goal("events/s at 10 M keys", "sustained", "events_per_s", "≥", 50_000, _HUGE, _TEN_MILLION, digits=0),
+    Goal("longest pause at 10 M keys, s", "sustained", _PAUSE, "<", 2, _HUGE, _TEN_MILLION),
     Goal(
         "p99 from event to row at 40,000/s, eager, s",
         "latency", _LATE, "<", 1.5, {**_STEADY, "emission": "eager"}, scale=1e-3, digits=2,
@@ -87,6 +90,10 @@ GOALS = (
     ),
     Goal("batch of one record, median ms", "idle", "median_batch_ms", "≤", 150, {"partitions": 2}, digits=0),
     Goal("quiet stream, % of a core", "idle", "core_percent", "≤", 1.5, {"partitions": 2}),
+    Goal(
+        "memory of a quiet stream, GB",
+        "idle", "memory_mib", "≤", 0.9, {"partitions": 2}, scale=_GB_PER_MIB, digits=2,
+    ),
     Goal("launch to first commit, s", "run", "first_commit_s", "≤", 10, _SERIES),
     Goal("peak memory at full rate, GB", "run", _PEAK, "≤", 2.0, _SERIES, scale=_GB_PER_MIB, digits=2),
     Goal(

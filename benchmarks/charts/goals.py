@@ -102,8 +102,11 @@ def _single(goal: Goal, result: Result) -> float:
 
 
 def _fits(goal: Goal, result: Result) -> bool:
-    return _has(result, goal.where) and all(
-        result.get(name, 0) >= value for name, value in goal.least.items()
+    # A result of an earlier release may lack the figure.
+    return (
+        goal.figure in result
+        and _has(result, goal.where)
+        and all(result.get(name, 0) >= value for name, value in goal.least.items())
     )
 
 

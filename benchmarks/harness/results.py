@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,13 @@ def append_result(file: Path, result: dict[str, Any]) -> None:
         results.write(json.dumps({**result, "python_build": python_build()}, default=str) + "\n")
 
 
-def python_build() -> dict[str, Any]:
-    """The version of this Python, and how it was built."""
-    options = sysconfig.get_config_var("CONFIG_ARGS") or ""
+def python_build() -> dict[str, str]:
+    """The version of this Python, where it is, and the options that it was built with.
+
+    Debian's names no optimisation among the options, and has them.
+    """
     return {
         "version": platform.python_version(),
-        "config_args": options,
-        "optimized": "--enable-optimizations" in options and "--with-lto" in options,
+        "executable": str(Path(sys.executable).resolve()),
+        "config_args": sysconfig.get_config_var("CONFIG_ARGS") or "",
     }

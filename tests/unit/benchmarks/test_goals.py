@@ -159,6 +159,7 @@ def test_single_drivers_are_compared_in_the_same_settings() -> None:
     assert line_of(text, "the same by watermark")[1:4] == ["4.00", "3.00", "0.75"]
     assert line_of(text, "events/s at 1 M keys")[1:4] == ["not measured", "60,000", ""]
     assert line_of(text, "quiet stream")[1:] == ["2.0", "not measured", "", "`aaaa1111`"]
+    assert line_of(text, "memory of a quiet stream")[1:3] == ["not measured", "not measured"]
     assert line_of(text, "p99 from event to row")[1] == "not measured"
 
 
