@@ -14,7 +14,7 @@ from benchmarks.charts.pairs import Spread, figure
 Result = dict[str, Any]
 _NONE = "not measured"
 # What two single results have in common when they are compared.
-_SAME = ("stream", "variant", "workload", "emission", "rate", "lateness_ms", "partitions", "seconds")
+_SAME = ("stream", "variant", "workload", "emission", "rate", "lateness_ms", "partitions")
 
 
 @dataclass(frozen=True)
