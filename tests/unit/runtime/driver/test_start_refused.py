@@ -78,7 +78,8 @@ def test_a_driver_that_was_killed_on_another_host_lets_the_next_one_start(
 ) -> None:
     monkeypatch.setattr(entry, "Driver", StartedDriver)
     monkeypatch.setattr(
-        entry.session, "created_meanwhile", lambda *settings: partial(pytest.fail, "no session is needed")
+        "stateward.runtime.session.created_meanwhile",
+        lambda *settings: partial(pytest.fail, "no session is needed"),
     )
     uri = f"file://{tmp_path}/lease"
     elsewhere = ProcessIdentity("other/boot", 7, 1.0)
