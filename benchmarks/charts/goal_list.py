@@ -47,10 +47,12 @@ def _workload(**fields: Any) -> dict[str, Any]:
     return {f"workload.{name}": value for name, value in usual.items()}
 
 
+def _sustained(keys: int) -> dict[str, Any]:
+    return {**_workload(keys=keys), "stream": "stateward", "conf": {}, "correct": True}
+
+
 _SERIES = _workload(events=2_000_000, keys=20_000)
-_WARM = {**_workload(keys=20_000), "stream": "stateward", "conf": {}, "correct": True}
-_LARGE = {**_workload(keys=1_200_000), "stream": "stateward", "conf": {}, "correct": True}
-_HUGE = {**_workload(keys=12_000_000), "stream": "stateward", "conf": {}, "correct": True}
+_WARM, _LARGE, _HUGE = (_sustained(keys) for keys in (20_000, 1_200_000, 12_000_000))
 # A twentieth of the keys may have ended.
 _MILLION, _TEN_MILLION = {"live_keys": 950_000}, {"live_keys": 9_500_000}
 _STEADY = {"rate": 40_000, "lateness_ms": 1000}
