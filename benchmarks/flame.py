@@ -21,6 +21,7 @@ import psutil
 from benchmarks.charts import flame_stacks
 from benchmarks.charts.flame_chart import draw_flames
 from benchmarks.charts.flame_stacks import Stacks
+from benchmarks.harness.checkouts import add_checkout
 from benchmarks.harness.environments import python_of
 from benchmarks.harness.folders import emptied
 from benchmarks.harness.roles import BROKER, JVM, ROLES, role_of
@@ -44,14 +45,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seconds", type=int, default=20, help="of recording (%(default)s)")
     parser.add_argument("--stream", choices=("stateward", "fraud_watch"), default="stateward")
     parser.add_argument("--variant", default="", help="as in benchmarks.run, such as c1")
+    add_checkout(parser)
     given = parser.parse_args(arguments)
     cache = Settings().home / "bench"
     py_spy = python_of("py-spy", cache).parent / "py-spy"
     workload = Workload(given.events, given.size, given.keys)
-    with running(given.stream, workload, cache, variant=given.variant) as run:
+    with running(given.stream, workload, cache, variant=given.variant, checkout=given.checkout) as run:
         stacks = _record(run, given.warm_up, given.seconds, py_spy, cache / "flame")
     name = "user_sessions" if given.stream == "stateward" else given.stream
-    path = _IMAGES / f"flame-{name}-{given.keys}keys.svg"
+    path = _IMAGES / f"flame-{name}-{given.keys}keys{'-before' if given.checkout.is_before else ''}.svg"
     total = sum(stacks.values())
     title = f"{name}: CPU per record of {given.size:,} B, {given.keys:,} users: {total:.1f} µs"
     draw_flames(stacks, path, title)

@@ -3,7 +3,7 @@
 The driver of `user_sessions` is drained at half of the topic. Then, each as a process of its own: inspect,
 savepoint, repartition to 7, repartition to 2, and both comparisons with the savepoint. The driver goes on
 with 2 partitions, and the sessions are compared with the oracle's. Beside it is measured what simply reading
-and rewriting the same state takes (`benchmarks.rewriting`).
+and rewriting the same state takes (`benchmarks.states.rewriting`).
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Drill:
 
     def _yardstick(self, checkpoint: Path) -> dict[str, Any]:
         """The time to read and rewrite the same state."""
-        command = [sys.executable, "-m", "benchmarks.rewriting", str(checkpoint)]
+        command = [sys.executable, "-m", "benchmarks.states.rewriting", str(checkpoint)]
         target = emptied(Path(self.task.folder) / "rewritten")
         run = subprocess.run(
             [*command, str(target)], cwd=CHECKOUT, capture_output=True, text=True, check=False

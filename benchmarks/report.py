@@ -197,7 +197,10 @@ def goals_section(results: Path, least_runs: int) -> str:
         results: folder of the results of all programs.
         least_runs: turns that a series needs.
     """
-    files = {"run": "results", **{name: name for name in ("sustained", "latency", "idle", "recovery")}}
+    files = {
+        "run": "results",
+        **{name: name for name in ("sustained", "latency", "idle", "together", "recovery")},
+    }
     read = {program: report_runs.read(results / f"{name}.jsonl") for program, name in files.items()}
     return goals(read, least_runs)
 
@@ -224,6 +227,7 @@ def write_page(chosen: list[list[Result]], results: Path, first: str) -> None:
     sections.append(report_runs.latency(report_runs.read_own(results / "latency.jsonl")))
     for title, program in (
         ("A quiet stream", "idle"),
+        ("Nine streams", "together"),
         ("Timeouts that are due together", "jitter"),
         ("After SIGKILL", "recovery"),
     ):

@@ -56,6 +56,7 @@ _WARM, _LARGE, _HUGE = (_sustained(keys) for keys in (20_000, 1_200_000, 12_000_
 # A twentieth of the keys may have ended.
 _MILLION, _TEN_MILLION = {"live_keys": 950_000}, {"live_keys": 9_500_000}
 _STEADY = {"rate": 40_000, "lateness_ms": 1000}
+_NINE = {"streams": 9, "records": 450_000, "correct": True}
 _PAUSE, _LATE, _PEAK = "longest_pause_s", "p99_ms", "peak_rss_mib"
 _LOST = "next batch committed, without copies, s"
 _GB_PER_MIB = 2**20 / 1e9
@@ -97,8 +98,14 @@ GOALS = (
         "memory of a quiet stream, GB",
         "idle", "memory_mib", "≤", 0.9, {"partitions": 2}, scale=_GB_PER_MIB, digits=2,
     ),
+    Goal(
+        "the same, with a page that processes share counted once, GB",
+        "idle", "pss_mib", "≤", 0.9, {"partitions": 2}, scale=_GB_PER_MIB, digits=2,
+    ),
     Goal("launch to first commit, s", "run", "first_commit_s", "≤", 10, _SERIES),
     Goal("peak memory at full rate, GB", "run", _PEAK, "≤", 2.0, _SERIES, scale=_GB_PER_MIB, digits=2),
+    Goal("memory of nine streams that are read and validated, GB", "together", "memory_gb", "≤", 9, _NINE),
+    Goal("from their last record to all tables validated, s", "together", "validated_s", "≤", 120, _NINE),
     Goal(
         "SIGKILL to next commit at 1 M keys, local copies lost, s",
         "recovery", _LOST, "≤", 15, {"correct": True}, _MILLION,

@@ -47,7 +47,10 @@ from stateward.project.spec_logic import LookupSource
 # collector's threads. The optimising compiler it does pay for: it costs a fifth of the rate in the first
 # minute, and halves the time of a small batch for as long as the driver lives (docs/tuning.md). Out of
 # memory it ends: Spark's thread that takes in results would end alone, and the stream stand still.
-DRIVER_CONF = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError"}
+# A heap begins with a 64th of the machine's memory and never becomes smaller: this one begins small, with
+# room for new objects, and a collection that a quiet driver asks for shrinks it to what lives.
+_HEAP = "-Xms192m -XX:NewSize=112m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20 -XX:-ShrinkHeapInSteps"
+DRIVER_CONF = {"spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError {_HEAP}"}
 
 _SUBMITTED_WITHIN_S = 90.0
 

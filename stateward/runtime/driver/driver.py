@@ -33,7 +33,7 @@ from stateward.runtime.kafka.broker import Broker, BrokerAwayError
 from stateward.runtime.lease.lease import Lease, utc_now
 from stateward.runtime.lease.lease_keeper import LeaseKeeper
 from stateward.runtime.query.stream_query import StreamQuery
-from stateward.runtime.telemetry.memory import MemoryGauge
+from stateward.runtime.telemetry.memory import DriverMemory
 from stateward.runtime.telemetry.monitor import TopicMonitor
 from stateward.runtime.telemetry.progress import Position, Progress
 from stateward.runtime.telemetry.snapshot_sizes import watched_snapshots
@@ -88,7 +88,7 @@ class Driver:
         self._progress: Progress | None = None
         self._monitor: TopicMonitor | None = None
         self._executors = ExecutorWatch.of_local(utc_now)
-        self._memory = MemoryGauge(driver_process().pid)
+        self._memory = DriverMemory(driver_process().pid, self._jvm.give_back)
 
     def run(self) -> int:
         """Run until drained, failed, or without the lease; returns the exit code."""
@@ -210,7 +210,8 @@ class Driver:
                 fields = self._progress.poll(query)
                 if (rows := fields.get("state_rows")) is not None:
                     stream_query.note_state(rows)
-                self._publish({**fields, **self._memory.sample(time.monotonic())})
+                memory = self._memory.look(time.monotonic(), fields.get("input_rows"))
+                self._publish({**fields, **memory})
                 self._leaving.wait(_POLL_S)
             if query.isActive:
                 self._drain(stream_query, query)

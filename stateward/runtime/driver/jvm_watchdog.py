@@ -1,4 +1,4 @@
-"""The JVM of a driver, seen from its Python: Python ends when it is gone, and its compilers give way.
+"""The JVM of a driver, seen from its Python: it ends with it, its compilers give way, its heap can shrink.
 
 Without its JVM, Python would keep the lease and report a live stream.
 """
@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from stateward.runtime.telemetry.status import StatusFile
 
@@ -72,6 +73,14 @@ class ParentJvm:
             with suppress(OSError):
                 if (thread / "comm").read_text().startswith(_COMPILERS):
                     os.setpriority(os.PRIO_PROCESS, int(thread.name), _LOWEST)
+
+    def give_back(self) -> None:
+        """Collect garbage in the JVM, which then returns free memory as its options say (`DRIVER_CONF`)."""
+        from pyspark import SparkContext
+
+        jvm: Any = SparkContext._jvm
+        if self.pid is not None and jvm is not None:
+            jvm.java.lang.System.gc()
 
     def exit_when_gone(self, status: StatusFile) -> None:
         """Exit this process when the JVM is gone.

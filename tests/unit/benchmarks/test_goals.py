@@ -168,7 +168,7 @@ def test_single_drivers_are_compared_in_the_same_settings() -> None:
 def test_each_goal_has_a_sign_and_a_program_that_is_read(goal: Goal) -> None:
     assert goal.sign in ("≥", "≤", "<")
     assert (CHECKOUT / "benchmarks" / f"{goal.program}.py").is_file()
-    assert goal.program in ("run", "sustained", "latency", "idle", "recovery")
+    assert goal.program in ("run", "sustained", "latency", "idle", "together", "recovery")
 
 
 def test_a_checkout_of_another_commit_has_its_mark_in_results(monkeypatch: pytest.MonkeyPatch) -> None:

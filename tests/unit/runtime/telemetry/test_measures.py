@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, cast
 
 import psutil
@@ -14,7 +15,7 @@ import pytest
 from stateward.runtime.api.config import parse_config
 from stateward.runtime.kafka.broker import Broker
 from stateward.runtime.telemetry.lag import LagTrend
-from stateward.runtime.telemetry.memory import MemoryGauge, tree_bytes
+from stateward.runtime.telemetry.memory import DriverMemory, tree_bytes
 from stateward.runtime.telemetry.monitor import TopicMonitor
 from stateward.runtime.telemetry.operator_metrics import operator_measures
 from stateward.runtime.telemetry.progress import Position
@@ -127,10 +128,23 @@ def test_the_memory_of_a_driver_is_that_of_all_its_processes() -> None:
 
 
 def test_memory_is_measured_now_and_then() -> None:
-    gauge = MemoryGauge(os.getpid())
-    looks = [gauge.sample(at) for at in (5.0, 5.5, 14.9, 15.0)]
-    assert [bool(look) for look in looks] == [True, False, False, True]
+    memory = DriverMemory(os.getpid(), partial(pytest.fail, "nothing has been read"))
+    looks = [memory.look(at, None) for at in (5.0, 5.5, 14.9, 15.0, 500.0)]
+    assert [bool(look) for look in looks] == [True, False, False, True, True]
     assert looks[0]["memory_bytes"] > 1_000_000
+
+
+def test_a_driver_gives_memory_back_once_after_a_minute_without_a_large_batch() -> None:
+    given: list[float] = []
+    now = 0.0
+    memory = DriverMemory(os.getpid(), lambda: given.append(now))
+    for now, records in (
+        *((0.0, 5), (100.0, 1000), (130.0, 5000), (160.0, None), (189.5, 7)),
+        *((190.0, None), (190.5, None), (300.0, 999)),
+        *((400.0, 1000), (459.5, 0), (460.0, 1), (900.0, None)),
+    ):
+        memory.look(now, records)
+    assert given == [190.0, 460.0]
 
 
 def operator(**changes: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.rewriting CHECKPOINT TARGET`: what simply reading and rewriting a state takes.
+"""`python -m benchmarks.states.rewriting CHECKPOINT TARGET`: what simply reading and rewriting a state takes.
 
 Twice: its files are read and written again, each with fsync, and nothing is understood of them; and Spark
 reads every entry of the state and writes it as Parquet, without any of it being repartitioned, summed up or

@@ -1,0 +1,174 @@
+"""`python -m benchmarks.together`: nine streams beside each other on one platform: memory, and validations.
+
+The records of all topics are sent at once. The memory of the whole installation is measured when every stream
+has read them, and again when all tables are validated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+from deltalake import DeltaTable
+
+from benchmarks.harness.checkouts import this_checkout
+from benchmarks.harness.results import append_result
+from benchmarks.harness.roles import DRIVER, JVM, WORKERS, role_of
+from proof.traffic.generate import Plan
+from proof.traffic.play import Playing, play
+from proof.traffic.profiles import profile_named
+from stateward.contract.names import QUALITY_VALIDATIONS
+from stateward.contract.stream_status import OUTCOMES
+from stateward.project.settings import Settings
+from stateward.project.spec import StreamSpec, load_specs
+from tests.support.control.installation import Installation
+from tests.support.control.live_stream import LiveStream
+from tests.support.waiting import wait_until
+
+PLATFORM = "platform"
+# It computes the rows of `user_sessions` once more.
+_LEFT_OUT = ("session_windows",)
+_MINUTES = 5
+_UP_S, _RUNNING_S, _READ_S, _VALIDATED_S = 420.0, 600.0, 1800.0, 3600.0
+_LATE_WITHIN = timedelta(minutes=30)
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, check the counts, and print a line of JSON; returns 0 unless a count was wrong."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.together", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--records", type=int, default=450_000, help="(%(default)s)")
+    parser.add_argument("--profile", default="storm", help="of the traffic (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of the traffic (%(default)s)")
+    given = parser.parse_args(arguments)
+    plan = Plan(profile_named(given.profile), given.seed, given.records / _MINUTES / 60, _MINUTES)
+    folder = Path(tempfile.mkdtemp(prefix="stateward-together-"))
+    installation = Installation.in_folder(folder / "home")
+    specs = [one for one in load_specs(installation.settings.streams)[0] if one.stream not in _LEFT_OUT]
+    result = {
+        **this_checkout().origin(),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "records": plan.total,
+    }
+    try:
+        installation.must_run("up", timeout_s=_UP_S)
+        _start(installation, specs)
+        result |= _measure(installation, specs, plan, folder / "truth")
+    finally:
+        installation.must_run("down", timeout_s=_UP_S)
+    append_result(Settings().home / "bench" / "together.jsonl", result)
+    print(json.dumps(result), flush=True)
+    return 0 if result["correct"] else 1
+
+
+def _start(installation: Installation, specs: Sequence[StreamSpec]) -> None:
+    streams = [LiveStream(spec.stream, installation) for spec in specs]
+    for stream in streams:
+        stream.trigger("run")
+    for stream in streams:
+        stream.wait_running(_RUNNING_S)
+        print(f"{stream.name} runs", flush=True)
+
+
+def _measure(
+    installation: Installation, specs: Sequence[StreamSpec], plan: Plan, truth: Path
+) -> dict[str, Any]:
+    begun = time.monotonic()
+    playing = Playing(plan, installation.settings, late=True, deadline=_LATE_WITHIN, out=truth)
+    expected: Mapping[str, Any] = play(playing, datetime.now(UTC))["streams"]
+    streams = [LiveStream(spec.stream, installation) for spec in specs]
+
+    def unread() -> list[str]:
+        return [text for one in streams if (text := _unread(one, expected.get(one.name, {})))]
+
+    wait_until(lambda: not unread(), _READ_S, lambda: f"all is read: {unread()}", poll_s=1)
+    read = time.monotonic()
+    print(f"all is read after {read - begun:.0f} s", flush=True)
+    after_reading = memory(installation)
+    tables = [(spec.stream, table) for spec in specs if spec.quality for table in spec.quality.tables]
+    wait_until(
+        lambda: not _not_validated(installation, tables),
+        _VALIDATED_S,
+        lambda: f"all is validated: {_not_validated(installation, tables)}",
+        poll_s=2,
+    )
+    validated = time.monotonic()
+    wrong = _wrong_counts(installation, expected)
+    after = memory(installation)
+    return {
+        "streams": len(specs),
+        "tables": len(tables),
+        "read_s": round(read - begun, 1),
+        "validated_s": round(validated - read, 1),
+        "memory_gb": round(sum(rss for rss, _ in after.values()), 2),
+        "pss_gb": round(sum(pss for _, pss in after.values()), 2),
+        "rss_and_pss_gb": {role: [round(one, 2) for one in used] for role, used in after.items()},
+        "rss_gb_after_reading": round(sum(rss for rss, _ in after_reading.values()), 2),
+        "correct": not wrong,
+        "wrong": wrong,
+    }
+
+
+def _unread(stream: LiveStream, counts: Mapping[str, Any]) -> str:
+    """What a stream has not read yet; empty if it has read all."""
+    status = stream.status()
+    if "accepted" not in counts:
+        # The outcome of each record of such a stream depends on when it was read.
+        return f"{stream.name}: lag {status.get('lag_records')}" if status.get("lag_records") != 0 else ""
+    found = {name: status.get(name) for name in OUTCOMES}
+    wanted = {name: counts[name] for name in OUTCOMES}
+    return "" if found == wanted else f"{stream.name}: {found}, expected {wanted}"
+
+
+def _not_validated(installation: Installation, tables: Sequence[tuple[str, str]]) -> list[str]:
+    """The tables whose last version no validation has covered; a stream may have written nothing to one."""
+    uri = installation.layout.table_uri(QUALITY_VALIDATIONS)
+    done: Counter[tuple[str, str]] = Counter()
+    if DeltaTable.is_deltatable(uri):
+        rows = DeltaTable(uri).to_pyarrow_table(columns=["stream", "table", "table_version"]).to_pylist()
+        for row in rows:
+            one = row["stream"], row["table"]
+            done[one] = max(done[one], row["table_version"])
+    return [
+        table
+        for stream, table in tables
+        if done.get((stream, table), -1) < DeltaTable(installation.layout.table_uri(table)).version()
+    ]
+
+
+def _wrong_counts(installation: Installation, expected: Mapping[str, Any]) -> dict[str, str]:
+    """The tables that have another number of rows than the records that were sent make."""
+    return {
+        table: f"{rows} rows expected, {found} found"
+        for counts in expected.values()
+        for table, rows in counts.get("rows", {}).items()
+        if (found := DeltaTable(installation.layout.table_uri(table)).count()) != rows
+    }
+
+
+def memory(installation: Installation) -> dict[str, tuple[float, float]]:
+    """Memory by role, GB: resident, and with each page that processes share counted once."""
+    used = dict.fromkeys((JVM, DRIVER, WORKERS, PLATFORM), (0.0, 0.0))
+    for owned in installation.processes():
+        try:
+            role = PLATFORM if owned.stream is None else role_of(owned.process)
+            found = owned.process.memory_full_info()
+        except psutil.Error:
+            continue  # ended meanwhile
+        rss, pss = used[role]
+        used[role] = (rss + found.rss / 1e9, pss + found.pss / 1e9)
+    return used
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,71 @@
+"""What `benchmarks.together` waits for, and the counts that it checks. There is no platform here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from benchmarks import together
+from stateward.contract.names import QUALITY_VALIDATIONS
+from tests.support.control.installation import Installation
+from tests.support.control.live_stream import LiveStream
+
+COUNTS = {"accepted": 7, "dead": 1, "late": 2, "duplicates": 0}
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Installation:
+    return Installation.in_folder(tmp_path)
+
+
+def write(installation: Installation, table: str, *rows: dict[str, object]) -> None:
+    write_deltalake(installation.layout.table_uri(table), pa.Table.from_pylist(rows), mode="append")
+
+
+def validated(installation: Installation, table: str, version: int) -> None:
+    row = {"stream": "s", "table": table, "table_version": version}
+    write(installation, QUALITY_VALIDATIONS, row)
+
+
+def test_a_table_is_validated_when_its_last_version_is(installation: Installation) -> None:
+    tables = [("s", "sessions"), ("s", "alerts")]
+    write(installation, "sessions", {"n": 1})
+    write(installation, "alerts", {"n": 1})
+    assert together._not_validated(installation, tables) == ["sessions", "alerts"]
+    validated(installation, "sessions", 0)
+    validated(installation, "alerts", 0)
+    assert together._not_validated(installation, tables) == []
+    write(installation, "alerts", {"n": 2})
+    assert together._not_validated(installation, tables) == ["alerts"]
+
+
+def test_tables_have_as_many_rows_as_the_records_make(installation: Installation) -> None:
+    write(installation, "sessions", {"n": 1}, {"n": 2})
+    write(installation, "alerts", {"n": 1})
+    expected = {"s": {**COUNTS, "rows": {"sessions": 2, "alerts": 3}}, "t": {"unknown": "by its clock"}}
+    assert together._wrong_counts(installation, expected) == {"alerts": "3 rows expected, 1 found"}
+
+
+@pytest.mark.parametrize(
+    ("status", "counts", "said"),
+    [
+        (COUNTS, COUNTS, ""),
+        ({**COUNTS, "accepted": 6}, COUNTS, "'accepted': 6"),
+        ({}, COUNTS, "None"),
+        ({"lag_records": 0}, {"unknown": "by its clock"}, ""),
+        ({"lag_records": 4}, {}, "lag 4"),
+    ],
+)
+def test_a_stream_has_read_all_when_its_counts_are_those_of_the_records(
+    installation: Installation,
+    monkeypatch: pytest.MonkeyPatch,
+    status: dict[str, int],
+    counts: dict[str, int],
+    said: str,
+) -> None:
+    monkeypatch.setattr(LiveStream, "status", lambda _: status)
+    found = together._unread(LiveStream("s", installation), counts)
+    assert said in found if said else found == ""
