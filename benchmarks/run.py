@@ -53,11 +53,11 @@ class Options:
 
 def contestants(checkout: Checkout | None = None) -> dict[str, Contestant]:
     """All contestants by name; those of another checkout only are its streams."""
-    from benchmarks.harness.fraud_watch import FraudWatch
+    from benchmarks.harness.fraud_watch import PYFLINK_FRAUD, FraudWatch
     from benchmarks.harness.user_sessions import SessionWindows, Stateward
 
     streams = (Stateward(checkout), SessionWindows(checkout), FraudWatch(checkout))
-    return {one.name: one for one in (*(() if checkout else PEER_LIST), *streams)}
+    return {one.name: one for one in (*(() if checkout else (*PEER_LIST, PYFLINK_FRAUD)), *streams)}
 
 
 def parse(arguments: list[str]) -> Options:
@@ -143,13 +143,13 @@ def _run_all(options: Options, cache: Path) -> int:
 
 def _answers(options: Options, events: Events) -> dict[str, Answer]:
     """What each contestant has to find."""
+    from benchmarks.harness.fraud_watch import FRAUD_NAMES, fraud_answer
+
     sessions = expected(events, GAP_MS)
     _tell(f"{options.workload.name}: {sessions.sessions:,} sessions of {sessions.events:,} events expected")
     answers = {entry.contestant.name: sessions for entry in options.entries}
-    if "fraud_watch" in answers:
-        from benchmarks.harness.fraud_watch import fraud_answer
-
-        answers["fraud_watch"] = fraud_answer(events)
+    if frauds := answers.keys() & FRAUD_NAMES:
+        answers.update(dict.fromkeys(frauds, fraud_answer(events)))
     return answers
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -62,15 +62,31 @@ class Contestant(Protocol):
         """Its output."""
 
 
+def _session(row: dict[str, Any]) -> Row:
+    return row["user_id"], row["started_ms"], row["ended_ms"], row["event_count"]
+
+
 @dataclass
 class Peer:
-    """A program in `peers/`, in an environment of its own; see the program for how it runs."""
+    """A program in `peers/`, in an environment of its own; see the program for how it runs.
+
+    Attributes:
+        name: Its name.
+        program: File in `peers/`.
+        environment: Name of its environment.
+        durability: What survives a crash, for the table.
+        needs_flush: See `Contestant`.
+        logic: Parameters that its task has beside those of all tasks.
+        row_of: What the check knows of a row that it wrote.
+    """
 
     name: str
     program: str
     environment: str
     durability: str
     needs_flush: bool = False
+    logic: dict[str, Any] = field(default_factory=dict)
+    row_of: Callable[[dict[str, Any]], Row] = _session
     _python: Path = field(default=Path(), init=False)
 
     @property
@@ -87,6 +103,7 @@ class Peer:
         """Start its program."""
         environment = {**os.environ, "PYTHONPATH": str(PEERS.parents[1]), "JAVA_HOME": str(find_java())}
         environment["PATH"] = f"{self._python.parent}:{environment['PATH']}"
+        task = replace(task, logic=self.logic)
         with log_of(task).open("wb") as log:
             return subprocess.Popen(
                 [str(self._python), str(PEERS / self.program), str(task.save())],
@@ -115,8 +132,7 @@ class Peer:
         topic = _result(task)["output_topic"]
         lines = _topic_values(task, topic) if topic else _file_lines(task.output)
         for line in lines:
-            row = orjson.loads(line)
-            yield row["user_id"], row["started_ms"], row["ended_ms"], row["event_count"]
+            yield self.row_of(orjson.loads(line))
 
 
 PEER_LIST = (

@@ -1,6 +1,6 @@
-"""`fraud_watch` as a contestant: arbitrary logic with state and timers, on the same topic.
+"""`fraud_watch` and its peer as contestants: arbitrary logic with state and timers, on the same topic.
 
-Its rows are reduced to the columns that the check knows: of an alert the account and the time, of a summary
+Rows are reduced to the columns that the check knows: of an alert the account and the time, of a summary
 the account, when it was opened and closed, and how many transactions it had.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from deltalake import DeltaTable
 
+from benchmarks.harness.contestants import Peer
 from benchmarks.harness.oracle import Answer, Row, answer_of
 from benchmarks.harness.user_sessions import Stateward, all_ms
 from benchmarks.harness.workload import Events, payment
@@ -55,6 +56,19 @@ class FraudWatch(Stateward):
             yield from zip(
                 batch["account_id"].to_pylist(), *times, batch["transaction_count"].to_pylist(), strict=True
             )
+
+
+def fraud_row(row: dict[str, Any]) -> Row:
+    """What the check knows of an alert or a summary of the peer, whose fields are those of their classes."""
+    if "alert_id" in row:
+        return row["account_id"], row["raised_ms"], row["raised_ms"], 0
+    return row["account_id"], row["opened_ms"], row["closed_ms"], row["transaction_count"]
+
+
+PYFLINK_FRAUD = Peer(
+    "pyflink_fraud", "pyflink_fraud.py", "flink", "exactly once, files", logic=LOGIC, row_of=fraud_row
+)
+FRAUD_NAMES = (FraudWatch.name, PYFLINK_FRAUD.name)
 
 
 def _batches(uri: str, columns: list[str]) -> Iterator[Any]:

@@ -1,12 +1,15 @@
-"""What both Flink contestants share: one local mini-cluster, and the topic as a table, parsed in the JVM."""
+"""What the Flink contestants share: one local mini-cluster, and the topic as a table, parsed in the JVM."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyflink.common import Configuration
 
 from benchmarks.peers.task import Task
+
+USER = {"user_id": "STRING"}
 
 
 def configuration(task: Task, **more: str) -> Configuration:
@@ -35,11 +38,17 @@ def configuration(task: Task, **more: str) -> Configuration:
     return result
 
 
-def source_table(task: Task) -> str:
-    """Return the statement that declares the topic, read to its present end, as the table `events`."""
+def source_table(task: Task, fields: Mapping[str, str] = USER) -> str:
+    """Return the statement that declares the topic, read to its present end, as the table `events`.
+
+    Args:
+        task: The run.
+        fields: What is parsed beside the event time: types of SQL by name.
+    """
+    columns = ", ".join(f"{name} {kind}" for name, kind in fields.items())
     return f"""
         CREATE TABLE events (
-          user_id STRING,
+          {columns},
           event_time TIMESTAMP_LTZ(3),
           WATERMARK FOR event_time AS event_time - INTERVAL '{task.lateness_ms // 1000}' SECOND
         ) WITH (

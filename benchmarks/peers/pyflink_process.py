@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pyflink.common import Encoder, Row, Types
 from pyflink.datastream import StreamExecutionEnvironment
@@ -18,7 +18,7 @@ from pyflink.datastream.functions import KeyedProcessFunction, RuntimeContext
 from pyflink.datastream.state import ValueState, ValueStateDescriptor
 from pyflink.table import StreamTableEnvironment
 
-from benchmarks.peers.flink_settings import configuration, source_table
+from benchmarks.peers.flink_settings import USER, configuration, source_table
 from benchmarks.peers.runs import add, take_closed
 from benchmarks.peers.task import Task
 
@@ -63,24 +63,39 @@ class Sessions(KeyedProcessFunction):  # type: ignore[misc]  # mypy does not see
             yield json.dumps({**row, "event_count": count})
 
 
-def main() -> None:
-    """Run the job to the end of the topic and wait for its last checkpoint."""
-    task = Task.from_arguments()
+def run(task: Task, fields: Mapping[str, str], function: KeyedProcessFunction) -> None:
+    """Run the job to the end of the topic and wait for its last checkpoint.
+
+    Args:
+        task: The run; its variant may be `process` or `rocksdb`.
+        fields: What the function gets of an event: types of SQL by name, the key first.
+        function: What is called for each event and timer; it returns lines of JSON.
+    """
     mode = "process" if task.variant == "process" else "thread"
     options = {"python__execution-mode": mode, "python__state__cache-size": _CACHED_KEYS}
     environment = StreamExecutionEnvironment.get_execution_environment(configuration(task, **options))
     tables = StreamTableEnvironment.create(environment)
-    tables.execute_sql(source_table(task))
-    # The times travel beside the rows, where `Context.timestamp` finds them.
-    events = tables.sql_query(f"SELECT user_id, event_time FROM events WHERE user_id <> '{task.tick_user}'")
+    tables.execute_sql(source_table(task, fields))
+    key = next(iter(fields))
+    # The times travel beside the rows, where `Context.timestamp` finds them. The last record of a partition
+    # has no account: NULL is left out as well.
+    events = tables.sql_query(
+        f"SELECT {', '.join(fields)}, event_time FROM events WHERE {key} <> '{task.tick_user}'"
+    )
     (
         tables.to_data_stream(events)
         .key_by(lambda event: event[0], key_type=Types.STRING())
-        .process(Sessions(task.gap_ms), output_type=Types.STRING())
+        .process(function, output_type=Types.STRING())
         .sink_to(FileSink.for_row_format(str(task.output), Encoder.simple_string_encoder()).build())
     )
-    environment.execute("sessions")
+    environment.execute("events")
     task.finish(time.time())
+
+
+def main() -> None:
+    """Run the job of the sessions."""
+    task = Task.from_arguments()
+    run(task, USER, Sessions(task.gap_ms))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Task:
         jars: JARs that the contestant asked for.
         tick_user: user of the last record of each partition, of which no session is reported.
         end_ms: event time of those records, milliseconds since 1970 UTC.
+        logic: parameters of `fraud_watch`; empty for a contestant that makes sessions.
     """
 
     bootstrap_servers: str
@@ -39,10 +41,11 @@ class Task:
     jars: list[str]
     tick_user: str
     end_ms: int
+    logic: dict[str, Any] = field(default_factory=dict)
 
     @property
     def output(self) -> Path:
-        """Folder for rows as lines of JSON: `user_id, started_ms, ended_ms, event_count`."""
+        """Folder for rows as lines of JSON: a session is `user_id, started_ms, ended_ms, event_count`."""
         return Path(self.folder) / "output"
 
     def save(self) -> Path:

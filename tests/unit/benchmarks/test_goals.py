@@ -115,6 +115,18 @@ def test_a_goal_is_measured_in_the_newest_series_with_enough_turns() -> None:
     assert goals({"run": results}, 2) == ""
 
 
+def test_a_goal_of_two_programs_is_measured_in_a_series_of_its_own_length() -> None:
+    results = [
+        turn("fraud_watch", 1, 30_000, series="1", workload=SHORT.as_json()),
+        turn("fraud_watch@aaaa1111", 1, 20_000, series="1", workload=SHORT.as_json()),
+        turn("pyflink_fraud", 1, 5_000, series="1", workload=SHORT.as_json()),
+        turn("fraud_watch", 1, 90_000),
+        turn("pyflink_fraud", 1, 9_000),
+    ]
+    what = "events/s of `fraud_watch` over those of `pyflink_fraud`, 400,000 records"
+    assert line_of(goals({"run": results}, 1), what)[:4] == ["≥ 5", "4.0", "6.0", "1.50"]
+
+
 def test_cpu_per_record_is_that_of_the_records_which_a_longer_series_has_more() -> None:
     results = [
         turn("stateward", 1, series="1", workload=SHORT.as_json(), cpu_s=30.0),
