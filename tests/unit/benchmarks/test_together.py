@@ -30,16 +30,15 @@ def validated(installation: Installation, table: str, version: int) -> None:
     write(installation, QUALITY_VALIDATIONS, row)
 
 
-def test_a_table_is_validated_when_its_last_version_is(installation: Installation) -> None:
-    tables = [("s", "sessions"), ("s", "alerts")]
-    write(installation, "sessions", {"n": 1})
-    write(installation, "alerts", {"n": 1})
-    assert together._not_validated(installation, tables) == ["sessions", "alerts"]
-    validated(installation, "sessions", 0)
+def test_a_table_is_validated_when_its_version_is(installation: Installation) -> None:
+    versions = {("s", "sessions"): 0, ("s", "alerts"): 2}
+    assert together._not_validated(installation, versions) == ["sessions", "alerts"]
+    validated(installation, "sessions", 3)
+    validated(installation, "alerts", 1)
+    assert together._not_validated(installation, versions) == ["alerts"]
+    validated(installation, "alerts", 2)
     validated(installation, "alerts", 0)
-    assert together._not_validated(installation, tables) == []
-    write(installation, "alerts", {"n": 2})
-    assert together._not_validated(installation, tables) == ["alerts"]
+    assert together._not_validated(installation, versions) == []
 
 
 def test_tables_have_as_many_rows_as_the_records_make(installation: Installation) -> None:
