@@ -9,6 +9,7 @@ import argparse
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
@@ -27,6 +28,9 @@ BEGIN = "<!-- written by `python -m benchmarks.report`: do not edit below -->"
 END = "<!-- end of what is written -->"
 PAGE = CHECKOUT / "docs" / "benchmarks.md"
 IMAGES = CHECKOUT / "docs" / "images"
+
+# Tables, code, headings and images.
+_NOT_PROSE = ("|", "    ", "#", "!")
 
 Result = dict[str, Any]
 
@@ -163,7 +167,15 @@ def put_between_markers(page: str, generated: str) -> str:
         raise ReportError(
             f"expected the markers {BEGIN!r} and {END!r} in the page, in this order: put them back"
         )
-    return f"{before}{BEGIN}\n\n{generated}\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{wrapped(generated)}\n{END}{after}"
+
+
+def wrapped(text: str) -> str:
+    """Return Markdown with its prose in lines of at most 100 characters, as the pages have it."""
+    return "\n".join(
+        line if line.startswith(_NOT_PROSE) else textwrap.fill(line, 100, break_on_hyphens=False)
+        for line in text.split("\n")
+    )
 
 
 def with_sections(page: str, sections: Iterable[str]) -> str:

@@ -145,6 +145,14 @@ def test_a_section_that_was_not_measured_again_stays() -> None:
     assert report.with_sections(new, []) == new
 
 
+def test_prose_that_is_written_has_lines_of_a_hundred_characters() -> None:
+    prose, table = "a sentence " * 20 + "end", "| " + "cell | " * 40
+    lines = report.wrapped(f"{prose}\n\n{table}\n    {prose}").split("\n")
+    assert " ".join(lines[:3]) == prose
+    assert max(map(len, lines[:3])) <= 100
+    assert lines[3:] == ["", table, f"    {prose}"]
+
+
 def test_only_the_largest_right_move_and_the_newest_trip_of_a_stream_are_reported(tmp_path: Path) -> None:
     assert list(states.pages(tmp_path)) == []
     moves = [move(1_000, 3.0), move(1_000, 4.0), move(20, 5.0), {**move(9_000, 6.0), "correct": False}]
