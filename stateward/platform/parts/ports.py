@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 import socket
+import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
 _EPHEMERAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _USUAL_EPHEMERAL_PORT = 32_768
 _LOWEST_PORT = 20_000
+# A process that was killed has its ports until the kernel has freed its memory, and cannot be seen meanwhile.
+_ENDING_S = 10.0
 
 
 class PortInUseError(RuntimeError):
@@ -84,18 +87,28 @@ def require_free(
 
     Raises:
         PortInUseError: the message names every taken port, its owner if it can be seen, and the setting.
+            A port whose owner cannot be seen is waited for.
     """
-    problems = []
+    deadline = time.monotonic() + _ENDING_S
+    while taken := _taken(ports, host, ignore_pids):
+        if all(taken.values()) or time.monotonic() >= deadline:
+            raise PortInUseError("cannot start: " + "\n  ".join(taken))
+        time.sleep(0.1)
+
+
+def _taken(ports: Mapping[str, int], host: str, ignore_pids: Collection[int]) -> dict[str, bool]:
+    """Return what is wrong with the ports, each with whether it stays wrong."""
+    problems: dict[str, bool] = {}
     seen: dict[int, str] = {}
     for setting, port in ports.items():
         if port in seen:
-            problems.append(f"port {port} is given to both {seen[port]} and {setting}")
+            problems[f"port {port} is given to both {seen[port]} and {setting}"] = True
         elif not is_free(port, host):
             owner = owner_of(port)
             if owner and owner[0] in ignore_pids:
                 continue
             by = f"pid {owner[0]} ({owner[1][:80]})" if owner else "another process"
-            problems.append(f"port {port} is in use by {by}; end it, or set {setting} to a free port")
+            remedy = f"end it, or set {setting} to a free port"
+            problems[f"port {port} is in use by {by}; {remedy}"] = owner is not None
         seen.setdefault(port, setting)
-    if problems:
-        raise PortInUseError("cannot start: " + "\n  ".join(problems))
+    return problems

@@ -15,6 +15,7 @@ from rich.console import Console
 from stateward.cli.up import show_addresses
 from stateward.platform.jars.java import parse_version
 from stateward.platform.lock import LockTimeoutError, exclusive
+from stateward.platform.parts import ports
 from stateward.platform.parts.airflow import environment
 from stateward.platform.parts.kafka import Broker
 from stateward.platform.parts.ports import PortInUseError, free_ports, is_free, require_free
@@ -162,6 +163,18 @@ def test_a_taken_port_is_named_with_its_owner_and_setting() -> None:
     assert str(port) in text
     assert f"pid {os.getpid()}" in text
     assert "STATEWARD_KAFKA_PORT" in text
+
+
+def test_a_port_that_a_killed_process_still_has_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    (port,) = free_ports(1)
+    looks = iter((False, False, True))
+    monkeypatch.setattr(ports, "is_free", lambda *_: next(looks))
+    require_free({"STATEWARD_KAFKA_PORT": port})
+    assert list(looks) == []
+    monkeypatch.setattr(ports, "is_free", lambda *_: False)
+    monkeypatch.setattr(ports, "_ENDING_S", 0.0)
+    with pytest.raises(PortInUseError, match=f"port {port} is in use by another process"):
+        require_free({"STATEWARD_KAFKA_PORT": port})
 
 
 def test_one_port_for_two_parts_is_named() -> None:
