@@ -23,11 +23,13 @@ class Measured:
 
     Attributes:
         commit: The driver's.
-        value: In the unit of the goal.
+        value: In the unit of the goal, the median of the turns.
+        turns: How many there are.
     """
 
     commit: str
     value: float
+    turns: int
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,12 @@ def goals(results: Mapping[str, Sequence[Result]], least_runs: int, known: Itera
         "### Goals",
         "",
         "*Before* is a checkout of another commit (`--before`, `--checkout`), *after* the one that measured; "
-        "the ratio is after over before. The newest results that have a commit count; those of "
-        f"`benchmarks.run` are medians of at least {least_runs} turns, both of the same series when it has "
-        "both.",
+        "the ratio is after over before. The newest results that have a commit count; a figure is the median "
+        f"of the turns of that commit, of `benchmarks.run` at least {least_runs}, both of the same series "
+        "when it has both.",
         "",
-        "| what | program | goal | before | after | ratio | commits |",
-        "|---|---|---|---|---|---|---|",
+        "| what | program | goal | before | after | ratio | commits | turns |",
+        "|---|---|---|---|---|---|---|---|",
         *(_row(goal, line) for goal, line in lines),
         "",
     ]
@@ -78,18 +80,34 @@ def _row(goal: Goal, line: Found) -> str:
         ratio = f"{line.after.value / line.before.value:.2f}"
     commits = " to ".join(f"`{one.commit}`" for one in (line.before, line.after) if one)
     limit = f"{goal.sign} {goal.limit:,g}"
-    return f"| {goal.what} | {goal.program} | {limit} | {before} | {after} | {ratio} | {commits} |"
+    turns = " and ".join(dict.fromkeys(str(one.turns) for one in (line.before, line.after) if one))
+    return f"| {goal.what} | {goal.program} | {limit} | {before} | {after} | {ratio} | {commits} | {turns} |"
 
 
 def _of_singles(goal: Goal, results: Sequence[Result]) -> Found:
-    """The newest of this checkout, and the newest of another in the same settings."""
+    """Those of the newest commit of this checkout, and those of another in the same settings."""
     fitting = [one for one in results if _fits(goal, one)]
-    after = next((one for one in reversed(fitting) if not one["before"]), None)
+    after = _turns([one for one in fitting if not one["before"]])
     alike = [
-        one for one in fitting if one["before"] and (after is None or _settings(one) == _settings(after))
+        one for one in fitting if one["before"] and (not after or _settings(one) == _settings(after[-1]))
     ]
-    before = alike[-1] if alike else None
-    return Found(*(Measured(one["commit"], _single(goal, one)) if one else None for one in (before, after)))
+    return Found(*(_measured(goal, turns) for turns in (_turns(alike), after)))
+
+
+def _turns(results: Sequence[Result]) -> list[Result]:
+    """All results like the newest one, of the same commit."""
+    return [
+        one
+        for one in results
+        if one["commit"] == results[-1]["commit"] and _settings(one) == _settings(results[-1])
+    ]
+
+
+def _measured(goal: Goal, turns: Sequence[Result]) -> Measured | None:
+    if not turns:
+        return None
+    value = Spread.of([_single(goal, one) for one in turns]).median
+    return Measured(str(turns[-1]["commit"]), value, len(turns))
 
 
 def _settings(result: Result) -> str:
@@ -147,16 +165,18 @@ def _of_one(
         # Both are of the same commit, unless the other is a peer, which no checkout changes.
         is_stream = goal.over == "stateward"
         divisor = _median(_runs(goal, runs, goal.over, is_before and is_stream), goal.figure, least_runs)
-        return Measured(commit, value / divisor) if divisor else None
+        return Measured(commit, value / divisor, len(own)) if divisor else None
     if goal.shorter:
         events = int(goal.where["workload.events"])
         short = [_runs(goal, others, goal.contestant, is_before, goal.shorter) for others in series]
         values = [_median(of, goal.figure, least_runs) for of in short if of and of[0]["commit"] == commit]
         less = next((one for one in reversed(values) if one is not None), None)
         return (
-            None if less is None else Measured(commit, (value - less) / (events - goal.shorter) * goal.scale)
+            None
+            if less is None
+            else Measured(commit, (value - less) / (events - goal.shorter) * goal.scale, len(own))
         )
-    return Measured(commit, value * goal.scale)
+    return Measured(commit, value * goal.scale, len(own))
 
 
 def _runs(goal: Goal, runs: list[Result], contestant: str, is_before: bool, events: int = 0) -> list[Result]:

@@ -108,6 +108,7 @@ def test_a_goal_is_measured_in_the_newest_series_with_enough_turns() -> None:
         "0.75",
         "1.50",
         "`aaaa1111` to `bbbb2222`",
+        "1",
     ]
     of_rocksdb = line_of(text, "events/s over those of `flink_sql=rocksdb`, 2 M")
     assert of_rocksdb[1:4] == ["not measured", "not measured", ""]
@@ -146,7 +147,7 @@ def single(before: bool, **more: Any) -> dict[str, Any]:
     return {"commit": "aaaa1111" if before else "bbbb2222", "before": before, **more}
 
 
-def test_single_drivers_are_compared_in_the_same_settings() -> None:
+def test_single_drivers_of_a_commit_are_compared_in_the_same_settings() -> None:
     late = {"emission": "watermark", "rate": 40_000, "lateness_ms": 1000}
     large: dict[str, Any] = {
         "workload": Workload(keys=1_200_000).as_json(),
@@ -158,7 +159,10 @@ def test_single_drivers_are_compared_in_the_same_settings() -> None:
         "latency": [
             single(True, **late, p99_ms=5000),
             single(False, **late, p99_ms=9000),
+            single(False, **late, p99_ms=3000),
             single(False, **late, p99_ms=4000),
+            {**single(False, **late, p99_ms=1), "commit": "cccc3333"},
+            single(False, **late, p99_ms=5000),
             single(False, **{**late, "rate": 5000}, p99_ms=100),
             {**late, "p99_ms": 1},
         ],
@@ -170,9 +174,10 @@ def test_single_drivers_are_compared_in_the_same_settings() -> None:
         "idle": [single(True, partitions=2, core_percent=2.0, median_batch_ms=250)],
     }
     text = goals(results, 5)
-    assert line_of(text, "the same by watermark")[1:4] == ["4.00", "3.00", "0.75"]
+    of_both = "`aaaa1111` to `bbbb2222`"
+    assert line_of(text, "the same by watermark")[1:] == ["4.00", "3.50", "0.88", of_both, "1 and 4"]
     assert line_of(text, "events/s at 1 M keys")[1:4] == ["50,000", "60,000", "1.20"]
-    assert line_of(text, "quiet stream")[1:] == ["2.0", "not measured", "", "`aaaa1111`"]
+    assert line_of(text, "quiet stream")[1:] == ["2.0", "not measured", "", "`aaaa1111`", "1"]
     assert line_of(text, "memory of a quiet stream")[1:3] == ["not measured", "not measured"]
     assert line_of(text, "p99 from event to row")[1] == "not measured"
 
