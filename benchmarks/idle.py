@@ -13,12 +13,10 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-import psutil
-
 from benchmarks.harness.checkouts import add_checkout
 from benchmarks.harness.folders import emptied
 from benchmarks.harness.results import append_result
-from benchmarks.harness.roles import BROKER, Usage, usage
+from benchmarks.harness.roles import BROKER, Usage, pss_bytes, usage
 from benchmarks.run import benchmark_broker
 from stateward.control.launchers.launch import resolved_configuration
 from stateward.project.settings import Settings
@@ -101,7 +99,7 @@ def _silence(launch: Launch, seconds: int, driver_pid: int, broker_pid: int) -> 
         "core_percent": round(spent / seconds * 100, 1),
         "batches_in_silence": launch.status()["batch_id"] - batch,
         "memory_mib": round(sum(used.rss_bytes for used in _used(driver_pid, broker_pid)) / 2**20),
-        "pss_mib": round(_pss_bytes(driver_pid) / 2**20),
+        "pss_mib": round(pss_bytes(driver_pid) / 2**20),
     }
 
 
@@ -112,12 +110,6 @@ def _cpu_s(driver_pid: int, broker_pid: int) -> float:
 
 def _used(driver_pid: int, broker_pid: int) -> list[Usage]:
     return [used for role, used in usage(driver_pid, broker_pid).items() if role != BROKER]
-
-
-def _pss_bytes(driver_pid: int) -> int:
-    """Memory of the driver and its workers; of a page that processes share each has its part."""
-    root = psutil.Process(driver_pid)
-    return sum(process.memory_full_info().pss for process in (root, *root.children(recursive=True)))
 
 
 def _trickle(launch: Launch, first: int, records: int) -> list[int]:

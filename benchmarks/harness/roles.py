@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import psutil
@@ -37,6 +38,16 @@ def usage(driver_pid: int, broker_pid: int) -> dict[str, Usage]:
         so_far = found[role]
         found[role] = Usage(so_far.cpu_s + times.user + times.system, so_far.rss_bytes + rss)
     return found
+
+
+def pss_bytes(driver_pid: int) -> int:
+    """Memory of a driver's process tree; of a page that processes share each has its part."""
+    root = psutil.Process(driver_pid)
+    total = 0
+    for process in (root, *root.children(recursive=True)):
+        with suppress(psutil.Error):
+            total += process.memory_full_info().pss
+    return total
 
 
 def role_of(process: psutil.Process) -> str:
