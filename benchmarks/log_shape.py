@@ -20,7 +20,7 @@ from benchmarks.harness.results import append_result
 from stateward.project.settings import Settings
 from stateward.runtime.keyed.log_store import LogBackend, LogStore
 from stateward.runtime.keyed.state_log import Chunk, Head, StateLog
-from stateward.runtime.keyed.state_store import StateRules
+from stateward.runtime.keyed.state_store import Encoded, StateRules
 
 KEYS = 2_000
 _SHARES = (1.0, 0.1, 0.01, 0.001)
@@ -30,7 +30,7 @@ _SIZES = ((100, 100_000), (186, 100_000), (1_000, 20_000), (10_000, 2_000), (100
 _LONG = (15_625, 156_250)
 _BUILT = 3
 _FAR_MS = 1 << 50
-_RULES = StateRules(1, lambda of, key, text: text, lambda key, text: _FAR_MS)
+_RULES = StateRules(1, "", lambda of, key, text: text, lambda key, text: (Encoded(text, text), _FAR_MS))
 
 
 class CountedLog(StateLog):
@@ -153,7 +153,8 @@ def copy_factor(size: int, folder: Path, keys: int) -> dict[str, Any]:
     for numbers in np.array_split(np.random.default_rng(7).permutation(keys), 10) * 2:
         bucket = store.bucket(0, 0)
         for number in numbers.tolist():
-            bucket.put(f"u{number:08}", bucket.get(f"u{number:08}"), state, _FAR_MS + number)
+            key = f"u{number:08}"
+            bucket.put(key, bucket.get(key), Encoded(state, state), _FAR_MS + number)
         bucket.finish()
         store.commit()
         live = bucket.size().bytes
@@ -164,8 +165,8 @@ def copy_factor(size: int, folder: Path, keys: int) -> dict[str, Any]:
 def _batch(store: LogStore, keys: Any, number: int) -> None:
     bucket = store.bucket(0, 0)
     for key in keys:
-        name = f"u{key:08}"
-        bucket.put(name, bucket.get(name), _STATE % number, _FAR_MS)
+        name, state = f"u{key:08}", _STATE % number
+        bucket.put(name, bucket.get(name), Encoded(state, state), _FAR_MS)
     bucket.finish()
     store.commit()
 

@@ -154,6 +154,7 @@ def check_state(job: Any) -> None:
         kept = KeyState(state, (event,), (Seen("a", 1),), 5)
         # Named tuples equal plain ones; their texts do not.
         assert repr(codec.decode(codec.encode(kept))) == repr(kept)
+        assert repr(codec.unpack(codec.pack(kept))) == repr(kept)
 
 
 def check_tables(job: Any, folder: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from stateward.contract.stream_status import BucketSize
-from stateward.runtime.keyed.state_store import StateRules
+from stateward.runtime.keyed.state_store import Encoded, StateRules
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 class MemoryState:
     """A state, and when its key is due."""
 
-    state: bytes
+    state: Encoded
     due_ms: int
+
+    @property
+    def packed(self) -> bytes:
+        """The compact encoding."""
+        return self.state.packed
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class MemoryBackend:
     def states(self, number: int) -> dict[str, bytes]:
         """The committed states of a bucket."""
         found = self.buckets.get(number, _Contents())
-        return {key: kept.state for key, kept in found.states.items()}
+        return {key: kept.state.text for key, kept in found.states.items()}
 
 
 class MemoryStore:
@@ -91,9 +96,9 @@ class MemoryStore:
         if not found.states or found.schema_version == rules.schema_version:
             return found
         texts = {
-            key: rules.upgrade(found.schema_version, key, old.state) for key, old in found.states.items()
+            key: rules.upgrade(found.schema_version, key, old.state.text) for key, old in found.states.items()
         }
-        states = {key: MemoryState(text, rules.due_ms(key, text)) for key, text in texts.items()}
+        states = {key: MemoryState(*rules.loaded(key, text)) for key, text in texts.items()}
         return replace(found, states=states, schema_version=rules.schema_version)
 
 
@@ -111,9 +116,11 @@ class MemoryBucket:
         """The state of a key, or None."""
         return self._states.get(key)
 
-    def put(self, key: str, before: MemoryState | None, state: bytes, due_ms: int) -> None:
+    def put(self, key: str, before: MemoryState | None, state: Encoded | None, due_ms: int) -> None:
         """Set the state of a key."""
         assert before == self._states.get(key), f"{key}: before is what get returns"
+        state = state or (before.state if before else None)
+        assert state is not None, f"{key}: a key without a state has none to keep"
         self._states[key] = MemoryState(state, due_ms)
 
     def remove(self, key: str, before: MemoryState) -> None:
@@ -125,8 +132,8 @@ class MemoryBucket:
         return [key for key, kept in self._states.items() if kept.due_ms <= self.passed_ms]
 
     def items(self) -> Iterator[tuple[str, bytes]]:
-        """All keys with their states."""
-        return ((key, kept.state) for key, kept in self._states.items())
+        """All keys with their packed states."""
+        return ((key, kept.packed) for key, kept in self._states.items())
 
     def finish(self, fired_ms: int | None = None) -> int | None:
         """Keep the changes, and set Spark's timer to when the first key is due."""
@@ -138,5 +145,5 @@ class MemoryBucket:
 
     def size(self) -> BucketSize:
         """The size of the bucket, with its largest key exactly."""
-        sizes = [len(key.encode()) + len(kept.state) for key, kept in self._states.items()]
+        sizes = [len(key.encode()) + len(kept.state.text) for key, kept in self._states.items()]
         return BucketSize(0, len(sizes), sum(sizes), max(sizes, default=0))

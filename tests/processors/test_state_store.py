@@ -25,7 +25,7 @@ from stateward.contract.stream_status import BucketSize
 from stateward.runtime.keyed import log_index
 from stateward.runtime.keyed.log_store import LogBackend
 from stateward.runtime.keyed.state_log import GONE, HEAD_NAME, LOG_NAME, Head, decode_chunk
-from stateward.runtime.keyed.state_store import BucketStates, StateBackend, StateRules, StateStore
+from stateward.runtime.keyed.state_store import BucketStates, Encoded, StateBackend, StateRules, StateStore
 from stateward.testing.bucket_bench import close_copies
 from stateward.testing.memory_store import MemoryBackend
 
@@ -39,8 +39,12 @@ def encoded(due_ms: int, padding: int = 0, version: int = 1) -> bytes:
     return json.dumps({"due": due_ms, "v": version, "p": "x" * padding}).encode()
 
 
-def due_ms(key: str, state: bytes) -> int:
-    return int(json.loads(state)["due"])
+def packed(text: bytes) -> bytes:
+    return text[1:]
+
+
+def loaded(key: str, text: bytes) -> tuple[Encoded, int]:
+    return Encoded(text, packed(text)), int(json.loads(text)["due"])
 
 
 def upgraded(of: int, key: str, state: bytes) -> bytes:
@@ -54,7 +58,7 @@ class Spark:
 
     def __init__(self, backend: StateBackend) -> None:
         self.backend = backend
-        self.version = 1
+        self.version, self.layout = 1, "due,v,p"
         self.handle = _InMemoryStatefulProcessorHandle("EventTime")
         self.store: StateStore[Any]
         self.begin()
@@ -62,7 +66,7 @@ class Spark:
     def begin(self) -> None:
         """Begin a task."""
         self._before = copy.deepcopy(self.handle)
-        rules = StateRules(self.version, upgraded, due_ms)
+        rules = StateRules(self.version, self.layout, upgraded, loaded)
         self.store = self.backend.open(cast("Any", self.handle), rules)
 
     def bucket(self, number: int, passed_ms: int) -> BucketStates[Any]:
@@ -110,15 +114,17 @@ class SparkWithCopies(Spark):
 
 
 def write(bucket: BucketStates[Any], key: str, due: int, padding: int = 0, version: int = 1) -> None:
-    bucket.put(key, bucket.get(key), encoded(due, padding, version), due)
+    text, before = encoded(due, padding, version), bucket.get(key)
+    is_same = before is not None and before.packed == packed(text)
+    bucket.put(key, before, None if is_same else Encoded(text, packed(text)), due)
 
 
 def contents(bucket: BucketStates[Any]) -> dict[str, bytes]:
     found = dict(bucket.items())
     for key, state in found.items():
         read = bucket.get(key)
-        assert read is not None and read.state == state
-    return found
+        assert read is not None and read.packed == state
+    return {key: b"{" + state for key, state in found.items()}
 
 
 # Each store in a test of its own.
@@ -200,6 +206,24 @@ def test_states_have_the_current_version_from_the_first_call_on(spark: Spark) ->
     assert bucket.finish() == 60
     spark.commit()
     assert contents(spark.bucket(0, 55)) == {"a": encoded(70, 0, 2), LONG_KEY: encoded(60, 0, 2)}
+
+
+def test_a_copy_that_another_release_packed_is_built_again(tmp_path: Path) -> None:
+    spark = SparkWithCopies(tmp_path)
+    bucket = spark.bucket(0, 0)
+    bucket.put("a", None, Encoded(encoded(50), b"of its own"), 50)
+    bucket.finish()
+    spark.commit()
+    assert dict(spark.bucket(0, 0).items()) == {"a": b"of its own"}
+    spark.store.abort()
+    spark.layout = "v,due,p"
+    spark.begin()
+    bucket = spark.bucket(0, 0)
+    assert contents(bucket) == {"a": encoded(50)}
+    assert bucket.due() == []
+    assert bucket.size()[:3] == (0, 1, 1 + len(encoded(50)))
+    spark.store.abort()
+    close_copies()
 
 
 class AnyUse(RuleBasedStateMachine):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import msgspec
+
 from stateward.contract.stream_status import BucketSize
 from stateward.runtime.keyed.bucket_copy import CachedState
 from stateward.runtime.keyed.log_index import CHUNKS_PER_CALL, Chunks
 from stateward.runtime.keyed.state_cache import StateCache
 from stateward.runtime.keyed.state_log import GONE, Chunk, Head, StateLog
-from stateward.runtime.keyed.state_store import StateRules
+from stateward.runtime.keyed.state_store import Encoded, StateRules
 
 
 class Bucket:
@@ -39,42 +41,46 @@ class Bucket:
         self._chunks = self._copy.chunks()
         if self._head.stamp and self._head.schema_version != rules.schema_version:
             self._upgrade()
-        elif self._head.stamp != self._chunks.stamp:
+        elif (self._head.stamp, rules.layout) != (self._chunks.stamp, self._chunks.layout):
             self._load()
 
     def get(self, key: str) -> CachedState | None:
         """The state of a key, or None."""
         return self._copy.get(key)
 
-    def put(self, key: str, before: CachedState | None, state: bytes, due_ms: int) -> None:
+    def put(self, key: str, before: CachedState | None, state: Encoded | None, due_ms: int) -> None:
         """Set the state of a key and when the logic has to run for it; ``before`` is the result of `get`."""
-        write = self._chunks.next_write
         if before is None:
-            self._chunk[key] = state
+            assert state is not None, "a key without a state has none to keep"
             self._live += 1
-            self._chunks.resize(0, _size(key, state))
-            self._copy.put(key, CachedState(write, due_ms, due_ms, state), None)
+            self._chunks.resize(0, _size(key, len(state.text)))
+            self._copy.put(key, self._written(key, state, due_ms, due_ms), None)
             return
         # An early alarm is moved when it fires, which costs less than moving it for every event.
         is_early = self.passed_ms < before.alarm_ms <= due_ms
         alarm_ms = before.alarm_ms if is_early else due_ms
-        if before.state == state:
-            write = before.write
+        if state is None:
             if (before.alarm_ms, before.due_ms) == (alarm_ms, due_ms):
                 return
+            cached = CachedState(before.write, alarm_ms, due_ms, before.size, before.packed)
         else:
-            self._chunk[key] = state
             self._chunks.outdate(before.write)
-            if len(before.state) != len(state):
-                self._chunks.resize(_size(key, before.state), _size(key, state))
-        self._copy.put(key, CachedState(write, alarm_ms, due_ms, state), before.alarm_ms)
+            if before.size != len(state.text):
+                self._chunks.resize(_size(key, before.size), _size(key, len(state.text)))
+            cached = self._written(key, state, alarm_ms, due_ms)
+        self._copy.put(key, cached, before.alarm_ms)
+
+    def _written(self, key: str, state: Encoded, alarm_ms: int, due_ms: int) -> CachedState:
+        """Add a state to the chunk of this call; returns what the copy has of it."""
+        self._chunk[key] = state.text
+        return CachedState(self._chunks.next_write, alarm_ms, due_ms, len(state.text), state.packed)
 
     def remove(self, key: str, before: CachedState) -> None:
         """Remove a key."""
         self._chunk[key] = GONE
         self._live -= 1
         self._chunks.outdate(before.write)
-        self._chunks.resize(_size(key, before.state), 0)
+        self._chunks.resize(_size(key, before.size), 0)
         self._copy.delete(key, before.alarm_ms)
 
     def due(self) -> list[str]:
@@ -86,12 +92,11 @@ class Bucket:
             if cached.due_ms <= self.passed_ms:
                 keys.append(key)
             else:
-                moved = CachedState(cached.write, cached.due_ms, cached.due_ms, cached.state)
-                self._copy.put(key, moved, cached.alarm_ms)
+                self._copy.put(key, msgspec.structs.replace(cached, alarm_ms=cached.due_ms), cached.alarm_ms)
         return keys
 
     def items(self) -> Iterator[tuple[str, bytes]]:
-        """All keys with their states, by the time of their alarms."""
+        """All keys with their packed states, by the time of their alarms."""
         return self._copy.items()
 
     def size(self) -> BucketSize:
@@ -119,7 +124,7 @@ class Bucket:
         if self._chunk or head != self._head:
             head = self._log.write_head(head)
             self._chunks = Chunks() if head.is_empty else self._chunks
-            self._chunks.stamp = head.stamp
+            self._chunks.stamp, self._chunks.layout = head.stamp, self._rules.layout
             self._copy.set_chunks(self._chunks)
         return timer_ms
 
@@ -173,12 +178,9 @@ class Bucket:
         """Move the live states of the oldest chunk to the new one; returns their number."""
         kept, write = 0, self._chunks.next_write
         after = self._chunks.begins[1] if len(self._chunks.begins) > 1 else write
-        for key in self._log.chunk(seq):
+        for key, state in self._log.chunk(seq).items():
             # Most keys have changed since, many of them in this call.
-            if key in self._chunk:
-                continue
-            state = self._copy.move(key, after, write)
-            if state is not None:
+            if key not in self._chunk and self._copy.move(key, after, write):
                 self._chunk[key] = state
                 kept += 1
         return kept
@@ -187,12 +189,12 @@ class Bucket:
         """Rebuild the copy from the log."""
         newest, entries = self._newest()
         self._copy.clear()
-        self._chunks = chunks = Chunks.of(self._head.stamp, entries)
-        for key, (write, state) in newest.items():
+        self._chunks = chunks = Chunks.of(self._head.stamp, self._rules.layout, entries)
+        for key, (write, text) in newest.items():
             chunks.live[write] += 1
-            chunks.resize(0, _size(key, state))
-            due_ms = self._rules.due_ms(key, state)
-            self._copy.put(key, CachedState(write, due_ms, due_ms, state), None)
+            chunks.resize(0, _size(key, len(text)))
+            state, due_ms = self._rules.loaded(key, text)
+            self._copy.put(key, CachedState(write, due_ms, due_ms, len(text), state.packed), None)
         self._copy.set_chunks(chunks)
 
     def _upgrade(self) -> None:
@@ -204,13 +206,11 @@ class Bucket:
         head = self._head
         newest, entries = self._newest()
         self._copy.clear()
-        self._chunks = chunks = Chunks.of(head.stamp, entries)
+        self._chunks = chunks = Chunks.of(head.stamp, self._rules.layout, entries)
         for key, (_, old) in newest.items():
-            state = self._rules.upgrade(head.schema_version, key, old)
-            self._chunk[key] = state
-            chunks.resize(0, _size(key, state))
-            due_ms = self._rules.due_ms(key, state)
-            self._copy.put(key, CachedState(chunks.next_write, due_ms, due_ms, state), None)
+            state, due_ms = self._rules.loaded(key, self._rules.upgrade(head.schema_version, key, old))
+            chunks.resize(0, _size(key, len(state.text)))
+            self._copy.put(key, self._written(key, state, due_ms, due_ms), None)
         self._copy.set_chunks(chunks)
 
     def _newest(self) -> tuple[dict[str, tuple[int, bytes]], list[int]]:
@@ -224,5 +224,5 @@ class Bucket:
         return {key: found for key, found in newest.items() if found[1] != GONE}, entries
 
 
-def _size(key: str, state: bytes) -> int:
-    return len(key.encode()) + len(state)
+def _size(key: str, of_state: int) -> int:
+    return len(key.encode()) + of_state

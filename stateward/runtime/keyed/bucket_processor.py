@@ -29,7 +29,13 @@ from stateward.runtime.ingest.packed_format import (
 )
 from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.runtime.keyed.outcome import BucketOutput, ReadValues
-from stateward.runtime.keyed.state_store import BucketStates, StateBackend, StateRules, StateStore
+from stateward.runtime.keyed.state_store import (
+    BucketStates,
+    Encoded,
+    StateBackend,
+    StateRules,
+    StateStore,
+)
 from stateward.runtime.keyed.state_upgrade import Upgrade
 from stateward.runtime.sink.output_rows import KIND_COUNTS
 from stateward.runtime.sink.row_files import RowFiles, TaskRows
@@ -104,7 +110,8 @@ class BucketProcessor(StatefulProcessor):
         """Called by Spark once per task, and once on the driver to get the state's schema."""
         self._codec: KeyStateCodec[Any, Any] = KeyStateCodec(self._state_type, self._event_type)
         upgrade = Upgrade(self._codec, self._state_version, self._state_steps)
-        self._store = self._backend.open(handle, StateRules(self._state_version, upgrade, self._due_ms))
+        rules = StateRules(self._state_version, self._codec.layout, upgrade, self._loaded)
+        self._store = self._backend.open(handle, rules)
         self._task = TaskRows(self._files)
         self._next_ms = None
 
@@ -191,7 +198,7 @@ class BucketProcessor(StatefulProcessor):
         make = self._event_type._make
         events = [make(record[_EVENT:]) for record in records]
         before = bucket.get(key)
-        kept = _NOTHING if before is None else self._codec.decode(before.state)
+        kept = _NOTHING if before is None else self._codec.unpack(before.packed)
         watermark_ms, passed_ms, limits = outcome.watermark_ms, bucket.passed_ms, self._limits
         result = advance(
             self._logic, key, kept, events, watermark_ms=watermark_ms, passed_ms=passed_ms, limits=limits
@@ -199,13 +206,16 @@ class BucketProcessor(StatefulProcessor):
         outcome.add(key, result, events, records)
         due_ms = next_timer(self._logic, key, result.kept, limits)
         if due_ms is not None:
-            same = before is not None and result.kept == kept
-            state = before.state if before and same else self._codec.encode(result.kept)
-            bucket.put(key, before, state, due_ms)
+            is_same = before is not None and result.kept == kept
+            bucket.put(key, before, None if is_same else self._encoded(result.kept), due_ms)
         elif before is not None:
             bucket.remove(key, before)
 
-    def _due_ms(self, key: str, state: bytes) -> int:
-        due_ms = next_timer(self._logic, key, self._codec.decode(state), self._limits)
+    def _encoded(self, kept: KeyState[Any, Any]) -> Encoded:
+        return Encoded(self._codec.encode(kept), self._codec.pack(kept))
+
+    def _loaded(self, key: str, text: bytes) -> tuple[Encoded, int]:
+        kept = self._codec.decode(text)
+        due_ms = next_timer(self._logic, key, kept, self._limits)
         assert due_ms is not None  # an empty state would have been removed
-        return due_ms
+        return Encoded(text, self._codec.pack(kept)), due_ms

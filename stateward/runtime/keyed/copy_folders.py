@@ -20,7 +20,7 @@ from stateward.runtime.checkpoint import generations
 MARKER = "stateward-copy.json"
 """File in a copy that names its checkpoint."""
 # Version of the format of a copy (`bucket_copy`).
-_LAYOUT = "v4"
+_LAYOUT = "v5"
 _UNMARKED = re.compile(r"([0-9a-f]{12})-(?:[0-9a-f]{8}|pid\d+)-v\d+")
 _PARTITION = re.compile(r"p\d+")
 _OTHERS_BITS = 0o077

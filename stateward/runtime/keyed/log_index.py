@@ -39,6 +39,7 @@ class Chunks(msgspec.Struct):
 
     Attributes:
         stamp: The stamp of the log that was copied.
+        layout: How its states are packed (`StateRules`).
         begins: The first write in each chunk.
         entries: The number of entries of each chunk.
         live: The number of live states in each chunk.
@@ -49,6 +50,7 @@ class Chunks(msgspec.Struct):
     """
 
     stamp: str = ""
+    layout: str = ""
     begins: list[int] = []
     entries: list[int] = []
     live: list[int] = []
@@ -57,10 +59,10 @@ class Chunks(msgspec.Struct):
     classes: dict[int, int] = {}
 
     @classmethod
-    def of(cls, stamp: str, entries: list[int]) -> Chunks:
+    def of(cls, stamp: str, layout: str, entries: list[int]) -> Chunks:
         """The index of a log whose chunks have these entries, none of them known to be live."""
         number = len(entries)
-        return cls(stamp, list(range(number)), list(entries), [0] * number, number)
+        return cls(stamp, layout, list(range(number)), list(entries), [0] * number, number)
 
     def append(self, entries: int, live: int, merged: int = 0) -> None:
         """Add the chunk of the next write, in place of the newest ones that are merged into it."""

@@ -8,12 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from stateward.contract.stream_status import BucketSize
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
+
+
+class Encoded(NamedTuple):
+    """A state in both encodings (`codec`).
+
+    Attributes:
+        text: As JSON, never ``null``: every release reads it.
+        packed: Compact, for what is built again when the release changes.
+    """
+
+    text: bytes
+    packed: bytes
 
 
 @dataclass(frozen=True)
@@ -22,21 +34,23 @@ class StateRules:
 
     Attributes:
         schema_version: The current version of states.
-        upgrade: Converts an encoded state to the current version, from its version, key and text.
-        due_ms: When the logic has to run for a key, from its encoded state.
+        layout: Differs between releases that pack states differently.
+        upgrade: Converts a state to the current version, from its version, key and text.
+        loaded: A state in both encodings, and when the logic has to run for it (ms), from key and text.
     """
 
     schema_version: int
+    layout: str
     upgrade: Callable[[int, str, bytes], bytes]
-    due_ms: Callable[[str, bytes], int]
+    loaded: Callable[[str, bytes], tuple[Encoded, int]]
 
 
 class StoredState(Protocol):
     """A state as its store returns it, which the store may want back when the state changes."""
 
     @property
-    def state(self) -> bytes:
-        """The state as JSON, never ``null``."""
+    def packed(self) -> bytes:
+        """The compact encoding."""
 
 
 Found = TypeVar("Found", bound=StoredState)
@@ -55,14 +69,14 @@ class BucketStates(Protocol[Found]):
     def get(self, key: str) -> Found | None:
         """The state of a key, or None."""
 
-    def put(self, key: str, before: Found | None, state: bytes, due_ms: int) -> None:
+    def put(self, key: str, before: Found | None, state: Encoded | None, due_ms: int) -> None:
         """Set the state of a key and when the logic has to run for it; ``before`` is the result of `get`.
 
         Args:
             key: The key.
             before: The result of `get`, so that no store has to read it again.
-            state: The new state.
-            due_ms: What `StateRules.due_ms` returns for it; later than ``passed_ms``.
+            state: The new state, or None if it is that before.
+            due_ms: What `StateRules.loaded` returns for it; later than ``passed_ms``.
         """
 
     def remove(self, key: str, before: Found) -> None:
@@ -72,7 +86,7 @@ class BucketStates(Protocol[Found]):
         """The keys for which the logic has to run by ``passed_ms``."""
 
     def items(self) -> Iterator[tuple[str, bytes]]:
-        """All keys with their states, in no particular order."""
+        """All keys with their packed states, in no particular order."""
 
     def finish(self, fired_ms: int | None = None) -> int | None:
         """Keep the changes, and set the bucket's timer in Spark.

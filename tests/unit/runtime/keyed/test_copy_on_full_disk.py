@@ -24,7 +24,7 @@ root, filler, checkpoint = sys.argv[1], Path(sys.argv[2]), "file:///checkpoints/
 def batch(number):
     cache = StateCache(root, checkpoint, 0)
     for key in range(number * 1000, number * 1000 + 1000):
-        cache.bucket(1).put(f"key-{key}", CachedState(1, 1, 1, os.urandom(1000)), None)
+        cache.bucket(1).put(f"key-{key}", CachedState(1, 1, 1, 1000, os.urandom(1000)), None)
     cache.commit()
 
 def fill():

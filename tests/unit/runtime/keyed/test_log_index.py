@@ -99,7 +99,7 @@ def test_large_states_are_merged_in_smaller_chunks() -> None:
 
 
 def test_a_log_of_many_chunks_is_cleaned_until_it_is_short() -> None:
-    index = Chunks.of("stamp", [1] * 5000)
+    index = Chunks.of("stamp", "count", [1] * 5000)
     index.live, calls = [1] * 5000, 0
     index.bytes = 5000 * 200
     while len(index.entries) > most(index):
