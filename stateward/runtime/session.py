@@ -79,6 +79,10 @@ _REDACTED = "(?i)secret|password|token|access[._]?key"
 # No other host has to reach a driver that is its own executor.
 _LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _LOCAL_MASTER = "local[2]"
+
+CODE_FACTORY = "spark.sql.codegen.factoryMode"
+"""Setting: whether Spark generates code for expressions."""
+NO_CODE = "NO_CODEGEN"
 _PYTHONPATH = "spark.executorEnv.PYTHONPATH"
 _DRIVER_PYTHON = "PYSPARK_DRIVER_PYTHON"
 _WITHOUT_ARCHIVES = Path(__file__).resolve().parent / "spark_python.sh"
@@ -161,6 +165,8 @@ def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     _quieten(session)
+    if settings.get(CODE_FACTORY) == NO_CODE:
+        _generate_no_code(session)
     return session
 
 
@@ -220,6 +226,19 @@ def _submitted(name: str) -> str | None:
     # The JVM has the arguments; this connects to it.
     SparkContext._ensure_initialized()
     return SparkConf().get(name)
+
+
+def _generate_no_code(spark: SparkSession) -> None:
+    """Make `NO_CODE` the default of this JVM.
+
+    The threads of Spark's state servers have no session, so they do not see its setting. They would generate
+    code for each state variable and timer of each task: a fifth of the JVM's time.
+    """
+    jvm: Any = spark.sparkContext._jvm
+    entry = jvm.org.apache.spark.sql.internal.SQLConf.CODEGEN_FACTORY_MODE()
+    default = entry.getClass().getDeclaredField("_defaultValue")
+    default.setAccessible(True)
+    default.set(entry, jvm.org.apache.spark.sql.catalyst.expressions.CodegenObjectFactoryMode.NO_CODEGEN())
 
 
 def _quieten(spark: SparkSession) -> None:

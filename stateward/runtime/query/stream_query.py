@@ -36,6 +36,7 @@ from stateward.runtime.keyed.state_sizes import StateSizes
 from stateward.runtime.lease.lease_keeper import LeaseKeeper
 from stateward.runtime.query import scan
 from stateward.runtime.query.native_query import NATIVE_CONF, WATERMARK_POLICY, native_rows
+from stateward.runtime.session import CODE_FACTORY, NO_CODE
 from stateward.runtime.sink import sink
 from stateward.runtime.sink.fence import take_over
 from stateward.runtime.sink.ledger import Ledger, recorded_times
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 # state variable: a third of the CPU time of a small batch.
 KEYED_CONF = {
     "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    CODE_FACTORY: NO_CODE,
 }
 
 
