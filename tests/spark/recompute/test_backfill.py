@@ -127,7 +127,7 @@ def test_what_was_too_far_ahead_is_left_out_by_its_offset(
     clock = SetClock("", file=str(tmp_path / "now"))
     clock.set(START)
     ahead = START + timedelta(hours=2)
-    with running(launch, spark, clock=clock) as query:
+    with running(launch, spark, time=clock) as query:
         for event_id, at in (("in time", START), ("ahead", ahead)):
             event = {**LATE_EVENT, "event_id": event_id, "user_id": event_id, "event_time": at.isoformat()}
             launch.send([(b"k", json.dumps(event).encode())])

@@ -134,7 +134,7 @@ def test_timeouts_fire_within_two_triggers(
         "trigger_interval_ms": int(TRIGGER.total_seconds() * 1000),
     }
 
-    with running(launch, spark, clock=clock, **settings) as query:
+    with running(launch, spark, time=clock, **settings) as query:
         query.settle()
         clock.set(START + silence.after + lateness - TRIGGER)
         query.settle()

@@ -44,7 +44,7 @@ class Running:
         launch: Where it reads and writes.
         spark: The session.
         run_id: Name of this start.
-        clock: The broker's time; None for that of the broker.
+        time: The broker's clock; None for its own. Not `clock`, which is a setting of a stream.
         changes: Changes to the launch's configuration.
     """
 
@@ -54,7 +54,7 @@ class Running:
         spark: SparkSession,
         run_id: str = "run-1",
         *,
-        clock: BrokerClock | None = None,
+        time: BrokerClock | None = None,
         **changes: Any,
     ) -> None:
         config = parse_config(launch.document(run_id, **{"tick": _NO_TICKS, **changes}), "test")
@@ -79,8 +79,8 @@ class Running:
         noted = partial(note_start, launch.stream.job, config)
         self.stream = StreamQuery(spark, launch.stream.job, config, partitions, keeper, note_start=noted)
         self.stream.create_tables()
-        if clock is not None:
-            self.stream.clock = clock
+        if time is not None:
+            self.stream.clock = time
         self.query = self.stream.start()
         ledger = self.stream.ensure_ledger(str(self.query.id))
         sizes = self.stream.sizes
