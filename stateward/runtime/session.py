@@ -47,6 +47,10 @@ STREAM_CONF: dict[str, str] = {
     "spark.log.level": "WARN",
 }
 
+CODE_FACTORY = "spark.sql.codegen.factoryMode"
+"""Setting: whether Spark generates code for expressions."""
+NO_CODE = "NO_CODEGEN"
+
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
 """Local property of a task: the number of its batch (MicroBatchExecution.BATCH_ID_KEY)."""
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
@@ -79,10 +83,6 @@ _REDACTED = "(?i)secret|password|token|access[._]?key"
 # No other host has to reach a driver that is its own executor.
 _LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _LOCAL_MASTER = "local[2]"
-
-CODE_FACTORY = "spark.sql.codegen.factoryMode"
-"""Setting: whether Spark generates code for expressions."""
-NO_CODE = "NO_CODEGEN"
 _PYTHONPATH = "spark.executorEnv.PYTHONPATH"
 _DRIVER_PYTHON = "PYSPARK_DRIVER_PYTHON"
 _WITHOUT_ARCHIVES = Path(__file__).resolve().parent / "spark_python.sh"

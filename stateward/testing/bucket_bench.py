@@ -18,7 +18,6 @@ from stateward.runtime.api.stream_job import StreamJob
 from stateward.runtime.ingest.packed_format import LANE_EVENT
 from stateward.runtime.keyed import state_cache
 from stateward.runtime.keyed.bucket_processor import BucketProcessor
-from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.runtime.keyed.log_store import LogBackend
 from stateward.runtime.keyed.state_log import HEAD_NAME, LOG_NAME
 from stateward.runtime.sink.output_rows import KIND_COUNTS, decode_rows
@@ -65,7 +64,6 @@ class BucketBench:
             backend=MemoryBackend() if folder is None else log_backend(folder),
         )
         self._in_memory = folder is None
-        self._codec: KeyStateCodec[Any, Any] = KeyStateCodec(job.state_type, job.event_type)
         # Spark does not filter late rows in this query (the column with the watermark is not passed on).
         self.tester = TwsTester(self.processor, timeMode="EventTime", eventTimeExtractor=lambda row: 1 << 62)
         self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -117,9 +115,8 @@ class BucketBench:
     def states(self) -> dict[str, dict[str, Any]]:
         """The newest state of each key, as a reader of the state store finds it: by the log alone."""
         if self._in_memory:
-            bucket = self.processor._store.bucket(BUCKET[1], 0)
-            codec = self._codec
-            return {key: json.loads(codec.encode(codec.unpack(packed))) for key, packed in bucket.items()}
+            bucket: Any = self.processor._store.bucket(BUCKET[1], 0)
+            return {key: json.loads(bucket.get(key).state.text) for key, _ in bucket.items()}
         newest: dict[str, Any] = {}
         for _, value in sorted(self.tester.peekMapState(LOG_NAME, BUCKET).items()):
             newest |= json.loads(value[0])

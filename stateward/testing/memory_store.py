@@ -119,8 +119,9 @@ class MemoryBucket:
     def put(self, key: str, before: MemoryState | None, state: Encoded | None, due_ms: int) -> None:
         """Set the state of a key."""
         assert before == self._states.get(key), f"{key}: before is what get returns"
-        state = state or (before.state if before else None)
-        assert state is not None, f"{key}: a key without a state has none to keep"
+        if state is None:
+            assert before is not None, f"{key}: a key without a state has none to keep"
+            state = before.state
         self._states[key] = MemoryState(state, due_ms)
 
     def remove(self, key: str, before: MemoryState) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from stateward.quality.tables.version_range import Pin
+from stateward.runtime.session import CODE_FACTORY, NO_CODE, storage_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,7 +18,7 @@ _FEW_ROWS = 25_000
 _FOR_FEW_ROWS = {
     # Code costs more to generate and compile than it saves; with 100,000 rows it is the other way round.
     "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    CODE_FACTORY: NO_CODE,
     # One task needs no plan by the size of what was shuffled.
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
@@ -31,8 +32,6 @@ def session_of(stream: str) -> Callable[[], SparkSession]:
 
     def start() -> SparkSession:
         from pyspark.sql import SparkSession
-
-        from stateward.runtime.session import storage_conf
 
         # The import takes as long as starting Spark, and one runs in Python, the other in Java.
         loading = threading.Thread(target=importlib.import_module, args=(_EXPECTATIONS,))

@@ -29,13 +29,7 @@ from stateward.runtime.ingest.packed_format import (
 )
 from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.runtime.keyed.outcome import BucketOutput, ReadValues
-from stateward.runtime.keyed.state_store import (
-    BucketStates,
-    Encoded,
-    StateBackend,
-    StateRules,
-    StateStore,
-)
+from stateward.runtime.keyed.state_store import BucketStates, Encoded, StateBackend, StateRules, StateStore
 from stateward.runtime.keyed.state_upgrade import Upgrade
 from stateward.runtime.sink.output_rows import KIND_COUNTS
 from stateward.runtime.sink.row_files import RowFiles, TaskRows

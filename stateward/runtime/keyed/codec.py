@@ -11,6 +11,7 @@ with the same `KeyStateCodec.layout` reads it.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, Generic, TypeVar, get_type_hints
 
 import msgspec
@@ -76,7 +77,7 @@ class KeyStateCodec(Generic[S, E]):
         self._encode = msgspec.json.Encoder().encode
         self._decode = msgspec.json.Decoder(self._entry).decode
         kept: Any = tuple[named_tuple | None, tuple[event_type, ...], tuple[Seen, ...], int | None]  # type: ignore[valid-type]
-        kinds = {type(found) for found in _within(types.type_info(kept), [])}
+        kinds = _kinds(kept)
         self._is_alike, self._has_floats = kinds <= _ALIKE, types.FloatType in kinds
         self._pack = msgspec.msgpack.Encoder().encode
         self._unpack = msgspec.msgpack.Decoder(kept).decode
@@ -114,6 +115,12 @@ class KeyStateCodec(Generic[S, E]):
             msgspec.ValidationError: It has another schema.
         """
         return self.decode(packed) if packed[0] == _TEXT else KeyState(*self._unpack(packed))
+
+
+@cache
+def _kinds(kind: Any) -> set[type[types.Type]]:
+    """The kinds of a type and of those within it; each task of a worker asks for the same one."""
+    return {type(found) for found in _within(types.type_info(kind), [])}
 
 
 def _within(found: types.Type, seen: list[types.Type]) -> list[types.Type]:

@@ -17,7 +17,7 @@ from stateward.runtime.lease.lease import Lease, utc_now
 from stateward.runtime.lease.lease_keeper import LeaseKeeper
 from stateward.runtime.query.native_query import NATIVE_CONF
 from stateward.runtime.query.stream_query import StreamQuery, session_conf
-from stateward.runtime.session import STREAM_CONF
+from stateward.runtime.session import CODE_FACTORY, STREAM_CONF
 from stateward.runtime.telemetry.progress import Progress
 from stateward.state.compatibility.start import note_start
 from tests.support.spark.launches import Launch
@@ -32,7 +32,7 @@ _NO_TICKS = {"mode": "off", "interval_ms": 1000}
 _UNCHANGED = {
     **{name: STREAM_CONF.get(name, "true") for name in NATIVE_CONF},
     "spark.sql.codegen.wholeStage": "true",
-    "spark.sql.codegen.factoryMode": "FALLBACK",
+    CODE_FACTORY: "FALLBACK",
 }
 COUNTS = ("accepted", "dead", "late", "duplicates")
 
