@@ -12,7 +12,7 @@ import pytest
 
 from stateward.platform.processes import find_owned
 from tests.support.control.installation import STATEWARD
-from tests.support.full import ci_full
+from tests.support.full import only_full
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.e2e
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.e2e
     ("number", "last_part"),
     [
         pytest.param(signal.SIGINT, "kafka", id="SIGINT while Kafka starts"),
-        pytest.param(signal.SIGTERM, "triggerer", id="SIGTERM while Airflow starts", marks=ci_full),
+        pytest.param(signal.SIGTERM, "triggerer", id="SIGTERM while Airflow starts", marks=only_full),
     ],
 )
 def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, number: signal.Signals, last_part: str) -> None:

@@ -168,7 +168,7 @@ def test_the_driver_is_killed_in_mid_replay(stream: LiveStream, tmp_path: Path, 
     replay_with_interruption(stream, tmp_path, days_later, lambda: kill_driver_and_wait(stream))
 
 
-@ci_full
+@only_full
 def test_its_python_workers_are_killed_in_mid_replay(
     stream: LiveStream, tmp_path: Path, days_later: int
 ) -> None:

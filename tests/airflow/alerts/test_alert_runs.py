@@ -14,7 +14,7 @@ from stateward.control.reconcile.observe import read_supervisor
 from stateward.project.layout import Layout
 from stateward.project.settings import Settings
 from tests.airflow.conftest import STREAM, Platform, results, sent_messages
-from tests.support.full import ci_full
+from tests.support.full import ci_full, only_full
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.airflow
@@ -144,7 +144,7 @@ def test_giving_up_is_told_once_more_and_a_stop_ends_the_incident(listening: Pla
     assert read_supervisor(Layout.of(Settings(home=listening.home)), STREAM) is None
 
 
-@ci_full
+@only_full
 def test_a_run_that_gave_up_ends_once_that_is_told(listening: Platform) -> None:
     """And does not fire again and again while the receiver is away."""
     file = listening.home / "notifiers.yaml"

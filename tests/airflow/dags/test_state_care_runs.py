@@ -22,7 +22,7 @@ from stateward.project.settings import Settings
 from tests.airflow.conftest import ROOT, STREAM, Platform
 from tests.airflow.dags.test_stream_runs import running
 from tests.support.control.recorded_jobs import Jobs, spark_command
-from tests.support.full import ci_full
+from tests.support.full import ci_full, only_full
 from tests.unit.control.care.test_policy import LOOK, MORE
 
 pytestmark = pytest.mark.airflow
@@ -189,7 +189,7 @@ def test_a_state_that_cannot_be_measured_has_its_savepoint_and_fails_the_run(
     assert read_record(jobs.layout, STREAM).looks == ()
 
 
-@ci_full
+@only_full
 def test_a_stream_without_a_committed_batch_has_nothing_to_look_at_yet(
     platform: Platform, jobs: Jobs
 ) -> None:

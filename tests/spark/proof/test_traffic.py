@@ -78,7 +78,6 @@ def test_a_driver_that_is_killed_at_work_writes_it_too(tmp_path: Path, broker: R
     assert all(proof.rows.values()), f"a table without a row shows nothing: {proof.rows}"
 
 
-@ci_full
 def test_every_record_is_landed_once_as_it_was_sent(tmp_path: Path, broker: RunningBroker) -> None:
     launch = Launch(tmp_path, broker, "traffic-landed", stream=RAW_EVENTS)
     plan = Plan(PROFILES["storm"], seed=3, rate=60, minutes=2)

@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from spark_jobs.fraud_watch.declaration import FRAUD_ALERTS
 from stateward.quality.validation.validate import validate
 from stateward.runtime.api.tables import BATCH_COUNTS
-from tests.support.full import ci_full
+from tests.support.full import ci_full, only_full
 from tests.support.spark.written_batches import Written
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def test_fewer_rows_than_were_counted_are_found(written: Written, spark: SparkSe
     assert failed(written, spark) == {COUNTED}
 
 
-@ci_full
+@only_full
 def test_a_batch_that_was_counted_and_has_not_come_is_found(written: Written, spark: SparkSession) -> None:
     written.lost(**by_table(2, 5))
     written.batch([alert(9)], **by_table(1, 0))
@@ -95,7 +95,7 @@ def test_batches_of_an_earlier_release_are_judged_by_what_they_say(
     assert failed(made, spark) == set()
 
 
-@ci_full
+@only_full
 def test_too_many_rows_are_found_of_an_earlier_release_too(tmp_path: Path, spark: SparkSession) -> None:
     made = Written(tmp_path, FRAUD_ALERTS, "fraud_watch")
     made.batch([alert(1), alert(2)], rows_out=1)

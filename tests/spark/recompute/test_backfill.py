@@ -24,7 +24,7 @@ from stateward.recompute.request import BackfillError
 from stateward.runtime.api.key_logic import replay_oracle
 from stateward.runtime.api.tables import LATE_EVENTS, Table
 from stateward.runtime.sink.output_rows import decode_rows, encode_rows
-from tests.support.full import ci_full
+from tests.support.full import ci_full, only_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.kafka.set_clock import SetClock
 from tests.support.spark.launches import CHECKOUT, MINUTE_MS, Launch, real_events
@@ -220,7 +220,7 @@ def append(launch: Launch, table: Table, rows: list[Any]) -> None:
     write_deltalake(launch.uri("tables", table.name), decode_rows(encode_rows(table, rows)), mode="append")
 
 
-@ci_full
+@only_full
 def test_devices_with_a_current_row_each_and_raw_events_that_are_cut_off(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:

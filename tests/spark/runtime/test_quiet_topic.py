@@ -18,7 +18,7 @@ from stateward.project.project import Project
 from stateward.project.spec import load_specs
 from stateward.runtime.api.stream_job import StreamJob
 from stateward.testing.declarations import ABSENT, Records
-from tests.support.full import ci_full
+from tests.support.full import only_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.kafka.set_clock import SetClock
 from tests.support.spark.launches import (
@@ -116,7 +116,7 @@ FEW = (USER_SESSIONS, ACTION_COUNTS)
 @pytest.mark.parametrize(
     "silence",
     [
-        pytest.param(silence, marks=() if silence.stream in FEW else ci_full, id=silence.stream.name)
+        pytest.param(silence, marks=() if silence.stream in FEW else only_full, id=silence.stream.name)
         for silence in SILENCES
     ],
 )

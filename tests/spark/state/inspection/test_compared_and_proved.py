@@ -23,7 +23,7 @@ from stateward.state.partitions.repartition import ProofError, RepartitionFailed
 from stateward.state.reader.stores import StateReadError
 from stateward.state.verbs.compare import compare
 from stateward.state.verbs.inspect import inspect
-from tests.support.full import ci_full
+from tests.support.full import ci_full, only_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.small_disk import small_disk
 from tests.support.spark.launches import FRAUD_WATCH, Launch
@@ -121,14 +121,14 @@ def remove_snapshots(folder: Path) -> None:
             StateReadError,
             r"java\.nio\.file\.NoSuchFileException: /\S+/state/0/1/1\.changelog \(",
             id="no snapshot",
-            marks=ci_full,
+            marks=only_full,
         ),
         pytest.param(
             lambda folder: newest(folder, "changelog").unlink(),
             StateReadError,
             r"java\.nio\.file\.NoSuchFileException: /\S+/state/0/1/\d+\.changelog \(",
             id="no changes",
-            marks=ci_full,
+            marks=only_full,
         ),
         pytest.param(
             lambda folder: shutil.rmtree(folder / "state/0/_metadata"),

@@ -17,7 +17,7 @@ from spark_jobs.user_sessions.model import SessionEvent
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.keyed.copy_folders import copy_folder
 from stateward.runtime.keyed.state_cache import StateCache
-from tests.support.full import ci_full
+from tests.support.full import only_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import USER_SESSIONS, Launch, real_events
 from tests.support.spark.running_query import COUNTS, running
@@ -56,7 +56,7 @@ def page_views() -> Input:
     return Input(records, counts, max(times), lambda launch: expected_rows(launch, events))
 
 
-@ci_full
+@only_full
 def test_repartitioned_twice_the_answer_is_exact(
     tmp_path: Path, broker: RunningBroker, spark: SparkSession
 ) -> None:
