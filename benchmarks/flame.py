@@ -24,10 +24,9 @@ from benchmarks.charts.flame_stacks import Stacks
 from benchmarks.harness.checkouts import add_checkout
 from benchmarks.harness.environments import python_of
 from benchmarks.harness.folders import emptied
-from benchmarks.harness.roles import BROKER, JVM, ROLES, role_of
-from benchmarks.harness.threads import ThreadTimes, spent, thread_times
+from benchmarks.harness.reading import Run, contestant_of, running
+from benchmarks.harness.roles import BROKER, JVM, ROLES, ThreadTimes, role_of, spent, thread_times
 from benchmarks.harness.workload import Workload
-from benchmarks.sustained import Run, running
 from stateward.project.settings import CHECKOUT, Settings
 from tests.support.waiting import wait_until
 
@@ -50,7 +49,7 @@ def main(arguments: list[str]) -> int:
     cache = Settings().home / "bench"
     py_spy = python_of("py-spy", cache).parent / "py-spy"
     workload = Workload(given.events, given.size, given.keys)
-    with running(given.stream, workload, cache, variant=given.variant, checkout=given.checkout) as run:
+    with running(contestant_of(given, given.stream), workload, cache) as run:
         stacks = _record(run, given.warm_up, given.seconds, py_spy, cache / "flame")
     name = "user_sessions" if given.stream == "stateward" else given.stream
     path = _IMAGES / f"flame-{name}-{given.keys}keys{'-before' if given.checkout.is_before else ''}.svg"
@@ -65,9 +64,9 @@ def _record(run: Run, warm_up: int, seconds: int, py_spy: Path, folder: Path) ->
     """CPU time in microseconds per record, by role, thread and stack."""
     emptied(folder)
     wait_until(
-        lambda: (run.launch.status().get("delivered") or 0) >= warm_up,
+        lambda: run.reader.delivered() >= warm_up,
         600,
-        lambda: f"{warm_up:,} records are read: {run.launch.status()}",
+        lambda: f"{warm_up:,} records are read: {run.reader.delivered():,}",
     )
     roles = _processes(run)
     begin = _next_commit(run)
@@ -90,7 +89,7 @@ def _record(run: Run, warm_up: int, seconds: int, py_spy: Path, folder: Path) ->
 
 
 def _processes(run: Run) -> dict[int, str]:
-    root = psutil.Process(run.process.pid)
+    root = psutil.Process(run.reader.process.pid)
     found = {run.broker_pid: BROKER}
     for process in (root, *root.children(recursive=True)):
         with suppress(psutil.Error):
@@ -104,13 +103,12 @@ def _times(roles: Mapping[int, str]) -> dict[int, ThreadTimes]:
 
 def _next_commit(run: Run) -> int:
     """How many records have been read when a batch is committed, which is waited for."""
-
-    def delivered() -> int:
-        return int(run.launch.status()["delivered"])
-
-    before = delivered()
+    before = run.reader.delivered()
     return wait_until(
-        lambda: (now := delivered()) > before and now, 120, "a batch is committed: use more events", 0.02
+        lambda: (now := run.reader.delivered()) > before and now,
+        120,
+        "a batch is committed: use more events",
+        0.02,
     )
 
 

@@ -20,10 +20,10 @@ from typing import Any
 
 import psutil
 
+from benchmarks.harness.fill import benchmark_broker
 from benchmarks.harness.folders import emptied
 from benchmarks.harness.operations import Operations
 from benchmarks.harness.results import append_result
-from benchmarks.run import benchmark_broker
 from proof.traffic.generate import SLICE_MS, Plan
 from proof.traffic.profiles import PROFILES
 from proof.traffic.records import Slice

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.fill import benchmark_broker
 from benchmarks.harness.results import append_result
-from benchmarks.run import benchmark_broker
 from stateward.control.launchers.launch import DRIVER_CONF
 from stateward.project.settings import Settings
 from tests.support.kafka.broker import RunningBroker

@@ -1,7 +1,8 @@
 """`python -m benchmarks.latency`: how long from an event to its committed row, at a steady rate.
 
 Every event ends a session of its own (`is_last`), so each brings a row. Its time is the moment at which
-it is given to the producer; the row's is that of the Delta commit which made it visible.
+it is given to the producer; the row's is that of the Delta commit which made it visible. A peer does not know
+`is_last`: its sessions end 2 ms after each event by the watermark, and a checkpoint shows their rows.
 """
 
 from __future__ import annotations
@@ -12,19 +13,27 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
 from benchmarks.harness.checkouts import add_checkout
+from benchmarks.harness.contestants import log_tail
+from benchmarks.harness.fill import benchmark_broker
+from benchmarks.harness.measure import Entry, task_of
+from benchmarks.harness.reading import about, add_peer, contestant_of, reader_of
 from benchmarks.harness.results import append_result
-from benchmarks.run import benchmark_broker
+from benchmarks.harness.workload import Workload
+from benchmarks.peers.task import Task
 from stateward.project.settings import Settings
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import Launch
+from tests.support.waiting import wait_until
 
 _PARTITIONS = 3
 _USERS = 20_000
@@ -40,17 +49,29 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--warm-up", type=int, default=60, metavar="S", help="not counted (%(default)s)")
     parser.add_argument("--seconds", type=int, default=60, help="counted (%(default)s)")
     parser.add_argument("--lateness-ms", type=int, default=1000, help="allowed lateness (%(default)s)")
+    parser.add_argument(
+        "--commit-interval-ms", type=int, default=1000, help="of a peer's checkpoints (%(default)s)"
+    )
     add_checkout(parser)
+    add_peer(parser)
     given = parser.parse_args(arguments)
+    entry = contestant_of(given)
     folder = Settings().home / "bench" / "latency"
-    for emission in ("watermark", "eager"):
+    jars = entry.contestant.prepare(folder.parent)
+    for emission in ("watermark",) if given.peer else ("watermark", "eager"):
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "run").mkdir(parents=True)
         with benchmark_broker(folder / "kafka") as broker:
             broker.create_topic(_TOPIC, _PARTITIONS)
-            since = _run(broker, folder / "run", emission, given)
-        waits_ms = np.array([wait for at, wait in _waits(folder / "run") if at >= since])
-        result = _summary(emission, given, waits_ms)
+            if given.peer:
+                since = _run_peer(broker, _task(entry, folder / "run", broker, given, jars), entry, given)
+            else:
+                since = _run(broker, folder / "run", emission, given)
+        waits = (_waits_in_files if given.peer else _waits)(folder / "run")
+        result = {
+            **about(entry),
+            **_summary(emission, given, np.array([wait for at, wait in waits if at >= since])),
+        }
         append_result(folder.parent / "latency.jsonl", result)
         print(json.dumps(result), flush=True)
     return 0
@@ -87,6 +108,59 @@ def _run(broker: RunningBroker, folder: Path, emission: str, given: argparse.Nam
     return since
 
 
+def _task(
+    entry: Entry, folder: Path, broker: RunningBroker, given: argparse.Namespace, jars: list[Path]
+) -> Task:
+    usual = Workload(partitions=_PARTITIONS)
+    return replace(
+        task_of(usual, 0, folder, broker.bootstrap, entry.variant, jars=jars),
+        topic=_TOPIC,
+        gap_ms=2,
+        lateness_ms=given.lateness_ms,
+        commit_interval_ms=given.commit_interval_ms,
+        is_endless=True,
+    )
+
+
+def _run_peer(broker: RunningBroker, task: Task, entry: Entry, given: argparse.Namespace) -> float:
+    """Drive a peer; returns from when on events count."""
+    reader = reader_of(entry, task)
+    reader.start()
+    try:
+        first = _produce(broker.bootstrap, given.rate, 1)
+        wait_until(reader.delivered, 300, lambda: f"a checkpoint has a record: {log_tail(task)}")
+        warm = _produce(broker.bootstrap, given.rate, given.warm_up, first)
+        since = time.time()
+        _produce(broker.bootstrap, given.rate, given.seconds, first=warm)
+        _end(broker.bootstrap, task)
+        wait_until(
+            lambda: _all_shown(task.output), 300, lambda: f"a checkpoint has every row: {log_tail(task)}"
+        )
+    finally:
+        reader.kill()
+    return since
+
+
+def _end(bootstrap: str, task: Task) -> None:
+    """Move the watermark past every event."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    later = _iso(datetime.now(UTC) + timedelta(hours=1))
+    for partition in range(task.partitions):
+        value = f'{{"user_id":"{task.tick_user}","event_time":"{later}"}}'
+        producer.produce(_TOPIC, value=value, partition=partition)
+    assert producer.flush(60) == 0, "not every record was taken by the broker"
+
+
+def _all_shown(output: Path) -> bool:
+    """Whether no file is in progress or waits for its checkpoint: such files are hidden."""
+    names = [file.name for file in output.rglob("*") if file.is_file()]
+    return bool(names) and not any(name.startswith((".", "_")) for name in names)
+
+
+def _iso(at: datetime) -> str:
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def _produce(bootstrap: str, rate: int, seconds: int, first: int = 0) -> int:
     """Send at a steady rate; returns the number of the next event."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "compression.type": "lz4"})
@@ -94,7 +168,7 @@ def _produce(bootstrap: str, rate: int, seconds: int, first: int = 0) -> int:
     number, begun = first, time.time()
     while (elapsed := time.time() - begun) < seconds:
         while number - first < elapsed * rate:
-            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            now = _iso(datetime.now(UTC))
             user = f"u{number % _USERS:08d}"
             value = (
                 f'{{"event_id":"e{number}","user_id":"{user}","event_type":"x","event_time":"{now}",'
@@ -118,15 +192,28 @@ def _waits(folder: Path) -> Iterator[tuple[float, float]]:
             yield from ((at / 1e6, committed_ms - at / 1e3) for at in times)
 
 
+def _waits_in_files(folder: Path) -> Iterator[tuple[float, float]]:
+    """The same of a peer, whose files get their names when a checkpoint shows them."""
+    for file in (folder / "output").rglob("*"):
+        if file.is_file():
+            shown_ms = file.stat().st_ctime * 1000
+            for line in file.read_bytes().splitlines():
+                at_ms = orjson.loads(line)["ended_ms"]
+                yield at_ms / 1e3, shown_ms - at_ms
+
+
 def _summary(emission: str, given: argparse.Namespace, waits_ms: np.ndarray) -> dict[str, float | int | str]:
     p50, p99, most = (round(float(np.percentile(waits_ms, q))) for q in (50, 99, 100))
     return {
-        **given.checkout.origin(),
         "emission": emission,
         "rate": given.rate,
         "lateness_ms": given.lateness_ms,
         "rows": len(waits_ms),
-        "jvm": given.checkout.driver_conf["spark.driver.extraJavaOptions"],
+        **(
+            {"commit_interval_ms": given.commit_interval_ms}
+            if given.peer
+            else {"jvm": given.checkout.driver_conf["spark.driver.extraJavaOptions"]}
+        ),
         "p50_ms": p50,
         "p99_ms": p99,
         "max_ms": most,

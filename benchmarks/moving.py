@@ -23,7 +23,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.harness.fill import fill_topic
+from benchmarks.harness.fill import benchmark_broker, fill_topic
 from benchmarks.harness.folders import emptied
 from benchmarks.harness.measure import task_of
 from benchmarks.harness.operations import Done, Operations
@@ -32,7 +32,6 @@ from benchmarks.harness.results import append_result
 from benchmarks.harness.user_sessions import Stateward
 from benchmarks.harness.workload import GAP_MS, Workload, end_ms, generate
 from benchmarks.peers.task import Task
-from benchmarks.run import benchmark_broker
 from stateward.project.settings import CHECKOUT, Settings
 from tests.support.spark.launches import Launch
 from tests.support.waiting import wait_until

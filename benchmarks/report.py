@@ -21,6 +21,7 @@ from benchmarks.charts import states
 from benchmarks.charts.chart import draw
 from benchmarks.charts.goals import goals
 from benchmarks.charts.pairs import Spread, paired_table
+from benchmarks.charts.peers import beside_peers
 from benchmarks.harness.workload import Workload
 from stateward.project.settings import CHECKOUT, Settings
 
@@ -75,7 +76,8 @@ def newest_series(results: Iterable[Result]) -> list[list[Result]]:
 
 
 def _order(workload: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(workload[name] for name in ("skew", "keys", "size", "events", "compression"))
+    names = ("skew", "keys", "size", "events", "compression", "partitions")
+    return *(workload[name] for name in names), workload.get("spoilt_percent", 0)
 
 
 def lines_of(series: list[Result]) -> list[Line]:
@@ -112,7 +114,8 @@ def section(series: list[Result], image: str) -> str:
     workload = Workload(**series[0]["workload"])
     loads = Spread.of([result["load_before"] for result in series])
     text = [
-        f"### {workload.events:,} events of {workload.size:,} B, {workload.keys:,} users, {workload.skew}",
+        f"### {workload.events:,} events of {workload.size:,} B, {workload.keys:,} users, {workload.skew}"
+        f"{_more(workload)}",
         "",
         *((f"![Events per second]({image})", "") if image else ()),
         f"Series {series[0]['series']}, {series[0]['cpus']} CPUs, load before a run {loads.text(2)}; "
@@ -131,6 +134,16 @@ def section(series: list[Result], image: str) -> str:
     return "\n".join(text)
 
 
+def _more(workload: Workload) -> str:
+    """What is unusual in a topic."""
+    text = ""
+    if workload.partitions != Workload.partitions:
+        text += f", {workload.partitions} partitions"
+    if workload.spoilt_percent:
+        text += f", and {workload.spoilt_percent} % each repeated, late and invalid"
+    return text
+
+
 def _row(line: Line) -> str:
     figures = [
         (line.events_per_s, 0),
@@ -147,11 +160,14 @@ def _command(workload: Workload, series: list[Result]) -> str:
     # Another checkout's contestants come with `--before`.
     names = ",".join(dict.fromkeys(str(result["contestant"]).partition("@")[0] for result in series))
     runs = max(result["run"] for result in series)
+    is_usual = workload.partitions == Workload.partitions
+    partitions = "" if is_usual else f"--partitions {workload.partitions} "
+    spoilt = f"--spoilt {workload.spoilt_percent} " if workload.spoilt_percent else ""
     before = " --before FOLDER" if any(result.get("before") for result in series) else ""
     return (
         f".venv/bin/python -m benchmarks.run --events {workload.events} --size {workload.size} "
         f"--keys {workload.keys} --skew {workload.skew} --compression {workload.compression} "
-        f"--runs {runs} --only {names}{before}"
+        f"{partitions}{spoilt}--runs {runs} --only {names}{before}"
     )
 
 
@@ -202,8 +218,8 @@ def has_runs(series: list[Result], least: int) -> bool:
     return min(line.runs for line in lines_of(series)) >= least
 
 
-def goals_section(results: Path, least_runs: int) -> str:
-    """Return the table of goals; empty if none was measured.
+def first_sections(results: Path, least_runs: int) -> list[str]:
+    """Return the table of goals and those with peers; empty for what was not measured.
 
     Args:
         results: folder of the results of all programs.
@@ -214,21 +230,21 @@ def goals_section(results: Path, least_runs: int) -> str:
         **{name: name for name in ("sustained", "latency", "idle", "together", "recovery")},
     }
     read = {program: report_runs.read(results / f"{name}.jsonl") for program, name in files.items()}
-    return goals(read, least_runs)
+    return [goals(read, least_runs), beside_peers(read)]
 
 
-def write_page(chosen: list[list[Result]], results: Path, first: str) -> None:
+def write_page(chosen: list[list[Result]], results: Path, first: Iterable[str]) -> None:
     """Draw the charts, and write the series and the single runs into the page.
 
     Args:
         chosen: the series.
         results: folder of the results of single runs.
-        first: a section before theirs.
+        first: sections before theirs.
 
     Raises:
         ReportError: the page has no markers.
     """
-    sections = [first]
+    sections = [*first]
     for series in chosen:
         workload = Workload(**series[0]["workload"])
         path = IMAGES / f"bench-{workload.name}.svg"
@@ -271,7 +287,7 @@ def main(arguments: list[str]) -> int:
         print(section(series, ""))
     enough = [series for series in chosen if has_runs(series, least)]
     if enough:
-        write_page(enough, file.parent, goals_section(file.parent, least))
+        write_page(enough, file.parent, first_sections(file.parent, least))
     print(f"{len(enough)} of {len(chosen)} series with {least} runs or more: in {PAGE.relative_to(CHECKOUT)}")
     return 0
 

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,17 +16,15 @@ from filelock import FileLock, Timeout
 
 from benchmarks.harness.checkouts import Checkout, CheckoutError, other_checkout
 from benchmarks.harness.contestants import PEER_LIST, Contestant
-from benchmarks.harness.fill import fill
+from benchmarks.harness.fill import benchmark_broker, fill
 from benchmarks.harness.measure import Course, Entry, measure
 from benchmarks.harness.oracle import Answer, expected
 from benchmarks.harness.results import append_result
 from benchmarks.harness.workload import GAP_MS, Events, Workload, end_ms, generate
-from stateward.platform.parts.kafka import Broker
-from stateward.platform.parts.ports import free_ports
-from stateward.project.settings import CHECKOUT, Settings
+from stateward.project.settings import Settings
 from tests.support.kafka.broker import RunningBroker
 
-BROKER_HEAP_MB = 1024
+_TAKE_SPOILT = ("stateward", "fraud_watch", "flink_sql", "pyflink_fraud")
 
 
 @dataclass(frozen=True)
@@ -71,6 +66,16 @@ def parse(arguments: list[str]) -> Options:
     parser.add_argument("--keys", type=int, default=usual.keys, help="users (%(default)s)")
     parser.add_argument("--skew", choices=("uniform", "zipf"), default=usual.skew)
     parser.add_argument("--compression", choices=("none", "lz4", "zstd"), default=usual.compression)
+    parser.add_argument("--partitions", type=int, default=usual.partitions, help="of the topic (%(default)s)")
+    parser.add_argument(
+        "--spoilt",
+        type=int,
+        default=0,
+        metavar="PERCENT",
+        choices=range(34),
+        help="more records of each of three kinds: repeated, late, not JSON (%(default)s); for "
+        + ", ".join(_TAKE_SPOILT),
+    )
     parser.add_argument("--runs", type=int, default=5, help="runs of each contestant, in turns (%(default)s)")
     parser.add_argument(
         "--only", metavar="NAME[=VARIANT],...", help=f"of {', '.join(contestants())}; a name may come twice"
@@ -94,8 +99,14 @@ def parse(arguments: list[str]) -> Options:
         name, _, variant = text.strip().partition("=")
         if name not in known:
             parser.error(f"--only: {name!r} is none of {', '.join(known)}")
+        if given.spoilt and name not in _TAKE_SPOILT:
+            parser.error(f"--spoilt: {name} does not leave out repeated events")
         entries += [Entry(one, variant) for one in (before.get(name), known[name]) if one]
-    workload = Workload(given.events, given.size, given.keys, given.skew, given.compression)
+    workload = replace(
+        Workload(given.events, given.size, given.keys, given.skew, given.compression),
+        partitions=given.partitions,
+        spoilt_percent=given.spoilt,
+    )
     return Options(workload, tuple(entries), given.runs, given.timeout, given.keep)
 
 
@@ -151,22 +162,6 @@ def _answers(options: Options, events: Events) -> dict[str, Answer]:
     if frauds := answers.keys() & FRAUD_NAMES:
         answers.update(dict.fromkeys(frauds, fraud_answer(events)))
     return answers
-
-
-@contextmanager
-def benchmark_broker(folder: Path) -> Iterator[RunningBroker]:
-    """A new, empty broker; from now on SIGTERM ends the program like Ctrl-C."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    shutil.rmtree(folder, ignore_errors=True)
-    port, controller = free_ports(2)
-    jars = CHECKOUT / "jars" / "kafka"
-    broker = RunningBroker(Broker(folder, jars, "127.0.0.1", port, controller, heap_mb=BROKER_HEAP_MB))
-    try:
-        broker.start()
-        yield broker
-    finally:
-        broker.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _fill_topics(broker: RunningBroker, options: Options, events: Events) -> None:

@@ -1,72 +1,32 @@
-"""`python -m benchmarks.sustained`: one driver for minutes: rate, longest pause, and where the CPU goes.
+"""`python -m benchmarks.sustained`: one contestant for minutes: rate, longest pause, and where the CPU goes.
 
-The topic holds everything before the driver starts. What happens before `--warm-up` seconds are over is not
-counted, the end of the topic neither. A pause is the time between two commits of a batch.
+The topic holds everything before the driver, or a peer, starts. What happens before `--warm-up` seconds are
+over is not counted, the end of the topic neither. A pause is the time between two commits.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-import lmdb
-import psutil
-
-from benchmarks.harness.checkouts import Checkout, add_checkout
-from benchmarks.harness.fill import fill_topic
-from benchmarks.harness.folders import emptied
-from benchmarks.harness.fraud_watch import FraudWatch, fraud_answer
-from benchmarks.harness.measure import task_of
-from benchmarks.harness.oracle import answer_of, expected
+from benchmarks.harness.checkouts import add_checkout
+from benchmarks.harness.reading import Run, about, add_peer, contestant_of, running
 from benchmarks.harness.results import append_result
 from benchmarks.harness.roles import Usage, usage
-from benchmarks.harness.user_sessions import Stateward
-from benchmarks.harness.workload import GAP_MS, Events, Workload, end_ms, generate
-from benchmarks.peers.task import Task
-from benchmarks.run import benchmark_broker
+from benchmarks.harness.workload import Workload
 from stateward.project.settings import Settings
-from tests.support.spark.launches import Launch
 from tests.support.waiting import wait_until
 
 _RESULTS = "sustained.jsonl"
 # What is counted ends here: the last batches are not full.
 _COUNTED = 0.97
-
-
-@dataclass(frozen=True)
-class Run:
-    """What is measured.
-
-    Attributes:
-        contestant: The stream.
-        task: What it reads, and where it writes.
-        workload: What is in the topic.
-        events: The same, event by event.
-        launch: The installation, which ends the driver.
-        process: The driver.
-        broker_pid: The broker's process.
-        load_before: The machine's load average before the driver was started.
-    """
-
-    contestant: Stateward
-    task: Task
-    workload: Workload
-    events: Events
-    launch: Launch
-    process: subprocess.Popen[bytes]
-    broker_pid: int
-    load_before: float
 
 
 @dataclass(frozen=True)
@@ -102,6 +62,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--bootstrap", help="HOST:PORT of a broker that runs here and may hold the topic already"
     )
     add_checkout(parser)
+    add_peer(parser)
     return parser.parse_args(arguments)
 
 
@@ -111,91 +72,27 @@ def main(arguments: list[str]) -> int:
     workload = Workload(given.events, given.size, given.keys, given.skew)
     cache = Settings().home / "bench"
     conf = dict(setting.split("=", 1) for setting in given.conf)
+    entry = contestant_of(given, given.stream)
     result = {
         "label": given.label,
-        **given.checkout.origin(),
-        "stream": given.stream,
-        "variant": given.variant,
+        **about(entry),
+        "stream": entry.contestant.name,
+        "variant": entry.variant,
         "conf": conf,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "workload": workload.as_json(),
     }
-    with running(
-        given.stream,
-        workload,
-        cache,
-        bootstrap=given.bootstrap,
-        variant=given.variant,
-        conf=conf,
-        checkout=given.checkout,
-    ) as run:
+    with running(entry, workload, cache, bootstrap=given.bootstrap, conf=conf) as run:
         result["load_before"] = run.load_before
         result.update(_measure(run, given.warm_up))
-    answer = answer_of(run.contestant.rows(run.task))
-    is_fraud = given.stream == "fraud_watch"
-    right = fraud_answer(run.events) if is_fraud else expected(run.events, GAP_MS)
-    result["correct"] = answer == right
+    result["correct"] = run.is_right()
     append_result(cache / _RESULTS, result)
     print(json.dumps(result), flush=True)
     return 0 if result["correct"] else 1
 
 
-@contextmanager
-def running(
-    stream: str,
-    workload: Workload,
-    cache: Path,
-    *,
-    bootstrap: str | None = None,
-    variant: str = "",
-    conf: Mapping[str, str] | None = None,
-    checkout: Checkout | None = None,
-) -> Iterator[Run]:
-    """A driver that reads a topic that is full; it ends with the block.
-
-    Args:
-        stream: ``stateward`` or ``fraud_watch``.
-        workload: What is in the topic.
-        cache: For its folder, which is emptied first.
-        bootstrap: A broker that may hold the topic already; None for one of its own, which ends with the
-            block too.
-        variant: As in `Stateward.start_in`.
-        conf: For Spark.
-        checkout: Where the driver comes from; this one without it.
-    """
-    events = generate(workload)
-    folder = emptied(cache / "sustained")
-    contestant = (FraudWatch if stream == "fraud_watch" else Stateward)(checkout)
-    with _broker(bootstrap, cache / "kafka") as (address, broker_pid):
-        fill_topic(address, workload, events)
-        load_before = round(psutil.getloadavg()[0], 2)
-        task = task_of(workload, end_ms(events), folder, address, variant)
-        launch = contestant.launch_of(task)
-        try:
-            process = contestant.start_in(launch, task, conf)
-            yield Run(contestant, task, workload, events, launch, process, broker_pid, load_before)
-        finally:
-            launch.kill_all()
-
-
-@contextmanager
-def _broker(bootstrap: str | None, folder: Path) -> Iterator[tuple[str, int]]:
-    if bootstrap is None:
-        with benchmark_broker(folder) as broker:
-            assert broker.process is not None
-            yield broker.bootstrap, broker.process.pid
-        return
-    port = int(bootstrap.rpartition(":")[2])
-    listeners = [
-        c for c in psutil.net_connections("tcp") if c.status == "LISTEN" and c.laddr and c.laddr.port == port
-    ]
-    assert listeners, f"nothing listens at {bootstrap}"
-    assert listeners[0].pid is not None, f"the process that listens at {bootstrap} is not to be seen"
-    yield bootstrap, listeners[0].pid
-
-
 def _measure(run: Run, warm_up_s: float) -> dict[str, Any]:
-    """Follow the driver to the end of the topic."""
+    """Follow the reader to the end of the topic."""
     from rich.progress import Progress
 
     moments: list[Moment] = []
@@ -205,46 +102,29 @@ def _measure(run: Run, warm_up_s: float) -> dict[str, Any]:
         for moment in _batches(run):
             moments.append(moment)
             progress.update(bar, completed=moment.delivered)
-            live = max(live, live_keys(Path(run.task.folder) / "cache"))
-    wait_until(lambda: run.contestant.committed_at(run.task, run.process), 300, "the last rows are committed")
+            live = max(live, run.reader.live_keys())
+    run.wait_for_last_row()
     counted = [moment for moment in moments if moment.at - moments[0].at >= warm_up_s]
     assert len(counted) > 1, "nothing is left after the warm-up: use more events"
-    return {"live_keys": live, **_figures(counted[0], counted[-1], _commits(Path(run.task.folder)))}
+    commits = run.reader.commits() or [moment.at for moment in moments]
+    return {"live_keys": live, **_figures(counted[0], counted[-1], commits)}
 
 
 def _batches(run: Run) -> Iterator[Moment]:
     """A moment after each batch, but for the end of the topic."""
-    delivered = 0
+    reader, delivered = run.reader, 0
+
+    def more() -> int | None:
+        code = reader.process.poll()
+        assert not code, f"{reader.contestant.name}: exit {code}: see {reader.task.folder}"
+        # Flink does not commit the offsets of the last checkpoint of a topic that ends.
+        now = reader.delivered() if code is None else run.workload.events
+        return now if now > delivered else None
+
     while delivered < run.workload.events * _COUNTED:
-        status = wait_until(partial(_progress, run, delivered), 120, "a batch is committed", poll_s=0.05)
-        delivered = status["delivered"]
-        yield Moment(time.time(), delivered, usage(run.process.pid, run.broker_pid))
-
-
-def _progress(run: Run, delivered: int) -> dict[str, Any] | None:
-    """The status, once more has been delivered."""
-    launch = run.launch
-    assert run.process.poll() is None, f"the driver ended: {launch.log('bench').read_text()[-2000:]}"
-    status = launch.status()
-    return status if (status.get("delivered") or 0) > delivered else None
-
-
-def live_keys(cache: Path) -> int:
-    """Entries of the copies, which are the keys with a state and one more for each bucket."""
-    live = 0
-    for data in cache.rglob("data.mdb"):
-        with lmdb.open(str(data.parent), readonly=True, lock=False, max_dbs=2) as copy:
-            if copy.stat()["entries"]:
-                keys = copy.open_db(b"keys", create=False)
-                with copy.begin(keys) as transaction:
-                    live += transaction.stat(keys)["entries"]
-    return live
-
-
-def _commits(folder: Path) -> list[float]:
-    """When each batch was committed (seconds since 1970)."""
-    logs = (folder / "tables" / "batch_counts" / "_delta_log").glob("*.json")
-    return sorted(log.stat().st_mtime for log in logs)
+        delivered = wait_until(more, 120, "a batch is committed", poll_s=0.05)
+        if reader.process.poll() is None:
+            yield Moment(time.time(), delivered, usage(reader.process.pid, run.broker_pid))
 
 
 def _figures(begin: Moment, last: Moment, commits: list[float]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.threads import ENDED, Thread, ThreadTimes
+from benchmarks.harness.roles import ENDED, Thread, ThreadTimes
 
 Samples = Counter[tuple[str, ...]]
 """Number of samples by stack, outermost frame first."""

@@ -43,7 +43,9 @@ class Goal:
 
 
 def _workload(**fields: Any) -> dict[str, Any]:
-    usual = {"size": 1000, "skew": "uniform", "compression": "lz4", **fields}
+    usual = {"size": 1000, "skew": "uniform", "compression": "lz4", "partitions": 3, **fields}
+    # A topic with spoilt records is another one.
+    usual.setdefault("spoilt_percent", None)
     return {f"workload.{name}": value for name, value in usual.items()}
 
 

@@ -69,7 +69,7 @@ def goals(results: Mapping[str, Sequence[Result]], least_runs: int, known: Itera
 
 def found(goal: Goal, results: Mapping[str, Sequence[Result]], least_runs: int) -> Found:
     """Return what was measured of a goal."""
-    known = [one for one in results.get(goal.program, ()) if one.get("commit")]
+    known = [one for one in results.get(goal.program, ()) if one.get("commit") and not one.get("peer")]
     return _of_series(goal, known, least_runs) if goal.program == "run" else _of_singles(goal, known)
 
 

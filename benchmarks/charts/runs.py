@@ -28,8 +28,8 @@ def read(file: Path) -> list[Result]:
 
 
 def read_own(file: Path) -> list[Result]:
-    """The results of a file whose driver was that of the checkout that measured."""
-    return [result for result in read(file) if not result.get("before")]
+    """The results of a file that are of a driver of the checkout that measured."""
+    return [result for result in read(file) if not result.get("before") and not result.get("peer")]
 
 
 def sustained(results: Sequence[Result], image: Path | None) -> str:

@@ -18,6 +18,9 @@ from benchmarks.harness.oracle import Row
 from benchmarks.peers.task import Task
 from stateward.platform.jars.java import find_java
 
+# Variants of every peer in a JVM, which by default has G1.
+_JVM_OPTIONS = {"serial_gc": "-XX:+UseSerialGC", "parallel_gc": "-XX:+UseParallelGC"}
+
 
 class RunError(RuntimeError):
     """A contestant failed."""
@@ -102,6 +105,9 @@ class Peer:
     def start(self, task: Task) -> subprocess.Popen[bytes]:
         """Start its program."""
         environment = {**os.environ, "PYTHONPATH": str(PEERS.parents[1]), "JAVA_HOME": str(find_java())}
+        options = [_JVM_OPTIONS[part] for part in task.variant.split("+") if part in _JVM_OPTIONS]
+        if options:
+            environment["JAVA_TOOL_OPTIONS"] = " ".join(options)
         environment["PATH"] = f"{self._python.parent}:{environment['PATH']}"
         task = replace(task, logic=self.logic)
         with log_of(task).open("wb") as log:

@@ -1,22 +1,47 @@
-"""Fill a topic with a workload, as fast as the broker takes it."""
+"""A broker of a benchmark's own, and topics that are filled with a workload as fast as it takes them."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import chain
+from pathlib import Path
 
 from confluent_kafka import Producer
 
 from benchmarks.harness.workload import Events, Workload, end_of_topic, flush_records, records
+from stateward.platform.parts.kafka import Broker as BrokerPart
+from stateward.platform.parts.ports import free_ports
 from stateward.platform.topics import ensure_topic
+from stateward.project.settings import CHECKOUT
 from stateward.runtime.kafka.broker import Broker, BrokerAwayError
+from tests.support.kafka.broker import RunningBroker
 from tests.support.waiting import wait_until
 
+BROKER_HEAP_MB = 1024
 _FLUSH_S = 300.0
 
 
 class FillError(RuntimeError):
     """The broker did not take every record."""
+
+
+@contextmanager
+def benchmark_broker(folder: Path) -> Iterator[RunningBroker]:
+    """A new, empty broker; from now on SIGTERM ends the program like Ctrl-C."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    shutil.rmtree(folder, ignore_errors=True)
+    port, controller = free_ports(2)
+    jars = CHECKOUT / "jars" / "kafka"
+    broker = RunningBroker(BrokerPart(folder, jars, "127.0.0.1", port, controller, heap_mb=BROKER_HEAP_MB))
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def fill_topic(bootstrap: str, workload: Workload, events: Events) -> None:
@@ -35,7 +60,7 @@ def fill_topic(bootstrap: str, workload: Workload, events: Events) -> None:
     if held == 0:
         fill(bootstrap, topic, workload, events)
         return
-    wanted = workload.events + workload.partitions
+    wanted = workload.records(False) + workload.partitions
     assert held == wanted, f"topic {topic}: expected {wanted:,} records or none, found {held:,}"
 
 

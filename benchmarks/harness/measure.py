@@ -137,7 +137,9 @@ def task_of(
         variant=variant,
         jars=[str(jar) for jar in jars],
         tick_user=TICK_USER,
+        is_spoilt=bool(workload.spoilt_percent),
         end_ms=ends_ms,
+        group=f"bench-{time.time_ns()}",
     )
 
 

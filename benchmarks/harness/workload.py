@@ -25,6 +25,8 @@ FIRST_MS = 1_704_067_200_000  # 2024-01-01T00:00:00Z
 _MEAN_INTERVAL_MS = 20_000
 _END_AFTER_MS = 3_600_000
 _GRAIN_MS = 100
+_DAY_BEFORE = b"2023-12-31T00:00:00.000"
+_SPOILT = _REPEATED, _LATE, _INVALID = "repeated", "late", "invalid"
 _ZIPF_EXPONENT = 1.0
 _TAILS = 1024
 _CHUNK = 50_000
@@ -56,6 +58,8 @@ class Workload:
         compression: codec of the producer: `none`, `lz4` or `zstd`.
         partitions: of the topic.
         seed: of the random numbers.
+        spoilt_percent: additional records, in percent of the events, of each of three kinds, none of which
+            counts: events that are repeated, events of the day before, and records that are not JSON.
     """
 
     events: int = 2_000_000
@@ -65,13 +69,15 @@ class Workload:
     compression: str = "lz4"
     partitions: int = 3
     seed: int = 7
+    spoilt_percent: int = 0
 
     @property
     def name(self) -> str:
         """Short name for topics, charts and tables."""
-        return f"{self.events}-{self.size}B-{self.keys}k-{self.skew}-{self.compression}".replace(
-            "k-", "keys-", 1
-        )
+        name = f"{self.events}-{self.size}B-{self.keys}keys-{self.skew}-{self.compression}"
+        if self.partitions != Workload.partitions:
+            name += f"-{self.partitions}partitions"
+        return f"{name}-{self.spoilt_percent}spoilt" if self.spoilt_percent else name
 
     def topic(self, flush_users: bool) -> str:
         """Name of the topic: of its own where every user's sessions are ended by a record of that user."""
@@ -79,11 +85,14 @@ class Workload:
 
     def records(self, flush_users: bool) -> int:
         """How many records the topic has, less the end of each partition."""
-        return self.events + self.keys if flush_users else self.events
+        count = self.events + (self.keys if flush_users else 0)
+        if self.spoilt_percent:
+            count += sum(spoilt_kind(self, number) is not None for number in range(self.events))
+        return count
 
     def as_json(self) -> dict[str, Any]:
-        """Return the parameters as a JSON object."""
-        return asdict(self)
+        """Return the parameters as a JSON object, as earlier results have them where nothing is spoilt."""
+        return {name: value for name, value in asdict(self).items() if name != "spoilt_percent" or value}
 
 
 @dataclass(frozen=True)
@@ -132,10 +141,41 @@ def records(workload: Workload, events: Events) -> Iterator[list[tuple[bytes, by
         users = events.users[start : start + _CHUNK].tolist()
         times = events.times_ms[start : start + _CHUNK].astype("datetime64[ms]")
         texts = np.datetime_as_string(times).astype("S").tolist()
-        yield [
+        numbers = range(start, start + len(users))
+        chunk = [
             (b"u%08d" % user, _HEAD % (number, user, user, text) + tails[_tail_of(number)])
-            for number, user, text in zip(range(start, start + len(users)), users, texts, strict=True)
+            for number, user, text in zip(numbers, users, texts, strict=True)
         ]
+        yield _with_spoilt(workload, start, chunk) if workload.spoilt_percent else chunk
+
+
+def spoilt_kind(workload: Workload, number: int) -> str | None:
+    """Which record that does not count follows the event with that number, if one does.
+
+    Events of the day before are in the second half: without a watermark nothing is late.
+    """
+    kind = number % 100 // workload.spoilt_percent
+    if kind >= len(_SPOILT) or (_SPOILT[kind] == _LATE and number < workload.events // 2):
+        return None
+    return _SPOILT[kind]
+
+
+def _with_spoilt(
+    workload: Workload, start: int, chunk: list[tuple[bytes, bytes]]
+) -> list[tuple[bytes, bytes]]:
+    found = []
+    for number, (key, value) in enumerate(chunk, start):
+        found.append((key, value))
+        kind = spoilt_kind(workload, number)
+        if kind == _REPEATED:
+            found.append((key, value))
+        elif kind == _LATE:
+            user = int(key[1:])
+            head = _HEAD % (workload.events + workload.keys + number, user, user, _DAY_BEFORE)
+            found.append((key, head + value[_HEAD_BYTES:]))
+        elif kind == _INVALID:
+            found.append((key, value[:-1]))
+    return found
 
 
 def _tails(workload: Workload) -> list[bytes]:

@@ -14,6 +14,7 @@ USER = {"user_id": "STRING"}
 
 def configuration(task: Task, **more: str) -> Configuration:
     """Return Flink's configuration for a task; `more` has dots written as double underscores."""
+    on_rocksdb = "rocksdb" in task.variant.split("+")
     values = {
         "execution.runtime-mode": "STREAMING",
         "parallelism.default": str(task.parallelism),
@@ -22,14 +23,15 @@ def configuration(task: Task, **more: str) -> Configuration:
         "execution.checkpointing.interval": f"{task.commit_interval_ms} ms",
         "execution.checkpointing.mode": "EXACTLY_ONCE",
         "execution.checkpointing.dir": f"file://{Path(task.folder) / 'checkpoints'}",
-        "state.backend.type": "rocksdb" if task.variant == "rocksdb" else "hashmap",
-        "execution.checkpointing.incremental": str(task.variant == "rocksdb").lower(),
+        "state.backend.type": "rocksdb" if on_rocksdb else "hashmap",
+        "execution.checkpointing.incremental": str(on_rocksdb).lower(),
         "taskmanager.numberOfTaskSlots": str(task.parallelism),
         "taskmanager.memory.managed.size": "1g",
         "taskmanager.memory.network.min": "128m",
         "taskmanager.memory.network.max": "128m",
         # Objects are not kept by these jobs, so operators may hand them on without a copy.
         "pipeline.object-reuse": "true",
+        **({"execution.state-recovery.path": task.restore_uri} if task.restore_uri else {}),
         **{name.replace("__", "."): value for name, value in more.items()},
     }
     result = Configuration()
@@ -39,13 +41,18 @@ def configuration(task: Task, **more: str) -> Configuration:
 
 
 def source_table(task: Task, fields: Mapping[str, str] = USER) -> str:
-    """Return the statement that declares the topic, read to its present end, as the table `events`.
+    """Return the statement that declares the topic as the table `events`.
+
+    It is read to its present end, unless the run is endless.
 
     Args:
         task: The run.
         fields: What is parsed beside the event time: types of SQL by name.
     """
     columns = ", ".join(f"{name} {kind}" for name, kind in fields.items())
+    options = "" if task.is_endless else "\n          'scan.bounded.mode' = 'latest-offset',"
+    if task.is_spoilt:
+        options += "\n          'json.ignore-parse-errors' = 'true',"
     return f"""
         CREATE TABLE events (
           {columns},
@@ -55,9 +62,8 @@ def source_table(task: Task, fields: Mapping[str, str] = USER) -> str:
           'connector' = 'kafka',
           'topic' = '{task.topic}',
           'properties.bootstrap.servers' = '{task.bootstrap_servers}',
-          'properties.group.id' = 'flink',
-          'scan.startup.mode' = 'earliest-offset',
-          'scan.bounded.mode' = 'latest-offset',
+          'properties.group.id' = '{task.group}',
+          'scan.startup.mode' = 'earliest-offset',{options}
           'format' = 'json',
           'json.timestamp-format.standard' = 'ISO-8601'
         )"""

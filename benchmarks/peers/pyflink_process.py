@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from pyflink.common import Encoder, Row, Types
 from pyflink.datastream import StreamExecutionEnvironment
-from pyflink.datastream.connectors.file_system import FileSink
+from pyflink.datastream.connectors.file_system import FileSink, RollingPolicy
 from pyflink.datastream.functions import KeyedProcessFunction, RuntimeContext
 from pyflink.datastream.state import ValueState, ValueStateDescriptor
 from pyflink.table import StreamTableEnvironment
@@ -82,11 +82,15 @@ def run(task: Task, fields: Mapping[str, str], function: KeyedProcessFunction) -
     events = tables.sql_query(
         f"SELECT {', '.join(fields)}, event_time FROM events WHERE {key} <> '{task.tick_user}'"
     )
+    sink = FileSink.for_row_format(str(task.output), Encoder.simple_string_encoder())
+    if task.is_endless:
+        # A checkpoint shows the files that are closed.
+        sink = sink.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
     (
         tables.to_data_stream(events)
         .key_by(lambda event: event[0], key_type=Types.STRING())
         .process(function, output_type=Types.STRING())
-        .sink_to(FileSink.for_row_format(str(task.output), Encoder.simple_string_encoder()).build())
+        .sink_to(sink.build())
     )
     environment.execute("events")
     task.finish(time.time())

@@ -27,6 +27,10 @@ class Task:
         tick_user: user of the last record of each partition, of which no session is reported.
         end_ms: event time of those records, milliseconds since 1970 UTC.
         logic: parameters of `fraud_watch`; empty for a contestant that makes sessions.
+        group: consumer group of this run, whose committed offsets say how far Flink is.
+        restore_uri: checkpoint of Flink to go on from; empty for a new start.
+        is_spoilt: whether there are records that are not JSON, and events that are repeated.
+        is_endless: whether records come for as long as the run lasts.
     """
 
     bootstrap_servers: str
@@ -42,6 +46,10 @@ class Task:
     tick_user: str
     end_ms: int
     logic: dict[str, Any] = field(default_factory=dict)
+    group: str = "bench"
+    restore_uri: str = ""
+    is_spoilt: bool = False
+    is_endless: bool = False
 
     @property
     def output(self) -> Path:

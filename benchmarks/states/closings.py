@@ -23,10 +23,10 @@ from typing import Any
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from benchmarks.harness.fill import benchmark_broker
 from benchmarks.harness.folders import emptied
 from benchmarks.harness.results import append_result
 from benchmarks.harness.roles import DRIVER, JVM, WORKERS, Usage, usage
-from benchmarks.run import benchmark_broker
 from stateward.control.launchers.launch import DRIVER_CONF
 from stateward.project.settings import CHECKOUT, Settings
 from tests.support.kafka.broker import RunningBroker

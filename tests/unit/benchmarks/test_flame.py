@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.charts.flame_chart import boxes, draw_flames
 from benchmarks.charts.flame_stacks import read, shared
-from benchmarks.harness.threads import ENDED, Thread, spent
+from benchmarks.harness.roles import ENDED, Thread, spent
 from tests.support.full import ci_full
 
 # It is about what the software is tested with.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,24 @@ def test_a_workload_is_the_same_each_time_and_within_its_bounds(skew: str) -> No
     assert 0 < behind.max() < LATENESS_MS
     values = [value for chunk in records(workload, events) for _, value in chunk]
     assert {len(value) for value in values} == {workload.size}
+
+
+def test_spoilt_records_come_on_top_of_the_same_events() -> None:
+    clean = Workload(events=1000, keys=10)
+    spoilt = replace(clean, spoilt_percent=2)
+    assert "spoilt_percent" not in clean.as_json() and clean.topic(False) != spoilt.topic(False)
+    values = [value for chunk in records(clean, generate(clean)) for _, value in chunk]
+    found = [value for chunk in records(spoilt, generate(spoilt)) for _, value in chunk]
+    assert len(found) == spoilt.records(False) == 1000 + 20 + 10 + 20
+    more = Counter(found) - Counter(values)
+    repeated = [value for value in more if value in values]
+    late = [value for value in more if b'"event_time":"2023-12-31' in value]
+    assert len(repeated) == 20 and set(repeated) <= set(values)
+    assert len({json.loads(value)["event_id"] for value in late} - {"e0"}) == len(late) == 10
+    assert {len(value) for value in late} == {clean.size}
+    assert not any(value in found[:500] for value in late), "nothing is late before there is a watermark"
+    (invalid,) = {len(value) for value in more if value not in [*repeated, *late]}
+    assert invalid == clean.size - 1
 
 
 def test_gaps_of_exactly_the_session_gap_occur() -> None:
