@@ -22,9 +22,8 @@ from benchmarks.charts import flame_stacks
 from benchmarks.charts.flame_chart import draw_flames
 from benchmarks.charts.flame_stacks import Stacks
 from benchmarks.harness.checkouts import add_checkout
-from benchmarks.harness.environments import python_of
-from benchmarks.harness.folders import emptied
-from benchmarks.harness.reading import Run, contestant_of, running
+from benchmarks.harness.environments import emptied, python_of
+from benchmarks.harness.one_run import Run, contestant_of, running
 from benchmarks.harness.roles import BROKER, JVM, ROLES, ThreadTimes, role_of, spent, thread_times
 from benchmarks.harness.workload import Workload
 from stateward.project.settings import CHECKOUT, Settings

@@ -20,8 +20,8 @@ from typing import Any
 
 import psutil
 
+from benchmarks.harness.environments import emptied
 from benchmarks.harness.fill import benchmark_broker
-from benchmarks.harness.folders import emptied
 from benchmarks.harness.operations import Operations
 from benchmarks.harness.results import append_result
 from proof.traffic.generate import SLICE_MS, Plan

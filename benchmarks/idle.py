@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from benchmarks.harness.checkouts import add_checkout
+from benchmarks.harness.environments import emptied
 from benchmarks.harness.fill import benchmark_broker
-from benchmarks.harness.folders import emptied
 from benchmarks.harness.results import append_result
 from benchmarks.harness.roles import BROKER, Usage, pss_bytes, usage
 from stateward.control.launchers.launch import resolved_configuration

@@ -26,7 +26,8 @@ from benchmarks.harness.checkouts import add_checkout
 from benchmarks.harness.contestants import log_tail
 from benchmarks.harness.fill import benchmark_broker
 from benchmarks.harness.measure import Entry, task_of
-from benchmarks.harness.reading import about, add_peer, contestant_of, reader_of
+from benchmarks.harness.one_run import about, add_peer, contestant_of
+from benchmarks.harness.readers import FlinkReader, reader_of
 from benchmarks.harness.results import append_result
 from benchmarks.harness.workload import Workload
 from benchmarks.peers.task import Task
@@ -125,6 +126,7 @@ def _task(
 def _run_peer(broker: RunningBroker, task: Task, entry: Entry, given: argparse.Namespace) -> float:
     """Drive a peer; returns from when on events count."""
     reader = reader_of(entry, task)
+    assert isinstance(reader, FlinkReader)
     reader.start()
     try:
         first = _produce(broker.bootstrap, given.rate, 1)
@@ -133,9 +135,7 @@ def _run_peer(broker: RunningBroker, task: Task, entry: Entry, given: argparse.N
         since = time.time()
         _produce(broker.bootstrap, given.rate, given.seconds, first=warm)
         _end(broker.bootstrap, task)
-        wait_until(
-            lambda: _all_shown(task.output), 300, lambda: f"a checkpoint has every row: {log_tail(task)}"
-        )
+        wait_until(reader.shows_all, 300, lambda: f"a checkpoint has every row: {log_tail(task)}")
     finally:
         reader.kill()
     return since
@@ -149,12 +149,6 @@ def _end(bootstrap: str, task: Task) -> None:
         value = f'{{"user_id":"{task.tick_user}","event_time":"{later}"}}'
         producer.produce(_TOPIC, value=value, partition=partition)
     assert producer.flush(60) == 0, "not every record was taken by the broker"
-
-
-def _all_shown(output: Path) -> bool:
-    """Whether no file is in progress or waits for its checkpoint: such files are hidden."""
-    names = [file.name for file in output.rglob("*") if file.is_file()]
-    return bool(names) and not any(name.startswith((".", "_")) for name in names)
 
 
 def _iso(at: datetime) -> str:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from benchmarks.harness.folders import emptied
+from benchmarks.harness.environments import emptied
 from stateward.maintenance.maintain import Task, maintain
 from stateward.maintenance.policy import Policy
 from stateward.maintenance.table_files import sizes

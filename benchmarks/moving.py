@@ -23,8 +23,8 @@ from typing import Any
 
 import psutil
 
+from benchmarks.harness.environments import emptied
 from benchmarks.harness.fill import benchmark_broker, fill_topic
-from benchmarks.harness.folders import emptied
 from benchmarks.harness.measure import task_of
 from benchmarks.harness.operations import Done, Operations
 from benchmarks.harness.oracle import answer_of, expected

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.checkouts import add_checkout
-from benchmarks.harness.reading import DriverReader, Reader, Run, about, add_peer, contestant_of, running
+from benchmarks.harness.one_run import Run, about, add_peer, contestant_of, running
+from benchmarks.harness.readers import DriverReader, Reader
 from benchmarks.harness.results import append_result
 from benchmarks.harness.workload import Workload
 from stateward.project.settings import Settings
@@ -40,7 +41,8 @@ def main(arguments: list[str]) -> int:
     workload = Workload(given.events, keys=given.keys)
     cache = Settings().home / "bench"
     entry = contestant_of(given)
-    with running(entry, workload, cache) as run:
+    # A job of Flink with an end does not reach it once it was restored.
+    with running(entry, workload, cache, is_endless=True) as run:
         result = _kill_driver_twice(run) if isinstance(run.reader, DriverReader) else _kill_peer(run)
         run.wait_for_last_row()
     result |= about(entry)

@@ -21,7 +21,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.harness.folders import emptied
+from benchmarks.harness.environments import emptied
 from benchmarks.harness.results import append_result
 from benchmarks.states.case import Case
 from stateward.project.settings import CHECKOUT, Settings

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 from benchmarks.harness.checkouts import add_checkout
-from benchmarks.harness.reading import Run, about, add_peer, contestant_of, running
+from benchmarks.harness.one_run import Run, about, add_peer, contestant_of, running
 from benchmarks.harness.results import append_result
 from benchmarks.harness.roles import Usage, usage
 from benchmarks.harness.workload import Workload

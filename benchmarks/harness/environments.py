@@ -1,4 +1,4 @@
-"""An environment for each peer, in a cache: its own virtual environment, and JARs."""
+"""What benchmarks run in: empty folders, and for each peer, in a cache, a virtual environment and JARs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ PEERS = Path(__file__).resolve().parents[1] / "peers"
 
 class EnvironmentBuildError(RuntimeError):
     """A peer cannot be installed here."""
+
+
+def emptied(folder: Path) -> Path:
+    """The folder, with nothing in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
 
 
 def python_of(name: str, cache: Path) -> Path:

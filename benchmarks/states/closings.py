@@ -23,8 +23,8 @@ from typing import Any
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from benchmarks.harness.environments import emptied
 from benchmarks.harness.fill import benchmark_broker
-from benchmarks.harness.folders import emptied
 from benchmarks.harness.results import append_result
 from benchmarks.harness.roles import DRIVER, JVM, WORKERS, Usage, usage
 from stateward.control.launchers.launch import DRIVER_CONF

@@ -12,7 +12,8 @@ import pytest
 from benchmarks.charts.peers import beside_peers
 from benchmarks.harness.contestants import Peer
 from benchmarks.harness.measure import task_of
-from benchmarks.harness.reading import FLINK_PEERS, FlinkReader, about, add_peer, contestant_of
+from benchmarks.harness.one_run import FLINK_PEERS, about, add_peer, contestant_of
+from benchmarks.harness.readers import FlinkReader
 from benchmarks.harness.workload import Workload
 from benchmarks.peers.task import Task
 from benchmarks.recovery import _kill_peer
