@@ -19,8 +19,8 @@ class _Program:
         asks: What it measures.
         alike: Fields in which results agree that are compared.
         head: Columns after the contestant's.
-        figures: Of a result, for these columns; None where it has none.
-        digits: Of each.
+        figures: The values of a result for these columns; None where it has none.
+        digits: How many digits each shows.
     """
 
     asks: str

@@ -1,7 +1,7 @@
 """What reads a topic and is followed while it reads: a stream's driver, or a peer.
 
-Of the peers those of Flink: it commits the offsets that a checkpoint covers to the consumer group, which says
-how far it is, and goes on from its newest checkpoint when it is started again.
+The peers are those of Flink. It commits the offsets that a checkpoint covers to the consumer group, which
+says how far it is, and goes on from its newest checkpoint when it is started again.
 """
 
 from __future__ import annotations
