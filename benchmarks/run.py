@@ -24,6 +24,8 @@ from benchmarks.harness.workload import GAP_MS, Events, Workload, end_ms, genera
 from stateward.project.settings import Settings
 from tests.support.kafka.broker import RunningBroker
 
+# Late records are in the second half. In the first two batches of a stream, 400,000 records, none is late.
+_LEAST_SPOILT = 1_000_000
 _TAKE_SPOILT = ("stateward", "fraud_watch", "flink_sql", "pyflink_fraud")
 
 
@@ -94,6 +96,10 @@ def parse(arguments: list[str]) -> Options:
         before = contestants(other_checkout(given.before)) if given.before else {}
     except CheckoutError as error:
         parser.error(f"--before: {error}")
+    if given.spoilt and given.events < _LEAST_SPOILT:
+        parser.error(
+            f"--spoilt: expected --events {_LEAST_SPOILT} or more: nothing is late in the first batches"
+        )
     entries = []
     for text in (given.only or ",".join(known)).split(","):
         name, _, variant = text.strip().partition("=")

@@ -203,6 +203,23 @@ def test_a_checkout_of_another_commit_has_its_mark_in_results(monkeypatch: pytes
     assert Entry(Stateward(this_checkout())).name == "stateward"
 
 
+@pytest.mark.parametrize(
+    ("events", "only", "message"),
+    [
+        ("2000000", "stateward,bytewax", "bytewax does not leave out repeated events"),
+        ("400000", "stateward", "expected --events 1000000 or more"),
+    ],
+)
+def test_spoilt_records_are_for_who_leaves_them_out_and_for_long_topics(
+    events: str, only: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run.parse(["--spoilt", "1", "--events", events, "--only", only])
+    assert message in capsys.readouterr().err
+    options = run.parse(["--spoilt", "1", "--partitions", "4", "--only", "stateward,flink_sql"])
+    assert (options.workload.spoilt_percent, options.workload.partitions) == (1, 4)
+
+
 def test_a_folder_that_cannot_start_drivers_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckoutError, match=r"expected .*\.venv/bin/python, found nothing. Run `make setup`"):
         other_checkout(tmp_path)
