@@ -23,7 +23,7 @@ from benchmarks.charts.flame_chart import draw_flames
 from benchmarks.charts.flame_stacks import Stacks
 from benchmarks.harness.checkouts import add_checkout
 from benchmarks.harness.environments import emptied, python_of
-from benchmarks.harness.one_run import Run, contestant_of, running
+from benchmarks.harness.one_run import Run, running, stream_of
 from benchmarks.harness.roles import BROKER, JVM, ROLES, ThreadTimes, role_of, spent, thread_times
 from benchmarks.harness.workload import Workload
 from stateward.project.settings import CHECKOUT, Settings
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     cache = Settings().home / "bench"
     py_spy = python_of("py-spy", cache).parent / "py-spy"
     workload = Workload(given.events, given.size, given.keys)
-    with running(contestant_of(given, given.stream), workload, cache) as run:
+    with running(stream_of(given, given.stream, given.variant), workload, cache) as run:
         stacks = _record(run, given.warm_up, given.seconds, py_spy, cache / "flame")
     name = "user_sessions" if given.stream == "stateward" else given.stream
     path = _IMAGES / f"flame-{name}-{given.keys}keys{'-before' if given.checkout.is_before else ''}.svg"

@@ -37,10 +37,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--keys", type=int, default=1_200_000, help="(%(default)s)")
     add_checkout(parser)
     add_peer(parser)
-    given = parser.parse_args(arguments, argparse.Namespace(variant=f"batch_{_BATCH}"))
+    given = parser.parse_args(arguments)
     workload = Workload(given.events, keys=given.keys)
     cache = Settings().home / "bench"
-    entry = contestant_of(given)
+    entry = contestant_of(given, f"batch_{_BATCH}")
     # A job of Flink with an end does not reach it once it was restored.
     with running(entry, workload, cache, is_endless=True) as run:
         result = _kill_driver_twice(run) if isinstance(run.reader, DriverReader) else _kill_peer(run)

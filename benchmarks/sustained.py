@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 from benchmarks.harness.checkouts import add_checkout
-from benchmarks.harness.one_run import Run, about, add_peer, contestant_of, running
+from benchmarks.harness.one_run import Run, about, add_peer, running, stream_of
 from benchmarks.harness.results import append_result
 from benchmarks.harness.roles import Usage, usage
 from benchmarks.harness.workload import Workload
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
     workload = Workload(given.events, given.size, given.keys, given.skew)
     cache = Settings().home / "bench"
     conf = dict(setting.split("=", 1) for setting in given.conf)
-    entry = contestant_of(given, given.stream)
+    entry = given.peer or stream_of(given, given.stream, given.variant)
     result = {
         "label": given.label,
         **about(entry),

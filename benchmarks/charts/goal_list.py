@@ -43,10 +43,10 @@ class Goal:
 
 
 def _workload(**fields: Any) -> dict[str, Any]:
-    usual = {"size": 1000, "skew": "uniform", "compression": "lz4", "partitions": 3, **fields}
+    usual = {"size": 1000, "skew": "uniform", "compression": "lz4", "partitions": 3}
     # A topic with spoilt records is another one.
-    usual.setdefault("spoilt_percent", None)
-    return {f"workload.{name}": value for name, value in usual.items()}
+    wanted = {**usual, "spoilt_percent": None, **fields}
+    return {f"workload.{name}": value for name, value in wanted.items()}
 
 
 def _sustained(keys: int) -> dict[str, Any]:

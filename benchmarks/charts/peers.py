@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from benchmarks.harness.measure import COMMIT_INTERVAL_MS
+from benchmarks.harness.roles import BROKER
+
 Result = dict[str, Any]
 
 
@@ -31,8 +34,8 @@ class _Program:
 
 
 def _sustained(run: Result) -> tuple[float | None, ...]:
-    memory = sum(mib for role, mib in run["rss_mib"].items() if role != "broker")
-    cpu_us = sum(us for role, us in run["cpu_us"].items() if role != "broker")
+    memory = sum(mib for role, mib in run["rss_mib"].items() if role != BROKER)
+    cpu_us = sum(us for role, us in run["cpu_us"].items() if role != BROKER)
     return run["events_per_s"], run["longest_pause_s"], cpu_us, memory
 
 
@@ -89,9 +92,9 @@ def beside_peers(results: Mapping[str, Sequence[Result]]) -> str:
         [
             "### Single programs, beside Flink",
             "",
-            "Medians of the turns of the newest commit. A peer commits at its checkpoints, every 5 s, in "
-            "`latency` every second; its rows are files, those of a driver a Delta table. CPU and memory "
-            "are without the broker's.",
+            "Medians of the turns of the newest commit. A peer commits at its checkpoints, every "
+            f"{COMMIT_INTERVAL_MS / 1000:g} s, in `latency` every second; its rows are files, those of a "
+            "driver a Delta table. CPU and memory are without the broker's.",
             "",
             *tables,
         ]

@@ -75,13 +75,16 @@ def _peer(text: str) -> Entry:
     return Entry(FLINK_PEERS[name], variant)
 
 
-def contestant_of(given: Namespace, stream: str = Stateward.name) -> Entry:
-    """Return what `--peer` names, or a stream from `--checkout`."""
-    peer: Entry | None = getattr(given, "peer", None)
-    if peer:
-        return peer
-    kind = FraudWatch if stream == FraudWatch.name else Stateward
-    return Entry(kind(given.checkout), getattr(given, "variant", ""))
+def contestant_of(given: Namespace, variant: str = "") -> Entry:
+    """Return what `--peer` names, or a variant of `user_sessions` from `--checkout`."""
+    peer: Entry | None = given.peer
+    return peer or stream_of(given, Stateward.name, variant)
+
+
+def stream_of(given: Namespace, name: str, variant: str) -> Entry:
+    """Return a stream from `--checkout`, `stateward` or `fraud_watch`."""
+    kind = FraudWatch if name == FraudWatch.name else Stateward
+    return Entry(kind(given.checkout), variant)
 
 
 def about(entry: Entry) -> dict[str, Any]:
