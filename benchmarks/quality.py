@@ -23,7 +23,7 @@ from deltalake import DeltaTable
 
 from spark_jobs.user_sessions.declaration import SESSIONS
 from stateward.contract.process_output import JobExit
-from stateward.quality.validation.validate import Request
+from stateward.quality.validation.request import Request
 from stateward.runtime.api.tables import arrow_schema
 from tests.support.spark.launches import CHECKOUT, JARS
 from tests.support.spark.written_batches import Written

@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 
 from proof.traffic.generate import Plan, Traffic
 from proof.traffic.records import Record, Slice
-from stateward.contract.kafka_client import client_settings
+from stateward.contract.clients.kafka import client_settings
 from stateward.platform.topics import ensure_topic
 from stateward.replay.pacing import Pacer
 from stateward.replay.records import TICK_KEY, tick_value

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from stateward.contract.kafka_client import MAY_BE_SET
+from stateward.contract.clients.kafka import MAY_BE_SET
 from stateward.control.launchers.driver_process import LaunchError
 from stateward.project.airflow_options import KAFKA_CONNECTION, create_connection
 from stateward.project.settings import Settings

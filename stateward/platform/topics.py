@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stateward.contract.kafka_client import BROKERS_DEFAULT, client_settings
+from stateward.contract.clients.kafka import BROKERS_DEFAULT, client_settings
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

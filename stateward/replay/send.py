@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from stateward.contract.kafka_client import client_settings
+from stateward.contract.clients.kafka import client_settings
 from stateward.platform.parts.kafka import MAX_MESSAGE_BYTES
 from stateward.replay.pacing import Pacer
 from stateward.replay.records import TICK_KEY, LatestEventTime, event_time_of, key_of, parse, tick_value

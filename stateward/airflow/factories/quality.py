@@ -88,7 +88,8 @@ def _quality_dag(stream: str, tables: list[str], schedule: Any, *, owner: str, c
                 priority_weight=len(tables) - number,
                 retries=2,
                 retry_delay=timedelta(seconds=30),
-                execution_timeout=timedelta(minutes=30) * (1 + len(later)),
+                # That of a table, for each in the job and for one of another run that comes before or after.
+                execution_timeout=timedelta(minutes=30) * (2 + len(later)),
             )
     return dag
 

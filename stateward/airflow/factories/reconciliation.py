@@ -8,8 +8,8 @@ from datetime import timedelta
 from airflow.providers.standard.operators.python import ShortCircuitOperator
 from airflow.sdk import DAG, Param
 
+from stateward.airflow.factories.deployment_guard import was_deployed
 from stateward.airflow.factories.timetable import at_times
-from stateward.airflow.operators.deployment_guard import was_deployed
 from stateward.airflow.operators.reconcile_stream import ReconcileStreamOperator
 from stateward.control.jobs.backfill_request import why_not_replayable
 from stateward.project.settings import Settings

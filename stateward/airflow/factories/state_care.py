@@ -13,8 +13,8 @@ from stateward.airflow.care.act import ActCareOperator, ApproveCareOperator, Sav
 from stateward.airflow.care.context import fixed_parameters
 from stateward.airflow.care.look import AdviseCareOperator, DryRunCareOperator, VerifyCareOperator
 from stateward.airflow.care.report import ReportCareOperator
+from stateward.airflow.factories.deployment_guard import was_deployed
 from stateward.airflow.factories.timetable import at_times
-from stateward.airflow.operators.deployment_guard import was_deployed
 from stateward.airflow.operators.state_operation import StateOperationOperator
 from stateward.control.care.schedule import schedule_of
 from stateward.project.durations import format_duration

@@ -8,8 +8,8 @@ from airflow.providers.standard.operators.python import ShortCircuitOperator
 from airflow.sdk import DAG
 
 from stateward.airflow.care.context import fixed_parameters
+from stateward.airflow.factories.deployment_guard import was_deployed
 from stateward.airflow.factories.state_care import AGAIN, state_dag
-from stateward.airflow.operators.deployment_guard import was_deployed
 from stateward.airflow.operators.state_operation import StateOperationOperator
 from stateward.project.spec import StreamSpec
 from stateward.project.spec_state import StateExport

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from stateward.airflow.notifiers.dispatcher import Dispatcher
 from stateward.airflow.operators.incident_reporting import report_table
 from stateward.airflow.operators.quality_report import QualityReport, read_report
 from stateward.airflow.operators.valid_asset import announce, valid_asset
+from stateward.airflow.operators.validation_params import Asked, is_wanted, requested
+from stateward.airflow.shared_job import queue_of, run_or_wait
 from stateward.airflow.spark_submit import master_at
 from stateward.contract.names import ENV_MASK_SECRET, QUALITY_RESULTS
 from stateward.control.jobs.job_resources import submitted
@@ -80,7 +82,9 @@ class ValidateTableOperator(SparkSubmitOperator):
     """Runs the suite of a table on versions that are due or requested, by the Spark connection.
 
     The job is submitted in client mode, and ends with its task. In its first attempt it also validates the
-    tables of later tasks of the run, which then start no Spark and only judge what it has found.
+    tables of later tasks of the run, which then start no Spark and only judge what it has found. While such a
+    job runs on the host, with the same connection and configuration, tasks of other runs hand it their
+    validations in place of a job of their own.
 
     Fails with `AirflowFailException`, and so without a retry, when a critical expectation fails; another one
     is a warning. Without a critical failure it updates the asset `<stream>.<table>.valid`, on which
@@ -137,8 +141,9 @@ class ValidateTableOperator(SparkSubmitOperator):
         # An earlier task of the run may have validated the table with its own.
         report = read_report(layout, self.stream, self.table, run_id)
         if report is None:
-            self._prepare(settings, self._together(context, layout, run_id), asked, run_id)
-            report = self._submit(context, layout, run_id)
+            self._prepare(settings)
+            arguments = self._arguments(settings, self._together(context, layout, run_id), asked, run_id)
+            report = self._validated(context, layout, run_id, arguments)
         ti.xcom_push(key=_LINK_KEY, value=page_address.on_server(settings.airflow_url, report.address))
         if asked.to_version is None:
             # A validation of past versions says nothing about the current state.
@@ -146,9 +151,13 @@ class ValidateTableOperator(SparkSubmitOperator):
             report_table(dispatcher, report.judged(datetime.now(UTC)))
         self._judge(context, report, settings.airflow_url)
 
-    def _submit(self, context: Context, layout: Layout, run_id: str) -> QualityReport:
+    def _validated(
+        self, context: Context, layout: Layout, run_id: str, arguments: list[str]
+    ) -> QualityReport:
+        queue = queue_of(layout.home, self.connection, self.conf or {}, self.jars or "")
+        submit = partial(self._submit, context)
         try:
-            super().execute(context)
+            run_or_wait(queue, arguments, datetime.now(UTC), submit, self._log_that_it_waits)
         except AirflowException:
             # The job also fails for a failed expectation or another table; its results tell them apart.
             if report := read_report(layout, self.stream, self.table, run_id):
@@ -157,8 +166,17 @@ class ValidateTableOperator(SparkSubmitOperator):
         if report := read_report(layout, self.stream, self.table, run_id):
             return report
         raise AirflowException(
-            f"{self.stream}: the Spark job ended well, but wrote no results of {self.table} for {run_id}."
-            " See its log."
+            f"{self.stream}: the Spark job ended, but wrote no results of {self.table} for {run_id}. See its"
+            " log: that of this task, or of the validation that ran when this task began to wait."
+        )
+
+    def _submit(self, context: Context, arguments: list[str]) -> None:
+        self.application_args = arguments
+        super().execute(context)
+
+    def _log_that_it_waits(self) -> None:
+        self.log.info(
+            "%s: a Spark job validates other tables on this host, and %s next", self.stream, self.table
         )
 
     def _together(self, context: Context, layout: Layout, run_id: str) -> list[str]:
@@ -217,8 +235,7 @@ class ValidateTableOperator(SparkSubmitOperator):
             **cluster_conf(settings, master, conf),
         }
 
-    def _prepare(self, settings: Settings, tables: Sequence[str], asked: Asked, run_id: str) -> None:
-        layout = Layout.of(settings)
+    def _prepare(self, settings: Settings) -> None:
         try:
             self.jars = spark_jars(settings)
             self.conf = self._spark_conf(settings)
@@ -233,6 +250,9 @@ class ValidateTableOperator(SparkSubmitOperator):
             "PATH": os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)]),
             ENV_MASK_SECRET: _never_logged(mask_secret(settings)),
         }
+
+    def _arguments(self, settings: Settings, tables: Sequence[str], asked: Asked, run_id: str) -> list[str]:
+        layout = Layout.of(settings)
         common = {
             "--stream": self.stream,
             "--from-version": "next" if asked.from_version is None else str(asked.from_version),
@@ -241,55 +261,12 @@ class ValidateTableOperator(SparkSubmitOperator):
             "--docs-uri": layout.data_docs_uri,
             "--run-id": run_id,
         }
-        self.application_args = [part for pair in common.items() for part in pair]
+        arguments = [part for pair in common.items() for part in pair]
         for table in tables:
             suite = str(settings.suites / f"{table}.yaml")
             of_table = ("--table", table, "--table-uri", layout.table_uri(table), "--suite-file", suite)
-            self.application_args += of_table
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The range of versions in the form of a run.
-
-    Attributes:
-        from_version: first version to validate; None for the one after the last validated version.
-        to_version: the last one; None for the latest when the job starts, so that a late run validates
-            everything that was written.
-    """
-
-    from_version: int | None
-    to_version: int | None
-
-
-def requested(context: Context, table: str) -> Asked:
-    """Return the range in the form.
-
-    Raises:
-        AirflowFailException: a range is given without the table, of several, to which it applies.
-    """
-    params = context["params"]
-    asked = Asked(params.get("from_version"), params.get("to_version"))
-    if asked != Asked(None, None) and params.get("table") is None:
-        raise AirflowFailException(
-            f"{table}: expected a table for the range of versions, found none. Trigger the run again and"
-            " choose one; each table has versions of its own."
-        )
-    return asked
-
-
-def is_wanted(context: Context, table: str) -> bool:
-    """Tell whether the run is about the table: it was chosen, has changed, or all tables are due."""
-    chosen = context["params"].get("table")
-    if chosen is not None:
-        return bool(chosen == table)
-    changed = {
-        event.extra["payload"]["table"]
-        for events in context["triggering_asset_events"].values()
-        for event in events
-        if event.extra.get("payload")
-    }
-    return not changed or table in changed
+            arguments += of_table
+        return arguments
 
 
 def _never_logged(secret: str) -> str:

@@ -1,1 +1,1 @@
-"""What the clients of storage do differently from each other, made alike."""
+"""What the clients of storage and of Kafka are given, and what they do differently made alike."""

@@ -2,32 +2,33 @@
 
     spark-submit stateward/quality/validation/validate.py --stream NAME
         --table NAME --table-uri URI --suite-file FILE [--table NAME --table-uri URI --suite-file FILE ...]
-        --results-uri URI --docs-uri URI --run-id ID [--from-version N] [--to-version N]
+        --results-uri URI --docs-uri URI --run-id ID [--from-version N] [--to-version N] [--queue FOLDER]
 
 The tables are validated one after the other; when a validation fails, the others are made nevertheless.
 Without a range, which only one table can have, it covers the versions that no validation has covered yet,
-according to `quality_validations` beside the results.
+according to `quality_validations` beside the results. Afterwards the job takes commands like its own from a
+queue, for three minutes from its start.
 
-Exit codes: 0 every critical expectation holds, 2 at least one fails, 1 a validation itself failed.
+Exit codes, of its own tables: 0 every critical expectation holds, 2 at least one fails, 1 a validation itself
+failed.
 """
 
 from __future__ import annotations
 
-import argparse
 import logging
 import re
 import sys
-from dataclasses import dataclass, replace
+import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if __name__ == "__main__":
     # spark-submit puts this file's folder on the path, whose modules would hide others of the same name.
     del sys.path[0]
 
-from stateward.contract.names import QUALITY_VALIDATIONS
+from stateward.contract.job_queue import JobQueue
 from stateward.contract.process_output import JobExit
 from stateward.quality.privacy.personal import declared_table
 from stateward.quality.quarantine.failing_rows import Validated
@@ -37,6 +38,7 @@ from stateward.quality.tables.version_range import Pin, ValidationError
 from stateward.quality.validation import results
 from stateward.quality.validation.records import Records, Validation
 from stateward.quality.validation.report_folders import report_folders
+from stateward.quality.validation.request import Request, parse_requests
 from stateward.quality.validation.validation_inputs import ValidationInputs, find_inputs
 from stateward.quality.validation.validation_session import session_of, validating
 
@@ -49,64 +51,10 @@ if TYPE_CHECKING:
     from stateward.quality.validation.frames import Frames
 
 _MAX_RUN_NAME = 120
-_EACH = ("table", "table-uri", "suite-file")
+# The task that started the job ends with it, and so do the others of its DAG wait.
+_TAKES_FOR_S = 180
 
 log = logging.getLogger("stateward.quality")
-
-
-@dataclass(frozen=True)
-class Request:
-    """What to validate and where to put the results.
-
-    Attributes:
-        from_version: first Delta version to validate; None is the one after the last that was validated.
-        to_version: the last one; None is the latest when the job starts.
-        docs_uri: folder of the static Data Docs. The validator's own files lie beside it, in `gx/`.
-    """
-
-    table_uri: str
-    table: str
-    stream: str
-    from_version: int | None
-    to_version: int | None
-    suite_file: Path
-    results_uri: str
-    docs_uri: str
-    run_id: str
-
-    @property
-    def validations_uri(self) -> str:
-        """The table of the validations."""
-        return f"{self.results_uri.rstrip('/').rpartition('/')[0]}/{QUALITY_VALIDATIONS}"
-
-
-def parse_requests(argv: list[str]) -> list[Request]:
-    """Read the command line; return a request for each table, in the order of the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    for name in _EACH:
-        parser.add_argument(f"--{name}", required=True, action="append", help="once for each table")
-    parser.add_argument("--stream", required=True)
-    parser.add_argument("--from-version", type=_version, default=None, help="a number, or `next` (default)")
-    parser.add_argument("--to-version", type=_version, default=None, help="a number, or `latest` (default)")
-    parser.add_argument("--results-uri", required=True)
-    parser.add_argument("--docs-uri", required=True)
-    parser.add_argument("--run-id", required=True)
-    given = vars(parser.parse_args(argv))
-    tables, uris, suites = (given.pop(name.replace("-", "_")) for name in _EACH)
-    if not len(tables) == len(uris) == len(suites):
-        parser.error(f"expected a URI and a suite for each table, found {tables}, {uris} and {suites}")
-    if len(tables) > 1 and (given["from_version"], given["to_version"]) != (None, None):
-        parser.error(f"expected one table for a range of versions, found {tables}")
-    return [
-        Request(table=table, table_uri=uri, suite_file=Path(suite), **given)
-        for table, uri, suite in zip(tables, uris, suites, strict=True)
-    ]
-
-
-def _version(text: str) -> int | None:
-    return None if text in ("next", "latest") else int(text)
 
 
 def validate(
@@ -253,11 +201,26 @@ def main(argv: list[str]) -> int:
     """Run the job and return its exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stdout)
     log.setLevel(logging.INFO)
-    requests = parse_requests(argv)
+    until = time.monotonic() + _TAKES_FOR_S
+    requests, queue = parse_requests(argv)
     session = cache(session_of(requests[0].stream))
     ends = [_logged(session, request) for request in requests]
+    while queue and time.monotonic() < until and _took_one(session, JobQueue(queue)):
+        pass
     # The technical failure first: the caller finds failed expectations in the results.
     return next((end for end in (JobExit.FAILED, JobExit.DIFFERENT) if end in ends), JobExit.DONE)
+
+
+def _took_one(session: Callable[[], SparkSession], queue: JobQueue) -> bool:
+    """Make the validations of the next command in the queue; whoever put it there reads their results."""
+    try:
+        with queue.take() as argv:
+            for request in parse_requests(argv)[0] if argv else ():
+                _logged(session, request)
+            return argv is not None
+    except (ValueError, SystemExit) as error:
+        log.error("%s: expected the arguments of a validation, found others: %s", queue.folder, error)
+        return True
 
 
 def _logged(session: Callable[[], SparkSession], request: Request) -> JobExit:

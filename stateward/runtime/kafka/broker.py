@@ -27,8 +27,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from stateward.contract.clients.kafka import BROKERS_DEFAULT, KafkaClientError, client_settings
 from stateward.contract.conditions import Condition, ConditionError
-from stateward.contract.kafka_client import BROKERS_DEFAULT, KafkaClientError, client_settings
 from stateward.contract.names import ENV_KAFKA_CLIENT
 
 _TIMEOUT_S = 5.0

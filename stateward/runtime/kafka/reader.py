@@ -11,8 +11,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from stateward.contract.clients.kafka import client_settings
 from stateward.contract.conditions import Condition, ConditionError
-from stateward.contract.kafka_client import client_settings
 from stateward.runtime.checkpoint.offsets import DataLossError, Range
 from stateward.runtime.kafka.rate import rate_at
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from stateward.contract.kafka_client import client_settings
+from stateward.contract.clients.kafka import client_settings
 from stateward.runtime.api.tables import Table
 from stateward.runtime.kafka.broker import BrokerAwayError
 from stateward.runtime.sink.fence import CheckLease

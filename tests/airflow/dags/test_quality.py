@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import filelock
 import pyarrow as pa
 import pytest
 from airflow.dag_processing.dagbag import DagBag
@@ -15,10 +16,15 @@ from airflow.sdk import Asset
 from deltalake import write_deltalake
 
 from stateward.airflow.compat import AirflowException, AirflowFailException, AirflowSkipException
-from stateward.airflow.operators.validate_table import Asked, ValidateTableOperator, is_wanted, requested
+from stateward.airflow.operators import validate_table
+from stateward.airflow.operators.validate_table import ValidateTableOperator
+from stateward.airflow.operators.validation_params import Asked, is_wanted, requested
+from stateward.airflow.shared_job import queue_of
 from stateward.airflow.triggers.table_update import TableUpdateTrigger
+from stateward.contract.job_queue import JobQueue
 from stateward.project.airflow_options import SPARK_CONNECTION
 from stateward.project.layout import Layout
+from stateward.quality.validation.request import parse_requests
 from tests.airflow.conftest import ROOT, STREAM
 from tests.support.control.started import mark_started
 
@@ -81,7 +87,7 @@ def test_the_tables_of_one_stream_are_validated_one_after_the_other(layout: Layo
     assert [task.later for task in tasks] == [("late_events", "batch_counts"), ("batch_counts",), ()]
     assert [task.priority_weight for task in tasks] == [3, 2, 1]
     minutes = [task.execution_timeout.total_seconds() / 60 for task in tasks]
-    assert minutes == [90, 60, 30]
+    assert minutes == [120, 90, 60]
 
 
 def make_table(layout: Layout) -> None:
@@ -289,6 +295,37 @@ def test_the_failure_of_another_table_fails_only_its_own_task(
     given = context()
     operator_of().execute(given)
     assert given["outlet_events"].said.extra["table"] == "sessions"
+
+
+def test_the_job_of_another_task_validates_the_table_in_its_session(
+    layout: Layout, submit: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_table(layout)
+    operator = make_operator()
+    handed: list[list[str]] = []
+
+    def take_over(self: ValidateTableOperator) -> None:
+        [queue] = (layout.home / "locks" / "jobs").iterdir()
+        with JobQueue(queue).take() as taken:
+            handed.append(taken or [])
+            write_results(layout, PASSED)
+
+    def hold(*given: Any) -> JobQueue:
+        queue = queue_of(*given)
+        queue.folder.mkdir(parents=True)
+        held.append(filelock.FileLock(queue.folder / ".lock", is_singleton=False))
+        held[0].acquire()
+        return queue
+
+    held: list[filelock.BaseFileLock] = []
+    monkeypatch.setattr(validate_table, "queue_of", hold)
+    monkeypatch.setattr(ValidateTableOperator, "_log_that_it_waits", take_over)
+    given = context()
+    operator.execute(given)
+    held[0].release()
+    assert submit == []
+    assert [parse_requests(one)[0][0].table for one in handed] == ["sessions"]
+    assert given["ti"].pushed["data_docs"].endswith("sessions%20v7.html")
 
 
 def test_results_of_a_validation_that_was_not_recorded_do_not_count(

@@ -22,7 +22,7 @@ from sqlalchemy import delete
 from stateward.airflow.kafka_connection import with_kafka
 from stateward.airflow.spark_submit import build_command
 from stateward.cli.streams.connections import check_connections
-from stateward.contract.kafka_client import client_settings
+from stateward.contract.clients.kafka import client_settings
 from stateward.contract.names import ENV_KAFKA_CLIENT, TICK_TOPICS
 from stateward.contract.process_identity import host_identity
 from stateward.contract.storage import read_json

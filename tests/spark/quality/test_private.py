@@ -15,7 +15,8 @@ from spark_jobs.action_counts.declaration import ACTION_COUNTS
 from spark_jobs.user_sessions.declaration import SESSIONS
 from stateward.quality.privacy.masking import mask
 from stateward.quality.quarantine.valid_view import register_valid
-from stateward.quality.validation.validate import Request, validate
+from stateward.quality.validation.request import Request
+from stateward.quality.validation.validate import validate
 from stateward.runtime.api.key_logic import row_id
 from stateward.runtime.api.tables import BATCH_COUNTS, arrow_schema
 from tests.support.full import ci_full

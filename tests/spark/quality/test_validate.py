@@ -21,7 +21,8 @@ from stateward.contract.storage import read_text
 from stateward.quality.privacy.masking import mask
 from stateward.quality.suites.suite import SuiteError
 from stateward.quality.tables.version_range import ValidationError
-from stateward.quality.validation.validate import Request, main, validate
+from stateward.quality.validation.request import Request
+from stateward.quality.validation.validate import main, validate
 from stateward.runtime.api.tables import arrow_schema
 from tests.support.full import ci_full
 from tests.support.spark.written_batches import Written

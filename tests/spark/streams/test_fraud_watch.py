@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stateward.quality.validation.validate import Request, validate
+from stateward.quality.validation.request import Request
+from stateward.quality.validation.validate import validate
 from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import CHECKOUT, FRAUD_WATCH, Launch

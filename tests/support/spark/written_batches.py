@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from stateward.quality.validation.validate import Request
+from stateward.quality.validation.request import Request
 from stateward.runtime.api.tables import BATCH_COUNTS, Table, arrow_schema
 from tests.support.spark.launches import CHECKOUT
 

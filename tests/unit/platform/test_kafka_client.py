@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stateward.contract.kafka_client import KafkaClientError, client_settings
+from stateward.contract.clients.kafka import KafkaClientError, client_settings
 from stateward.contract.names import ENV_KAFKA_CLIENT
 from stateward.contract.stream_status import Cause
 from stateward.platform.topics import BrokerUnreachableError, partition_count

@@ -9,8 +9,8 @@ import traceback
 
 import pytest
 
+from stateward.contract.clients.kafka import KafkaClientError
 from stateward.contract.conditions import Condition, ConditionError, conditions_in
-from stateward.contract.kafka_client import KafkaClientError
 from stateward.contract.stream_status import Cause
 from stateward.runtime.api.config import ConfigError
 from stateward.runtime.api.state_step import MissingStepError
