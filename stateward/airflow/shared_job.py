@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-import filelock
-
 from stateward.contract.job_queue import JobQueue
+from stateward.platform.lock import only_holder
 
 _POLL_S = 0.5
 
@@ -52,7 +50,7 @@ def run_or_wait(
     waits = False
     try:
         while not queued.is_done():
-            with _only_job(queue.folder) as is_only:
+            with only_holder(queue.folder / ".lock") as is_only:
                 if is_only:
                     if not queued.is_done():
                         # No job runs: what one had taken it has ended with, this command perhaps.
@@ -66,18 +64,3 @@ def run_or_wait(
             time.sleep(_POLL_S)
     finally:
         queued.withdraw()
-
-
-@contextmanager
-def _only_job(folder: Path) -> Iterator[bool]:
-    """Hold the lock of the queue's jobs; False when another task holds it. The system frees a dead task's."""
-    lock = filelock.FileLock(folder / ".lock", timeout=0)
-    try:
-        lock.acquire()
-    except filelock.Timeout:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        lock.release()

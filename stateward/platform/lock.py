@@ -1,4 +1,4 @@
-"""One `up` or `down` at a time for one installation."""
+"""Locks of an installation on one host: one `up` or `down` at a time, and one holder of a file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import filelock
 
 
 class LockTimeoutError(RuntimeError):
@@ -54,3 +56,23 @@ def _acquire(handle: int, home: Path, timeout_s: float, on_wait: Callable[[], No
             on_wait()
             waiting = True
         time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def only_holder(file: Path) -> Iterator[bool]:
+    """Hold the lock of a file; False when another process holds it. The system frees it when its holder dies.
+
+    Args:
+        file: the file; it and its folder are created when missing.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(file, timeout=0)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()

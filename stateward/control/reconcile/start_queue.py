@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-import filelock
-
 from stateward.control.health.thresholds import Thresholds
 from stateward.control.launchers import processes
 from stateward.control.reconcile.decide import Action, Launch, Observed, Queued, decide
 from stateward.control.reconcile.observe import read_status
+from stateward.platform.lock import only_holder
 from stateward.project.layout import Layout
 
 
@@ -74,15 +73,5 @@ def only_launch(layout: Layout) -> Iterator[bool]:
 
     Held from the count of those that start until the new driver is there and counts itself.
     """
-    file = layout.home / "locks" / "starts.lock"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(file, timeout=0)
-    try:
-        lock.acquire()
-    except filelock.Timeout:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        lock.release()
+    with only_holder(layout.home / "locks" / "starts.lock") as mine:
+        yield mine

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from stateward.quality.validation.frames import Frames
 
 _MAX_RUN_NAME = 120
-# The task that started the job ends with it, and so do the others of its DAG wait.
+# The task that started the job waits for its end, and so do the later tasks of its run.
 _TAKES_FOR_S = 180
 
 log = logging.getLogger("stateward.quality")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -63,32 +65,31 @@ def test_a_task_hands_its_command_to_the_job_that_runs(queue: JobQueue) -> None:
     assert jobs.done == [["a"], ["b"]]
 
 
+@contextmanager
+def waiting_task(jobs: Jobs) -> Iterator[None]:
+    """A task that waits for another's job; that job ends with the block, and the task with its own."""
+    jobs.go.set()
+    jobs.queue.folder.mkdir(parents=True)
+    with ThreadPoolExecutor() as pool:
+        with filelock.FileLock(jobs.queue.folder / ".lock"):
+            task = pool.submit(jobs.task, "a")
+            assert jobs.waits.wait(_DEADLINE_S), "expected the task to wait"
+            yield
+        task.result(_DEADLINE_S)
+
+
 def test_a_command_that_no_job_has_taken_gets_a_job_of_its_own(queue: JobQueue) -> None:
     jobs = Jobs(queue)
-    jobs.go.set()
-    queue.folder.mkdir(parents=True)
-    other = filelock.FileLock(queue.folder / ".lock")
-    with ThreadPoolExecutor() as pool, other:
-        task = pool.submit(jobs.task, "a")
-        assert jobs.waits.wait(_DEADLINE_S), "expected the task to wait"
+    with waiting_task(jobs):
         assert jobs.started == []
-        other.release()
-        task.result(_DEADLINE_S)
     assert jobs.done == [["a"]]
 
 
 def test_a_command_that_a_job_has_ended_with_gets_a_job_of_its_own(queue: JobQueue) -> None:
     jobs = Jobs(queue)
-    jobs.go.set()
-    queue.folder.mkdir(parents=True)
-    other = filelock.FileLock(queue.folder / ".lock")
-    with ThreadPoolExecutor() as pool, other:
-        task = pool.submit(jobs.task, "a")
-        assert jobs.waits.wait(_DEADLINE_S), "expected the task to wait"
+    with waiting_task(jobs):
         [waiting] = queue.folder.glob("*.json")
         waiting.rename(waiting.with_suffix(".taken"))
-        other.release()
-        task.result(_DEADLINE_S)
     assert jobs.done == [["a"]]
     assert [file for file in queue.folder.iterdir() if file.name != ".lock"] == []
 
