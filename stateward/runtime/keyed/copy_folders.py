@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 import stat
 from pathlib import Path
@@ -21,8 +20,6 @@ MARKER = "stateward-copy.json"
 """File in a copy that names its checkpoint."""
 # Version of the format of a copy (`bucket_copy`).
 _LAYOUT = "v5"
-_UNMARKED = re.compile(r"([0-9a-f]{12})-(?:[0-9a-f]{8}|pid\d+)-v\d+")
-_PARTITION = re.compile(r"p\d+")
 _OTHERS_BITS = 0o077
 _OTHERS_WRITE = 0o022
 
@@ -105,22 +102,10 @@ def _is_of_stream(folder: Path, checkpoint_uri: str) -> bool:
         return False
     try:
         marked = json.loads((folder / MARKER).read_text())["checkpoint"]
-    except FileNotFoundError:
-        return _is_unmarked_copy(folder, checkpoint_uri)
     except (OSError, ValueError, KeyError, TypeError):
+        # It is none, or another worker removes it at this moment.
         return False
     return isinstance(marked, str) and generations.root_of(marked) == generations.root_of(checkpoint_uri)
-
-
-def _is_unmarked_copy(folder: Path, checkpoint_uri: str) -> bool:
-    """Whether the folder is a copy of the previous release, by the digest of a checkpoint in its name."""
-    named = _UNMARKED.fullmatch(folder.name)
-    known = {_digest(uri) for uri in generations.uris_up_to(checkpoint_uri)}
-    return (
-        named is not None
-        and named[1] in known
-        and all(_PARTITION.fullmatch(entry.name) for entry in folder.iterdir())
-    )
 
 
 def _digest(checkpoint_uri: str) -> str:

@@ -46,11 +46,12 @@ def stamp(root: Path, checkpoint_uri: str) -> str:
 
 
 def old_copy(root: Path, checkpoint_uri: str, boot: str = "01234567") -> Path:
-    """A copy of the previous release: with the same name, but without a marker."""
+    """A copy of a release with another layout."""
     digest = copy_folder(str(root), checkpoint_uri).name.split("-", 1)[0]
     folder = root / f"{digest}-{boot}-v4"
     (folder / "p0").mkdir(parents=True)
     (folder / "p0" / "data.mdb").write_bytes(b"\0" * 4096)
+    (folder / MARKER).write_text(json.dumps({"checkpoint": checkpoint_uri}))
     return folder
 
 
@@ -97,16 +98,16 @@ def test_copies_of_earlier_generations_and_boots_of_the_stream_are_removed(
     assert not any(folder.exists() for folder in (before_boot, in_root, old))
 
 
-def test_an_old_copy_with_anything_else_in_it_stays(tmp_path: Path) -> None:
-    old = old_copy(tmp_path, SESSIONS)
-    (old / "notes.txt").write_text("mine")
+def test_a_copy_that_another_worker_removes_at_this_moment_is_left_to_it(tmp_path: Path) -> None:
+    half_removed = old_copy(tmp_path, f"{SESSIONS}/g0001")
+    (half_removed / MARKER).unlink()
 
-    use(tmp_path, f"{SESSIONS}/g0001")
+    mine = use(tmp_path, f"{SESSIONS}/g0001")
 
-    assert (old / "notes.txt").exists()
+    assert sorted(tmp_path.iterdir()) == sorted([mine, half_removed])
 
 
-def test_a_copy_of_the_release_before_is_used_on(tmp_path: Path) -> None:
+def test_a_copy_without_a_mark_is_used_and_marked(tmp_path: Path) -> None:
     folder = use(tmp_path, f"{SESSIONS}/g0001")
     close_copies()
     (folder / MARKER).unlink()
