@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 from deltalake import DeltaTable
 
-from benchmarks.harness.checkouts import this_checkout
+from benchmarks.harness.checkouts import add_checkout
 from benchmarks.harness.results import append_result
 from benchmarks.harness.roles import DRIVER, JVM, WORKERS, role_of
 from proof.traffic.generate import Plan
@@ -33,6 +33,7 @@ from stateward.project.settings import Settings
 from stateward.project.spec import StreamSpec, load_specs
 from tests.support.control.installation import Installation
 from tests.support.control.live_stream import LiveStream
+from tests.support.spark.launches import checkout_python
 from tests.support.waiting import wait_until
 
 PLATFORM = "platform"
@@ -50,13 +51,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--records", type=int, default=450_000, help="(%(default)s)")
     parser.add_argument("--profile", default="storm", help="of the traffic (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the traffic (%(default)s)")
+    add_checkout(parser)
     given = parser.parse_args(arguments)
     plan = Plan(profile_named(given.profile), given.seed, given.records / _MINUTES / 60, _MINUTES)
     folder = Path(tempfile.mkdtemp(prefix="stateward-together-"))
-    installation = Installation.in_folder(folder / "home")
+    command = str(Path(checkout_python(given.checkout.folder)).parent / "stateward")
+    installation = Installation.in_folder(folder / "home", command=command, project=given.checkout.folder)
     specs = [one for one in load_specs(installation.settings.streams)[0] if one.stream not in _LEFT_OUT]
     result = {
-        **this_checkout().origin(),
+        **given.checkout.origin(),
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "records": plan.total,
     }

@@ -8,7 +8,6 @@ memory is the most until the rows are committed; that of the workers contains pa
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import shutil
@@ -30,7 +29,6 @@ from benchmarks.harness.roles import DRIVER, JVM, WORKERS, Usage, usage
 from stateward.control.launchers.launch import DRIVER_CONF
 from stateward.project.settings import CHECKOUT, Settings
 from tests.support.kafka.broker import RunningBroker
-from tests.support.spark import launches
 from tests.support.spark.launches import Launch
 from tests.support.waiting import wait_until
 
@@ -89,16 +87,14 @@ def _launch(folder: Path, broker: RunningBroker, memory: str, buckets: int) -> L
 
 def _start(launch: Launch, run_id: str, checkout: Path) -> int:
     """Start the driver of a checkout; returns its process id."""
-    launches.CHECKOUT = checkout
-    # Spark's workers import from the folder in which the driver was started.
-    with contextlib.chdir(checkout):
-        return launch.start(
-            run_id,
-            max_records_per_batch=200_000,
-            # A busy machine must not take it away.
-            lease={"uri": launch.uri("leases"), "ttl_ms": 300_000, "renew_ms": 5_000},
-            spark_conf={"spark.driver.maxResultSize": "0"},
-        ).pid
+    launch.checkout = checkout
+    return launch.start(
+        run_id,
+        max_records_per_batch=200_000,
+        # A busy machine must not take it away.
+        lease={"uri": launch.uri("leases"), "ttl_ms": 300_000, "renew_ms": 5_000},
+        spark_conf={"spark.driver.maxResultSize": "0"},
+    ).pid
 
 
 def _fill(launch: Launch, keys: int) -> None:

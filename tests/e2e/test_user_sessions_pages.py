@@ -34,9 +34,7 @@ QUALITY_DAG = "quality_user_sessions"
 def stream(platform: Installation) -> LiveStream:
     """The stream, supervised."""
     stream = LiveStream("user_sessions", platform)
-    if not stream.is_running():
-        stream.trigger("run")
-        stream.wait_running()
+    stream.ensure_running()
     return stream
 
 

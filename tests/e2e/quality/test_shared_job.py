@@ -27,9 +27,7 @@ STREAMS = {"user_sessions", "shared"}
 def stream(platform: Installation) -> LiveStream:
     """The stream, with rows in its table."""
     stream = LiveStream("user_sessions", platform)
-    if not stream.is_running():
-        stream.trigger("run")
-        stream.wait_running()
+    stream.ensure_running()
     if not stream.rows("sessions", ["session_id"]):
         assert stream.replay(EVENTS, "--tick").wait(timeout=PATIENCE_S) == 0
         wait_until(lambda: stream.rows("sessions", ["session_id"]), PATIENCE_S, stream.describe, poll_s=1)

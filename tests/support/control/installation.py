@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,13 @@ PORTS = (
 
 @dataclass(frozen=True)
 class Installation:
-    """One STATEWARD_HOME on free ports."""
+    """One STATEWARD_HOME on free ports, run by the command `stateward` at a path."""
 
     settings: Settings
+    command: str = field(default=STATEWARD, kw_only=True)
 
     @classmethod
-    def in_folder(cls, home: Path, **overrides: Any) -> Installation:
+    def in_folder(cls, home: Path, *, command: str = STATEWARD, **overrides: Any) -> Installation:
         """Describe an installation; nothing is started."""
         ports: dict[str, Any] = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         values = ports | {"start_timeout_s": 2 * PATIENCE_S} | overrides
@@ -46,7 +47,8 @@ class Installation:
                 kafka_bootstrap=f"localhost:{values['kafka_port']}",
                 airflow_url=f"http://localhost:{values['airflow_port']}",
                 **values,
-            )
+            ),
+            command=command,
         )
 
     @property
@@ -70,7 +72,8 @@ class Installation:
     def run(self, *arguments: str, timeout_s: float = 3 * PATIENCE_S) -> subprocess.CompletedProcess[str]:
         """Run `stateward` and return what it said, whatever its exit code."""
         return subprocess.run(
-            [STATEWARD, *arguments],
+            [self.command, *arguments],
+            cwd=self.settings.project,
             env=self.environment,
             capture_output=True,
             text=True,

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from stateward.cli.streams.airflow_api import AirflowApi
 from stateward.contract.storage import read_json
 from stateward.project.layout import Layout
-from tests.support.control.installation import STATEWARD, Installation
+from tests.support.control.installation import Installation
 from tests.support.waiting import PATIENCE_S, wait_until
 
 BALANCE = ("accepted", "dead", "late", "duplicates")
@@ -74,10 +74,16 @@ class LiveStream:
         """Wait until its driver runs."""
         wait_until(self.is_running, timeout_s, lambda: f"{self.name} runs; found {self.describe()}")
 
+    def ensure_running(self) -> None:
+        """Start its driver if none runs, and wait until it does."""
+        if not self.is_running():
+            self.trigger("run")
+            self.wait_running()
+
     def replay(self, file: Path, *options: str) -> subprocess.Popen[bytes]:
         """Start `stateward replay` of a file into the stream's topic."""
         return subprocess.Popen(
-            [STATEWARD, "replay", str(file), "--topic", "user_events", *options],
+            [self.installation.command, "replay", str(file), "--topic", "user_events", *options],
             env=self.installation.environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -176,8 +176,14 @@ class Launch:
         command += ["--jars", ",".join(str(jar) for jar in sorted((jars / "spark").glob("*.jar")))]
         command += [str(self.checkout / "stateward" / "driver.py"), f"file://{config}"]
         with self.log(run_id).open("ab") as log:
+            # Spark's Python workers import first from the folder in which the driver was started.
             driver = subprocess.Popen(
-                command, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                command,
+                cwd=self.checkout,
+                env=environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
         self.drivers.append(driver)
         return driver
