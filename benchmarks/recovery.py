@@ -25,8 +25,6 @@ from stateward.project.settings import Settings
 from tests.support.spark.launches import Launch
 from tests.support.waiting import wait_until
 
-_BATCH = 100_000
-
 
 def main(arguments: list[str]) -> int:
     """Measure, check the answer, and print a line of JSON; returns 0 unless the answer was wrong."""
@@ -40,7 +38,7 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     workload = Workload(given.events, keys=given.keys)
     cache = Settings().home / "bench"
-    entry = contestant_of(given, f"batch_{_BATCH}")
+    entry = contestant_of(given)
     # A job of Flink with an end does not reach it once it was restored.
     with running(entry, workload, cache, is_endless=True) as run:
         result = _kill_driver_twice(run) if isinstance(run.reader, DriverReader) else _kill_peer(run)

@@ -75,10 +75,10 @@ def _peer(text: str) -> Entry:
     return Entry(FLINK_PEERS[name], variant)
 
 
-def contestant_of(given: Namespace, variant: str = "") -> Entry:
-    """Return what `--peer` names, or a variant of `user_sessions` from `--checkout`."""
+def contestant_of(given: Namespace) -> Entry:
+    """Return what `--peer` names, or `user_sessions` from `--checkout`."""
     peer: Entry | None = given.peer
-    return peer or stream_of(given, Stateward.name, variant)
+    return peer or stream_of(given, Stateward.name, "")
 
 
 def stream_of(given: Namespace, name: str, variant: str) -> Entry:

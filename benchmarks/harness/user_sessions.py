@@ -19,14 +19,22 @@ from benchmarks.harness.contestants import RunError
 from benchmarks.harness.oracle import Row
 from benchmarks.peers.task import Task
 from stateward.contract.names import BATCH_COUNTS
+from stateward.project.durations import to_ms
+from stateward.project.spec import StreamSpec
+from stateward.project.spec_health import Spark
+from stateward.project.spec_kafka import Source
+from stateward.project.spec_state import State
 from tests.support.kafka.broker import RunningBroker
 from tests.support.spark.launches import FOR_SECONDS, SESSION_WINDOWS, USER_SESSIONS, Launch
 
 _RUN_ID = "bench"
-_BATCH = 200_000
-_TRIGGER_MS = 1_000
-_BUCKETS = 64
-_DRIVER_MEMORY = "1g"
+# What is not part of the workload has the default of a stream's YAML.
+_SOURCE, _STATE, _SPARK = Source(topic="events"), State(), Spark()
+BATCH: dict[str, Any] = {
+    "max_records_per_batch": _SOURCE.max_records_per_batch,
+    "target_batch_ms": to_ms(_SOURCE.target_batch_duration),
+}
+_TRIGGER_MS = to_ms(StreamSpec.model_fields["trigger_interval"].default)
 
 # The JVM's first compiler only, which a driver has to be launched with.
 _C1 = "c1"
@@ -85,20 +93,21 @@ class Stateward:
 
         Args:
             launch: The launch of the task.
-            task: Its variant is `batch_<records>`, or one of `VARIANTS`.
+            task: Its variant is `batch_<records>`, for batches of so many that may last any time, or one of
+                `VARIANTS`.
             conf: Settings of Spark.
         """
         is_size = task.variant.startswith("batch_")
         return launch.start(
             _RUN_ID,
-            max_records_per_batch=int(task.variant.removeprefix("batch_")) if is_size else _BATCH,
+            **({"max_records_per_batch": int(task.variant.removeprefix("batch_"))} if is_size else BATCH),
             spark_conf={**({} if is_size else VARIANTS[task.variant]), **(conf or {})},
             trigger_interval_ms=_TRIGGER_MS,
             allowed_lateness_ms=task.lateness_ms,
             tick={"mode": "record", "interval_ms": 1000},
             logic=self.logic(task),
             state_partitions=task.parallelism,
-            state_buckets=_BUCKETS,
+            state_buckets=_STATE.buckets,
         )
 
     def launch_of(self, task: Task) -> Launch:
@@ -110,7 +119,7 @@ class Stateward:
             broker,
             task.topic,
             task.partitions,
-            _DRIVER_MEMORY,
+            _SPARK.driver_memory,
             self.stream,
             driver_conf={**conf, **FOR_SECONDS} if task.variant == _C1 else conf,
             checkout=self.checkout.folder,

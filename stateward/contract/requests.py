@@ -73,6 +73,7 @@ class DriverConfig(Struct, frozen=True, kw_only=True):
     tick_topic: str
     starting_offsets: str
     max_records_per_batch: int
+    target_batch_ms: int = 0  # for any time, as in a document of an earlier release
     trigger_interval_ms: int
     allowed_lateness_ms: int
     not_before: datetime

@@ -37,7 +37,12 @@ class Source(Part):
     starting_offsets: Literal["earliest", "latest"] = Field(
         "earliest", description="where the first start reads from; later ones continue"
     )
-    max_records_per_batch: Count = Field(100_000, description="the most records of one batch")
+    max_records_per_batch: Count = Field(200_000, description="the most records of one batch")
+    target_batch_duration: Span = Field(
+        timedelta(seconds=2),
+        description="how long a batch should last: where it takes longer, the next ones have fewer records."
+        " 0s for any time",
+    )
     not_before: Instant = Field(
         datetime(2000, 1, 1, tzinfo=UTC), description="an event with an older time is a dead letter"
     )

@@ -75,6 +75,7 @@ def driver_config(spec: StreamSpec, settings: Settings, run_id: str) -> DriverCo
         tick_topic=f"{TICK_TOPICS}{spec.stream}",
         starting_offsets=source.starting_offsets,
         max_records_per_batch=source.max_records_per_batch,
+        target_batch_ms=to_ms(source.target_batch_duration),
         trigger_interval_ms=to_ms(spec.trigger_interval),
         allowed_lateness_ms=to_ms(spec.event_time.allowed_lateness),
         lateness_by_topic_ms={topic: to_ms(span) for topic, span in spec.event_time.by_topic.items()},

@@ -49,6 +49,14 @@ class Config(DriverConfig, frozen=True):
         """How far the watermark stays behind a tick: nothing is late in processing time."""
         return 0 if self.in_processing_time else self.allowed_lateness_ms
 
+    @property
+    def target_batch_s(self) -> float:
+        """How long a batch should last, seconds; 0 for any time.
+
+        A batch that ends within its trigger interval waits for the next one, which takes no longer then.
+        """
+        return max(self.target_batch_ms, 2 * self.trigger_interval_ms) / 1000 if self.target_batch_ms else 0.0
+
     def lateness_of(self, topic: str) -> int:
         """The allowed lateness of a topic with a watermark of its own (ms)."""
         return self.lateness_by_topic_ms.get(topic, self.allowed_lateness_ms)

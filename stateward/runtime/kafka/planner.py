@@ -51,6 +51,7 @@ class Scan:
         time: The source of time; None for a stream without event time.
         from_latest: Whether a new checkpoint starts at the latest offsets, and not at the earliest.
         most_records: Maximum number of records of the data topics in a batch.
+        target_batch_s: How long a batch should last; 0 for any time (`batch_size`).
         checkpoint_uri: The checkpoint, which contains the initial offsets.
         forgotten_uri: The register of forgotten keys, whose records are left out; empty for none.
         lookups: The tables by which its records are enriched.
@@ -63,6 +64,7 @@ class Scan:
     time: TimeSource | None
     from_latest: bool
     most_records: int
+    target_batch_s: float
     checkpoint_uri: str
     forgotten_uri: str = ""
     lookups: tuple[LookupTable, ...] = ()

@@ -11,9 +11,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from stateward.contract.privacy.forgotten import Register, Spans
 from stateward.runtime.checkpoint.attempts import records_of_next
-from stateward.runtime.checkpoint.batch_plan import from_json, plan_from_json
+from stateward.runtime.checkpoint.batch_plan import Plan, from_json, plan_from_json
 from stateward.runtime.checkpoint.offsets import Range, ranges, tasks
 from stateward.runtime.kafka import reader
+from stateward.runtime.kafka.batch_size import BatchSize
 from stateward.runtime.kafka.planner import Planner, Scan
 from stateward.runtime.kafka.rate import cluster_at
 from stateward.runtime.kafka.scan_barrier import ScanBarrier
@@ -117,6 +118,7 @@ class KafkaReader(DataSourceStreamReader):
         self._planner = Planner(scan, cluster_at(scan.bootstrap))
         self._register = Register(scan.forgotten_uri)
         self._is_unlimited = False
+        self._size = BatchSize(scan.target_batch_s)
 
     def initialOffset(self) -> dict[str, Any]:
         """The start offsets of a new checkpoint."""
@@ -134,11 +136,15 @@ class KafkaReader(DataSourceStreamReader):
             DataLossError: The topic was deleted and created again.
         """
         limit = self._limited_now(limit)
-        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        most = self._size.limited(limit.max_rows) if isinstance(limit, ReadMaxRows) else None
         assert most is not None or isinstance(limit, ReadAllAvailable)
         if self._barrier is None:
-            return self._planner.next(start, most)
-        return self._barrier.end(lambda: self._planner.next(start, most))
+            end = self._planner.next(start, most)
+        else:
+            end = self._barrier.end(lambda: self._planner.next(start, most))
+        if end != start:
+            self._size.planned(sum(one.size for one in self._ranges(start, plan_from_json(end))))
+        return end
 
     def _limited_now(self, limit: ReadLimit) -> ReadLimit:
         """The limit, reduced after a batch that was too large for its driver."""
@@ -152,9 +158,7 @@ class KafkaReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[_TaskInput]:
         """The tasks of a batch."""
         plan = plan_from_json(end)
-        until = {topic: parts for topic, parts in plan.offsets.items() if topic in self._scan.topics}
-        counts = {topic: len(parts) for topic, parts in until.items()}
-        wanted = ranges(self._planner.known(from_json(start), counts), until)
+        wanted = self._ranges(start, plan)
         tick_ms = plan.tick_ms
         if self._scan.reads is not None:
             wanted = [one for one in wanted if one.topic == self._scan.reads]
@@ -162,7 +166,7 @@ class KafkaReader(DataSourceStreamReader):
         shares = tasks(wanted, fewest=_FEWEST_RECORDS_PER_TASK, most_tasks=_TASKS_PER_FULL_BATCH)
         forgotten = {
             (topic, partition): spans
-            for topic in counts
+            for topic in self._scan.topics.keys() & plan.offsets.keys()
             for partition, spans in self._register.offsets(topic, plan.ids.get(topic)).items()
         }
         found = [_TaskInput(share, forgotten=_among(share, forgotten)) for share in shares]
@@ -170,6 +174,12 @@ class KafkaReader(DataSourceStreamReader):
             found = found or [_TaskInput([])]
             found[0].tick_ms = tick_ms
         return found
+
+    def _ranges(self, start: dict[str, Any], plan: Plan) -> list[Range]:
+        """The records of the data topics in a batch."""
+        until = {topic: parts for topic, parts in plan.offsets.items() if topic in self._scan.topics}
+        counts = {topic: len(parts) for topic, parts in until.items()}
+        return ranges(self._planner.known(from_json(start), counts), until)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read and decode the records of one task, in a worker."""

@@ -48,6 +48,7 @@ def read(
         time=time,
         from_latest=config.starting_offsets == "latest",
         most_records=config.max_records_per_batch,
+        target_batch_s=config.target_batch_s,
         checkpoint_uri=config.checkpoint_uri,
         forgotten_uri=config.forgotten_uri,
         lookups=lookups,

@@ -81,7 +81,9 @@ def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(reader, "read", messages)
     monkeypatch.setattr(source, "cluster_at", lambda bootstrap: None)
     decoder = Decoder()
-    scan = Scan("b:1", {TOPIC: 2}, None, False, 100, f"file://{tmp_path}/c", f"file://{tmp_path}/forgotten")
+    scan = Scan(
+        "b:1", {TOPIC: 2}, None, False, 100, 0, f"file://{tmp_path}/c", f"file://{tmp_path}/forgotten"
+    )
     made = KafkaReader(scan, decoder)
 
     def run(topic_id: str = "id") -> tuple[int, list[int]]:

@@ -82,7 +82,7 @@ class Planning:
         clock = BrokerClock("ticks", monotonic=lambda: (self.cluster.now_ms - NOW) / 1000)
         time = TimeSource(RULE, clock, str(self.handover.file))
         uri = f"file://{self.folder}/checkpoint"
-        scan = Scan("none:1", {"t": 2}, time, False, self.most, uri, lookups=self.lookups)
+        scan = Scan("none:1", {"t": 2}, time, False, self.most, 0, uri, lookups=self.lookups)
         self.planner = Planner(scan, cast(Broker, self.cluster))
 
     def next(self, start: dict[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def handover(tmp_path: Path) -> Handover:
 def planner(handover: Handover, cluster: Cluster, *topics: str, mode: str = "auto") -> Planner:
     time = TimeSource(TickRule(mode, 5000, 1000, 60_000), BrokerClock("ticks"), str(handover.file))
     uri = f"file://{handover.file.parent}/checkpoint"
-    return Planner(Scan("none:1", dict.fromkeys(topics, 1), time, False, 100, uri), cast(Broker, cluster))
+    return Planner(Scan("none:1", dict.fromkeys(topics, 1), time, False, 100, 0, uri), cast(Broker, cluster))
 
 
 def again(plan: dict[str, Any]) -> dict[str, Any]:

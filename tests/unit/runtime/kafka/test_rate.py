@@ -97,7 +97,7 @@ def test_batches_are_planned_by_its_records_and_its_time(tmp_path: Path) -> None
     time = TimeSource(
         TickRule("auto", 5000, 1000, 60_000), cast("BrokerClock", RateClock()), str(handover.file)
     )
-    scan = Scan(RATE.address, {"t": 1}, time, False, 1000, f"file://{tmp_path}")
+    scan = Scan(RATE.address, {"t": 1}, time, False, 1000, 0, f"file://{tmp_path}")
     planner = Planner(scan, RateCluster(RATE, lambda: wall_ms))
     plan = planner.first().to_json()
     wall_ms += 1000
