@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -24,11 +23,13 @@ from confluent_kafka import Producer
 
 from benchmarks.harness.checkouts import add_checkout
 from benchmarks.harness.contestants import log_tail
+from benchmarks.harness.environments import emptied
 from benchmarks.harness.fill import benchmark_broker
 from benchmarks.harness.measure import Entry, task_of
 from benchmarks.harness.one_run import about, add_peer, contestant_of
 from benchmarks.harness.readers import FlinkReader, reader_of
 from benchmarks.harness.results import append_result
+from benchmarks.harness.user_sessions import BATCH
 from benchmarks.harness.workload import Workload
 from benchmarks.peers.task import Task
 from stateward.project.settings import Settings
@@ -59,27 +60,53 @@ def main(arguments: list[str]) -> int:
     entry = contestant_of(given)
     folder = Settings().home / "bench" / "latency"
     jars = entry.contestant.prepare(folder.parent)
+    # A peer emits by the watermark alone.
     for emission in ("watermark",) if given.peer else ("watermark", "eager"):
-        shutil.rmtree(folder, ignore_errors=True)
-        (folder / "run").mkdir(parents=True)
+        run = emptied(folder / "run")
         with benchmark_broker(folder / "kafka") as broker:
             broker.create_topic(_TOPIC, _PARTITIONS)
             if given.peer:
-                since = _run_peer(broker, _task(entry, folder / "run", broker, given, jars), entry, given)
+                measured = _measure_peer(_task(entry, run, broker, given, jars), entry, given)
             else:
-                since = _run(broker, folder / "run", emission, given)
-        waits = (_waits_in_files if given.peer else _waits)(folder / "run")
+                measured = _measure_driver(broker, run, emission, given)
         result = {
             **about(entry),
-            **_summary(emission, given, np.array([wait for at, wait in waits if at >= since])),
+            "emission": emission,
+            "rate": given.rate,
+            "lateness_ms": given.lateness_ms,
+            **measured.summary(),
         }
         append_result(folder.parent / "latency.jsonl", result)
         print(json.dumps(result), flush=True)
     return 0
 
 
-def _run(broker: RunningBroker, folder: Path, emission: str, given: argparse.Namespace) -> float:
-    """Drive one stream; returns from when on events count."""
+@dataclass(frozen=True)
+class Measured:
+    """What one contestant showed.
+
+    Attributes:
+        since: From when on events count, seconds since 1970.
+        waits: The time of each row's event, in seconds, and how many milliseconds later the row was shown.
+        settings: What its result says of it.
+    """
+
+    since: float
+    waits: Iterable[tuple[float, float]]
+    settings: Mapping[str, int | str]
+
+    def summary(self) -> dict[str, int | str]:
+        """The part of the result that is the contestant's own."""
+        waits_ms = np.array([wait for at, wait in self.waits if at >= self.since])
+        p50, p99, most = (round(float(np.percentile(waits_ms, q))) for q in (50, 99, 100))
+        rows = {"rows": len(waits_ms), **self.settings}
+        return {**rows, "p50_ms": p50, "p99_ms": p99, "max_ms": most}
+
+
+def _measure_driver(
+    broker: RunningBroker, folder: Path, emission: str, given: argparse.Namespace
+) -> Measured:
+    """Drive one stream."""
     launch = Launch(
         folder,
         broker,
@@ -92,7 +119,7 @@ def _run(broker: RunningBroker, folder: Path, emission: str, given: argparse.Nam
     )
     launch.start(
         emission=emission,
-        max_records_per_batch=100_000,
+        **BATCH,
         trigger_interval_ms=100,
         allowed_lateness_ms=given.lateness_ms,
         tick={"mode": "wall_clock", "interval_ms": 500},
@@ -106,7 +133,9 @@ def _run(broker: RunningBroker, folder: Path, emission: str, given: argparse.Nam
         launch.wait_for("every session is closed", rows_out=sent)
     finally:
         launch.kill_all()
-    return since
+    return Measured(
+        since, _waits(folder), {"jvm": given.checkout.driver_conf["spark.driver.extraJavaOptions"]}
+    )
 
 
 def _task(
@@ -123,22 +152,24 @@ def _task(
     )
 
 
-def _run_peer(broker: RunningBroker, task: Task, entry: Entry, given: argparse.Namespace) -> float:
-    """Drive a peer; returns from when on events count."""
+def _measure_peer(task: Task, entry: Entry, given: argparse.Namespace) -> Measured:
+    """Drive a peer."""
+    bootstrap = task.bootstrap_servers
     reader = reader_of(entry, task)
     assert isinstance(reader, FlinkReader)
     reader.start()
     try:
-        first = _produce(broker.bootstrap, given.rate, 1)
+        first = _produce(bootstrap, given.rate, 1)
         wait_until(reader.delivered, 300, lambda: f"a checkpoint has a record: {log_tail(task)}")
-        warm = _produce(broker.bootstrap, given.rate, given.warm_up, first)
+        warm = _produce(bootstrap, given.rate, given.warm_up, first)
         since = time.time()
-        _produce(broker.bootstrap, given.rate, given.seconds, first=warm)
-        _end(broker.bootstrap, task)
+        _produce(bootstrap, given.rate, given.seconds, first=warm)
+        _end(bootstrap, task)
         wait_until(reader.shows_all, 300, lambda: f"a checkpoint has every row: {log_tail(task)}")
     finally:
         reader.kill()
-    return since
+    settings = {"commit_interval_ms": given.commit_interval_ms}
+    return Measured(since, _waits_in_files(Path(task.folder)), settings)
 
 
 def _end(bootstrap: str, task: Task) -> None:
@@ -176,7 +207,7 @@ def _produce(bootstrap: str, rate: int, seconds: int, first: int = 0) -> int:
 
 
 def _waits(folder: Path) -> Iterator[tuple[float, float]]:
-    """The time of each row's event, in seconds, and how many milliseconds later it was committed."""
+    """The waits of a driver's rows, which a commit to Delta shows."""
     table = folder / "tables" / "sessions"
     for log in sorted((table / "_delta_log").glob("*.json")):
         actions = [json.loads(line) for line in log.read_text().splitlines()]
@@ -187,31 +218,13 @@ def _waits(folder: Path) -> Iterator[tuple[float, float]]:
 
 
 def _waits_in_files(folder: Path) -> Iterator[tuple[float, float]]:
-    """The same of a peer, whose files get their names when a checkpoint shows them."""
+    """The waits of a peer's rows, whose files get their names when a checkpoint shows them."""
     for file in (folder / "output").rglob("*"):
         if file.is_file():
             shown_ms = file.stat().st_ctime * 1000
             for line in file.read_bytes().splitlines():
                 at_ms = orjson.loads(line)["ended_ms"]
                 yield at_ms / 1e3, shown_ms - at_ms
-
-
-def _summary(emission: str, given: argparse.Namespace, waits_ms: np.ndarray) -> dict[str, float | int | str]:
-    p50, p99, most = (round(float(np.percentile(waits_ms, q))) for q in (50, 99, 100))
-    return {
-        "emission": emission,
-        "rate": given.rate,
-        "lateness_ms": given.lateness_ms,
-        "rows": len(waits_ms),
-        **(
-            {"commit_interval_ms": given.commit_interval_ms}
-            if given.peer
-            else {"jvm": given.checkout.driver_conf["spark.driver.extraJavaOptions"]}
-        ),
-        "p50_ms": p50,
-        "p99_ms": p99,
-        "max_ms": most,
-    }
 
 
 if __name__ == "__main__":
