@@ -24,7 +24,7 @@ class _Batch:
 
 
 class BatchSize:
-    """The limit of one start of a query; at first there is none.
+    """The limit of one start of a query; for its first two batches there is none.
 
     A batch is taken to last a fixed time and the same time for each of its records. Both follow from two
     batches of which one had at least twice the records of the other. A batch may last five times the fixed
@@ -42,6 +42,7 @@ class BatchSize:
         self._planned: tuple[int, float] | None = None
         self._other: _Batch | None = None
         self._fixed_s = 0.0
+        self._is_warm = False
 
     def limited(self, most: int) -> int:
         """Return the largest number of records of the batch that is planned now.
@@ -57,7 +58,9 @@ class BatchSize:
 
     def planned(self, records: int) -> None:
         """Note that a batch of so many records starts now; Spark plans the next one when it has ended."""
-        self._planned = records, self._monotonic()
+        # Workers start with the first batch, and code is compiled: it says nothing of the next ones.
+        self._planned = (records, self._monotonic()) if self._is_warm else None
+        self._is_warm = True
 
     def _learn(self, last: _Batch, most: int) -> None:
         self._compare(last)

@@ -56,8 +56,16 @@ def test_a_batch_that_takes_longer_makes_the_next_ones_smaller_until_they_last_a
 ):
     machine = Machine(0.4, 70e-6)
     sizes = machine.backlog(BatchSize(2, machine.monotonic), 6)
-    assert sizes[:2] == [MOST, MOST // 2], "at most by half at once"
+    assert sizes[:3] == [MOST, MOST, MOST // 2], "at most by half at once"
     assert machine.took(sizes[-1]) == pytest.approx(2, rel=0.01)
+
+
+def test_the_first_batch_of_a_start_may_take_any_time() -> None:
+    machine = Machine(9, 8e-6)
+    size = BatchSize(2, machine.monotonic)
+    machine.backlog(size, 1)
+    machine.fixed_s = 0.3
+    assert machine.backlog(size, 3) == [MOST] * 3
 
 
 def test_batches_within_the_target_are_not_limited() -> None:
@@ -107,8 +115,8 @@ def test_a_backlog_is_read_in_batches_of_the_target_of_which_a_fifth_at_most_is_
 ) -> None:
     machine = Machine(fixed_s, record_s)
     size = BatchSize(target_s, machine.monotonic)
-    # Without one it does not know how long a batch lasts by itself.
-    for records in (0, *before):
+    # The first says nothing. Without the second it does not know how long a batch lasts by itself.
+    for records in (0, 0, *before):
         machine.run(size, min(records, size.limited(MOST)))
     last = machine.backlog(size, 100)[-1]
     aim_s = max(target_s, 5 * fixed_s)
@@ -146,5 +154,5 @@ def test_the_source_plans_batches_of_that_size(tmp_path: Path, monkeypatch: pyte
         plans.append(made.latestOffset(plans[-1], ReadMaxRows(MOST)))
         machine.now_s += machine.took(read(plans[-2], plans[-1]))
     sizes = [read(begin, end) for begin, end in pairwise(plans)]
-    assert sizes[:2] == [MOST, MOST // 2]
+    assert sizes[:3] == [MOST, MOST, MOST // 2]
     assert machine.took(sizes[-1]) == pytest.approx(2, rel=0.01)
