@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 # One batch that was slow for another reason must not leave the next ones tiny.
 _MOST_CHANGE = 2
+# No batch takes exactly as long as the one before.
+_TOLERANCE = 1.5
 _LEAST_S = 0.001
 # With shorter batches more than a fifth of the time would go into what each batch costs by itself.
 _LEAST_IN_FIXED_TIMES = 5
@@ -28,7 +30,8 @@ class BatchSize:
 
     A batch is taken to last a fixed time and the same time for each of its records. Both follow from two
     batches of which one had at least twice the records of the other. A batch may last five times the fixed
-    time even if that is longer than the target, as on a machine that many streams share.
+    time even if that is longer than the target, as on a machine that many streams share. The limit stays
+    while batches last up to half as long again.
 
     Args:
         target_s: How long a batch should last; 0 for any time.
@@ -65,9 +68,10 @@ class BatchSize:
     def _learn(self, last: _Batch, most: int) -> None:
         self._compare(last)
         limit = min(most, self._limit or most)
+        target_s = max(self._target_s, _LEAST_IN_FIXED_TIMES * self._fixed_s)
+        is_as_it_should = target_s <= last.took_s <= _TOLERANCE * target_s
         # A few records that took long say nothing of many.
-        if last.records >= limit / _MOST_CHANGE:
-            target_s = max(self._target_s, _LEAST_IN_FIXED_TIMES * self._fixed_s)
+        if last.records >= limit / _MOST_CHANGE and not is_as_it_should:
             took_s = max(last.took_s - self._fixed_s, _LEAST_S)
             wanted = last.records * (target_s - self._fixed_s) / took_s
             self._limit = min(max(wanted, limit / _MOST_CHANGE), limit * _MOST_CHANGE)

@@ -57,7 +57,7 @@ def test_a_batch_that_takes_longer_makes_the_next_ones_smaller_until_they_last_a
     machine = Machine(0.4, 70e-6)
     sizes = machine.backlog(BatchSize(2, machine.monotonic), 6)
     assert sizes[:3] == [MOST, MOST, MOST // 2], "at most by half at once"
-    assert machine.took(sizes[-1]) == pytest.approx(2, rel=0.01)
+    assert 2 <= machine.took(sizes[-1]) <= 3
 
 
 def test_the_first_batch_of_a_start_may_take_any_time() -> None:
@@ -70,6 +70,11 @@ def test_the_first_batch_of_a_start_may_take_any_time() -> None:
 
 def test_batches_within_the_target_are_not_limited() -> None:
     machine = Machine(0.3, 8e-6)
+    assert machine.backlog(BatchSize(2, machine.monotonic), 10) == [MOST] * 10
+
+
+def test_batches_that_last_a_little_longer_are_not_limited() -> None:
+    machine = Machine(0.3, 13e-6)
     assert machine.backlog(BatchSize(2, machine.monotonic), 10) == [MOST] * 10
 
 
@@ -120,8 +125,8 @@ def test_a_backlog_is_read_in_batches_of_the_target_of_which_a_fifth_at_most_is_
         machine.run(size, min(records, size.limited(MOST)))
     last = machine.backlog(size, 100)[-1]
     aim_s = max(target_s, 5 * fixed_s)
-    expected = min(MOST, (aim_s - fixed_s) / record_s)
-    assert last == pytest.approx(expected, rel=0.05, abs=2)
+    assert last == MOST or machine.took(last) >= aim_s * 0.95 - 2 * record_s
+    assert machine.took(last) <= aim_s * 1.5 * 1.05
 
 
 def test_the_source_plans_batches_of_that_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,4 +160,4 @@ def test_the_source_plans_batches_of_that_size(tmp_path: Path, monkeypatch: pyte
         machine.now_s += machine.took(read(plans[-2], plans[-1]))
     sizes = [read(begin, end) for begin, end in pairwise(plans)]
     assert sizes[:3] == [MOST, MOST, MOST // 2]
-    assert machine.took(sizes[-1]) == pytest.approx(2, rel=0.01)
+    assert 2 <= machine.took(sizes[-1]) <= 3
