@@ -12,7 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -93,9 +93,9 @@ class Measured:
 
     since: float
     waits: Iterable[tuple[float, float]]
-    settings: Mapping[str, int | str]
+    settings: Mapping[str, int] = field(default_factory=dict)
 
-    def summary(self) -> dict[str, int | str]:
+    def summary(self) -> dict[str, int]:
         """The part of the result that is the contestant's own."""
         waits_ms = np.array([wait for at, wait in self.waits if at >= self.since])
         p50, p99, most = (round(float(np.percentile(waits_ms, q))) for q in (50, 99, 100))
@@ -133,9 +133,7 @@ def _measure_driver(
         launch.wait_for("every session is closed", rows_out=sent)
     finally:
         launch.kill_all()
-    return Measured(
-        since, _waits(folder), {"jvm": given.checkout.driver_conf["spark.driver.extraJavaOptions"]}
-    )
+    return Measured(since, _waits(folder))
 
 
 def _task(

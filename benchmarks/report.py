@@ -1,6 +1,7 @@
 """`python -m benchmarks.report`: the newest results of every kind as tables and charts.
 
-All series are printed; in the docs are those with enough runs of each contestant.
+All series of this machine are printed. Those of a commit are published with the docs, whose pages show the
+newest ones that have enough runs of each contestant.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from benchmarks.charts.chart import draw
 from benchmarks.charts.goals import goals
 from benchmarks.charts.pairs import Spread, paired_table
 from benchmarks.charts.peers import beside_peers
+from benchmarks.harness.results import PUBLISHED, publish
 from benchmarks.harness.workload import Workload
 from stateward.project.settings import CHECKOUT, Settings
 
@@ -271,23 +273,16 @@ def main(arguments: list[str]) -> int:
         "--least-runs", type=int, default=5, help="runs a series needs to get into the docs (%(default)s)"
     )
     least = parser.parse_args(arguments).least_runs
-    file = Settings().home / "bench" / "results.jsonl"
-    written = 0
-    for page, text in states.pages(file.parent):
+    own = Settings().home / "bench"
+    publish(own)
+    for series in newest_series(report_runs.read(own / "results.jsonl")):
+        print(section(series, ""))
+    for page, text in states.pages(PUBLISHED):
         page.write_text(put_between_markers(page.read_text(), text))
         print(f"in {page.relative_to(CHECKOUT)}")
-        written += 1
-    if not file.exists() and written:
-        return 0
-    if not file.exists():
-        print(f"report: expected results in {file}, found none: run `make bench` first", file=sys.stderr)
-        return 1
-    chosen = newest_series(json.loads(line) for line in file.read_text().splitlines())
-    for series in chosen:
-        print(section(series, ""))
+    chosen = newest_series(report_runs.read(PUBLISHED / "results.jsonl"))
     enough = [series for series in chosen if has_runs(series, least)]
-    if enough:
-        write_page(enough, file.parent, first_sections(file.parent, least))
+    write_page(enough, PUBLISHED, first_sections(PUBLISHED, least))
     print(f"{len(enough)} of {len(chosen)} series with {least} runs or more: in {PAGE.relative_to(CHECKOUT)}")
     return 0
 

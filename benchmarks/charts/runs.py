@@ -13,9 +13,6 @@ from benchmarks.harness.workload import Workload
 
 Result = dict[str, Any]
 
-# What drivers were shipped with when results did not yet say it.
-_JVM_OF_FIRST_RESULTS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
 
 def newest(results: Iterable[Result], *names: str) -> list[Result]:
     """The last result of each combination of the named fields, in the order in which they first came."""
@@ -97,9 +94,8 @@ def latency(results: Sequence[Result]) -> str:
         "Every event ends a session. From the moment at which the producer is given it to the Delta commit "
         "of its row, at a steady rate, on the same two cores as broker and producer.",
         "",
-        "| emission | events/s | allowed lateness, s | rows | p50, s | p99, s | longest, s |"
-        " options of the JVM |",
-        "|---|---|---|---|---|---|---|---|",
+        "| emission | events/s | allowed lateness, s | rows | p50, s | p99, s | longest, s |",
+        "|---|---|---|---|---|---|---|",
         *(_latency_row(run) for run in runs),
         "",
         "    .venv/bin/python -m benchmarks.latency --rate <events/s>",
@@ -111,8 +107,7 @@ def latency(results: Sequence[Result]) -> str:
 def _latency_row(run: Result) -> str:
     waits = " | ".join(f"{run[name] / 1000:.2f}" for name in ("p50_ms", "p99_ms", "max_ms"))
     lateness = run["lateness_ms"] / 1000
-    jvm = run.get("jvm", _JVM_OF_FIRST_RESULTS)
-    return f"| {run['emission']} | {run['rate']:,} | {lateness:g} | {run['rows']:,} | {waits} | `{jvm}` |"
+    return f"| {run['emission']} | {run['rate']:,} | {lateness:g} | {run['rows']:,} | {waits} |"
 
 
 def facts(title: str, results: Sequence[Result], command: str) -> str:

@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from benchmarks.harness.checkouts import commit_of
 from benchmarks.harness.environments import emptied
 from benchmarks.harness.fill import benchmark_broker
 from benchmarks.harness.results import append_result
@@ -71,7 +72,7 @@ def main(arguments: list[str]) -> int:
             shutil.copytree(filled, launch.folder)
             if checkout != CHECKOUT and given.against_memory:
                 launch.driver_memory = given.against_memory
-            result = {"checkout": str(checkout), **load, **_ended(launch, given.keys, checkout)}
+            result = {"commit": commit_of(checkout), **load, **_ended(launch, given.keys, checkout)}
             launch.driver_memory = given.memory
             append_result(folder.parent / "closings.jsonl", result)
             print(json.dumps(result), flush=True)

@@ -7,16 +7,22 @@ long it takes then.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import fmean, linear_regression, pstdev
 
 # One batch that was slow for another reason must not leave the next ones tiny.
 _MOST_CHANGE = 2
 # No batch takes exactly as long as the one before.
 _TOLERANCE = 1.5
 _LEAST_S = 0.001
-# With shorter batches more than a fifth of the time would go into what each batch costs by itself.
-_LEAST_IN_FIXED_TIMES = 5
+# With shorter batches more than a third of the time would go into what each batch costs by itself.
+_LEAST_IN_FIXED_TIMES = 3
+_LOOKED_AT = 10
+_LEAST_SPREAD = 0.2
+# As long as sizes do not differ, what was learned of the fixed time is forgotten: it may have been by chance.
+_KEPT = 0.9
 
 
 @dataclass(frozen=True)
@@ -28,10 +34,10 @@ class _Batch:
 class BatchSize:
     """The limit of one start of a query; for its first two batches there is none.
 
-    A batch is taken to last a fixed time and the same time for each of its records. Both follow from two
-    batches of which one had at least twice the records of the other. A batch may last five times the fixed
-    time even if that is longer than the target, as on a machine that many streams share. The limit stays
-    while batches last up to half as long again.
+    A batch is taken to last a fixed time and the same time for each of its records: the line through the last
+    ten batches, if their sizes differ (`statistics.linear_regression`). A batch may last three times the
+    fixed time even if that is longer than the target, as on a machine that many streams share. The limit
+    stays while batches last up to half as long again.
 
     Args:
         target_s: How long a batch should last; 0 for any time.
@@ -43,7 +49,7 @@ class BatchSize:
         self._monotonic = monotonic
         self._limit: float | None = None
         self._planned: tuple[int, float] | None = None
-        self._other: _Batch | None = None
+        self._last: deque[_Batch] = deque(maxlen=_LOOKED_AT)
         self._fixed_s = 0.0
         self._is_warm = False
 
@@ -66,7 +72,8 @@ class BatchSize:
         self._is_warm = True
 
     def _learn(self, last: _Batch, most: int) -> None:
-        self._compare(last)
+        self._last.append(last)
+        self._fixed_s = self._fixed_now()
         limit = min(most, self._limit or most)
         target_s = max(self._target_s, _LEAST_IN_FIXED_TIMES * self._fixed_s)
         is_as_it_should = target_s <= last.took_s <= _TOLERANCE * target_s
@@ -76,13 +83,10 @@ class BatchSize:
             wanted = last.records * (target_s - self._fixed_s) / took_s
             self._limit = min(max(wanted, limit / _MOST_CHANGE), limit * _MOST_CHANGE)
 
-    def _compare(self, last: _Batch) -> None:
-        """Learn the fixed time; the earlier batch is kept until one of another size can be compared."""
-        if self._other is None:
-            self._other = last
-        fewer, more = sorted((last, self._other), key=lambda batch: batch.records)
-        if more.records >= max(1, _MOST_CHANGE * fewer.records):
-            if more.took_s > fewer.took_s:
-                record_s = (more.took_s - fewer.took_s) / (more.records - fewer.records)
-                self._fixed_s = max(0.0, fewer.took_s - record_s * fewer.records)
-            self._other = last
+    def _fixed_now(self) -> float:
+        sizes, times = [one.records for one in self._last], [one.took_s for one in self._last]
+        if pstdev(sizes) > _LEAST_SPREAD * fmean(sizes):
+            line = linear_regression(sizes, times)
+            if line.slope > 0:
+                return max(0.0, line.intercept)
+        return self._fixed_s * _KEPT

@@ -254,12 +254,16 @@ def test_a_driver_of_another_checkout_has_all_from_there(tmp_path: Path) -> None
         folder.mkdir(parents=True)
     (other / "jars/spark/delta.jar").touch()
     submit = spark / "spark-submit"
-    submit.write_text('#!/bin/sh\necho "$PYTHONPATH" "$PYSPARK_PYTHON" "$SPARK_HOME"\nprintf "%s\\n" "$@"\n')
+    submit.write_text(
+        '#!/bin/sh\npwd\necho "$PYTHONPATH" "$PYSPARK_PYTHON" "$SPARK_HOME"\nprintf "%s\\n" "$@"\n'
+    )
     submit.chmod(0o755)
     broker = cast(RunningBroker, _Address())
     launch = Launch(tmp_path, broker, "topic", driver_conf={"spark.own": "1"}, checkout=other)
     assert launch.start().wait(10) == 0
-    environment, *command = launch.log("run-1").read_text().splitlines()
+    folder, environment, *command = launch.log("run-1").read_text().splitlines()
+    # Python workers import from there before they look at `PYTHONPATH`.
+    assert folder == str(other)
     assert environment.split() == [str(other), str(other / ".venv/bin/python"), str(spark.parent)]
     assert command[command.index("--jars") + 1] == str(other / "jars/spark/delta.jar")
     assert str(other / "stateward/driver.py") in command

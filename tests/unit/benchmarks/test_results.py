@@ -1,4 +1,4 @@
-"""Each line of results has the Python that made it."""
+"""The files of results: of which Python and commit each line is, and which lines are published."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.harness.results import append_result
+from benchmarks.harness.results import append_result, publish
 
 
 @pytest.mark.parametrize("options", ["'--enable-optimizations' '--with-lto'", None])
@@ -25,3 +25,20 @@ def test_a_result_says_how_its_python_was_built(
     build = found[1]["python_build"]
     assert build["config_args"] == (options or "")
     assert Path(build["executable"]).samefile(sys.executable)
+
+
+def test_results_of_a_commit_are_published_once_after_those_of_other_machines(tmp_path: Path) -> None:
+    own, published = tmp_path / "bench", tmp_path / "published"
+    own.mkdir()
+    published.mkdir()
+    (published / "idle.jsonl").write_text('{"commit": "0123abcd", "cpu": 1}\n')
+    for commit in ("4567abcd", "89ababcd-dirty"):
+        append_result(own / "idle.jsonl", {"commit": commit})
+    append_result(own / "stores.jsonl", {"case": "one"})
+    for _ in range(2):
+        publish(own, published)
+    found = {
+        file.name: [json.loads(line).get("commit") for line in file.read_text().splitlines()]
+        for file in published.iterdir()
+    }
+    assert found == {"idle.jsonl": ["0123abcd", "4567abcd"], "stores.jsonl": [None]}

@@ -30,6 +30,14 @@ def validated(installation: Installation, table: str, version: int) -> None:
     write(installation, QUALITY_VALIDATIONS, row)
 
 
+def test_the_platform_of_another_checkout_is_run_by_its_command_in_its_folder(tmp_path: Path) -> None:
+    command = tmp_path / "stateward"
+    command.write_text('#!/bin/sh\npwd\necho "$STATEWARD_PROJECT" "$1"\n')
+    command.chmod(0o755)
+    other = Installation.in_folder(tmp_path / "home", command=str(command), project=tmp_path)
+    assert other.must_run("up").split() == [str(tmp_path), str(tmp_path), "up"]
+
+
 def test_a_table_is_validated_when_its_version_is(installation: Installation) -> None:
     versions = {("s", "sessions"): 0, ("s", "alerts"): 2}
     assert together._not_validated(installation, versions) == ["sessions", "alerts"]

@@ -115,7 +115,7 @@ def test_a_time_in_which_nothing_is_planned_belongs_to_no_batch() -> None:
 @given(
     st.floats(0.01, 30), st.floats(1e-6, 1e-3), st.floats(0.5, 20), st.lists(st.integers(0, MOST), max_size=5)
 )
-def test_a_backlog_is_read_in_batches_of_the_target_of_which_a_fifth_at_most_is_fixed(
+def test_a_backlog_is_read_in_batches_of_the_target_of_which_a_third_at_most_is_fixed(
     fixed_s: float, record_s: float, target_s: float, before: list[int]
 ) -> None:
     machine = Machine(fixed_s, record_s)
@@ -123,10 +123,11 @@ def test_a_backlog_is_read_in_batches_of_the_target_of_which_a_fifth_at_most_is_
     # The first says nothing. Without the second it does not know how long a batch lasts by itself.
     for records in (0, 0, *before):
         machine.run(size, min(records, size.limited(MOST)))
-    last = machine.backlog(size, 100)[-1]
-    aim_s = max(target_s, 5 * fixed_s)
-    assert last == MOST or machine.took(last) >= aim_s * 0.95 - 2 * record_s
-    assert machine.took(last) <= aim_s * 1.5 * 1.05
+    took = [machine.took(records) for records in machine.backlog(size, 100)[20:]]
+    aim_s = max(target_s, 3 * fixed_s)
+    assert max(took) <= aim_s * 1.5 * 1.05
+    assert max(took) >= min(aim_s * 0.95, machine.took(MOST))
+    assert sum(took) / len(took) >= 0.7 * min(aim_s, machine.took(MOST))
 
 
 def test_the_source_plans_batches_of_that_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
