@@ -261,9 +261,9 @@ def test_a_driver_of_another_checkout_has_all_from_there(tmp_path: Path) -> None
     broker = cast(RunningBroker, _Address())
     launch = Launch(tmp_path, broker, "topic", driver_conf={"spark.own": "1"}, checkout=other)
     assert launch.start().wait(10) == 0
-    folder, environment, *command = launch.log("run-1").read_text().splitlines()
+    started_in, environment, *command = launch.log("run-1").read_text().splitlines()
     # Python workers import from there before they look at `PYTHONPATH`.
-    assert folder == str(other)
+    assert started_in == str(other)
     assert environment.split() == [str(other), str(other / ".venv/bin/python"), str(spark.parent)]
     assert command[command.index("--jars") + 1] == str(other / "jars/spark/delta.jar")
     assert str(other / "stateward/driver.py") in command
