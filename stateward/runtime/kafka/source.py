@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -138,10 +139,8 @@ class KafkaReader(DataSourceStreamReader):
         limit = self._limited_now(limit)
         most = self._size.limited(limit.max_rows) if isinstance(limit, ReadMaxRows) else None
         assert most is not None or isinstance(limit, ReadAllAvailable)
-        if self._barrier is None:
-            end = self._planner.next(start, most)
-        else:
-            end = self._barrier.end(lambda: self._planner.next(start, most))
+        plan = partial(self._planner.next, start, most)
+        end = plan() if self._barrier is None else self._barrier.end(plan)
         if end != start:
             self._size.planned(sum(one.size for one in self._ranges(start, plan_from_json(end))))
         return end
