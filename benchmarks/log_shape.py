@@ -152,21 +152,24 @@ def copy_factor(size: int, folder: Path, keys: int) -> dict[str, Any]:
     # Keys come in any order, and their states change afterwards.
     for numbers in np.array_split(np.random.default_rng(7).permutation(keys), 10) * 2:
         bucket = store.bucket(0, 0)
-        for number in numbers.tolist():
-            key = f"u{number:08}"
-            bucket.put(key, bucket.get(key), Encoded(state, state), _FAR_MS + number)
+        names = {f"u{number:08}": number for number in numbers.tolist()}
+        found = bucket.find(names)
+        for key, number in names.items():
+            bucket.put(key, found.get(key), Encoded(state, state), _FAR_MS + number)
         bucket.finish()
         store.commit()
         live = bucket.size().bytes
-    taken = sum(file.stat().st_blocks * 512 for file in folder.rglob("data.mdb"))
+    taken = sum(file.stat().st_blocks * 512 for file in folder.rglob("p0/*"))
     return {"keys": keys, "key_and_state": round(live / keys), "factor": round(taken / live, 2)}
 
 
 def _batch(store: LogStore, keys: Any, number: int) -> None:
     bucket = store.bucket(0, 0)
-    for key in keys:
-        name, state = f"u{key:08}", _STATE % number
-        bucket.put(name, bucket.get(name), Encoded(state, state), _FAR_MS)
+    state = _STATE % number
+    names = dict.fromkeys(f"u{key:08}" for key in keys)
+    found = bucket.find(names)
+    for name in names:
+        bucket.put(name, found.get(name), Encoded(state, state), _FAR_MS)
     bucket.finish()
     store.commit()
 

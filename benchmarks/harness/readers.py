@@ -16,8 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-import lmdb
-
 from benchmarks.harness.contestants import Contestant, Peer
 from benchmarks.harness.measure import Entry
 from benchmarks.harness.user_sessions import Stateward
@@ -97,15 +95,8 @@ class DriverReader:
         return sorted(log.stat().st_mtime for log in logs)
 
     def live_keys(self) -> int:
-        """Entries of the copies, which are the keys with a state and one more for each bucket."""
-        live = 0
-        for data in (Path(self.task.folder) / "cache").rglob("data.mdb"):
-            with lmdb.open(str(data.parent), readonly=True, lock=False, max_dbs=2) as copy:
-                if copy.stat()["entries"]:
-                    keys = copy.open_db(b"keys", create=False)
-                    with copy.begin(keys) as transaction:
-                        live += transaction.stat(keys)["entries"]
-        return live
+        """As its status counts them."""
+        return int(self.launch.status().get("state_keys") or 0)
 
     def has_every_row(self, records: int) -> bool:
         """Once a batch at the end's watermark is committed."""

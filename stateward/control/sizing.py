@@ -34,7 +34,7 @@ WORKERS_MB_PER_CORE, EXECUTOR_JVM_MB, DRIVER_MB = 450, 1_600, 2_000
 """Memory of the Python workers, of an executor's JVM with RocksDB, and of a driver with its Python."""
 CHECKPOINT_FACTOR = 1.4
 """Bytes of the checkpoint for one byte of all keys and states."""
-COPY_FACTORS = ((109, 6.1), (195, 4.7), (1_009, 2.9), (10_009, 1.2), (100_009, 1.0))
+COPY_FACTORS = ((109, 1.7), (195, 1.4), (1_009, 1.2), (10_009, 1.1), (100_009, 1.0))
 """Bytes of a key with its state, and of the local copy for one byte of them."""
 CORES_PER_EXECUTOR = 4
 # `offsets` and `commits`.

@@ -116,7 +116,8 @@ class BucketBench:
         """The newest state of each key, as a reader of the state store finds it: by the log alone."""
         if self._in_memory:
             bucket: Any = self.processor._store.bucket(BUCKET[1], 0)
-            return {key: json.loads(bucket.get(key).state.text) for key, _ in bucket.items()}
+            found = bucket.find([key for key, _ in bucket.items()])
+            return {key: json.loads(kept.state.text) for key, kept in found.items()}
         newest: dict[str, Any] = {}
         for _, value in sorted(self.tester.peekMapState(LOG_NAME, BUCKET).items()):
             newest |= json.loads(value[0])
@@ -165,7 +166,5 @@ def log_backend(folder: Path) -> LogBackend:
 
 
 def close_copies() -> None:
-    """Close the local copies of all benches."""
-    for environment in state_cache._open.values():
-        environment.close()
-    state_cache._open.clear()
+    """Forget the local copies of all benches, as when their process ends."""
+    state_cache._mapped.clear()

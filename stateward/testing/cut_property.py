@@ -50,7 +50,7 @@ def any_cut(stream: str, **values: st.SearchStrategy[Any]) -> Test:
 
     def test() -> None:
         try:
-            require("pyspark", "lmdb")
+            require("pyspark", "pandas")
         except ModuleNotFoundError as error:
             pytest.skip(str(error))
         property_of()

@@ -8,7 +8,7 @@ from typing import Any
 
 from stateward.testing.requirements import require
 
-require("pytest", "pyspark", "lmdb")
+require("pytest", "pyspark", "pandas")
 
 import pytest  # noqa: E402
 

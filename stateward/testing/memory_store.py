@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -112,13 +112,13 @@ class MemoryBucket:
         self._states = dict(found.states)
         self.passed_ms = passed_ms
 
-    def get(self, key: str) -> MemoryState | None:
-        """The state of a key, or None."""
-        return self._states.get(key)
+    def find(self, keys: Iterable[str]) -> dict[str, MemoryState]:
+        """The states of those keys that have one."""
+        return {key: self._states[key] for key in keys if key in self._states}
 
     def put(self, key: str, before: MemoryState | None, state: Encoded | None, due_ms: int) -> None:
         """Set the state of a key."""
-        assert before == self._states.get(key), f"{key}: before is what get returns"
+        assert before == self._states.get(key), f"{key}: before is what find returns"
         if state is None:
             assert before is not None, f"{key}: a key without a state has none to keep"
             state = before.state
@@ -126,11 +126,11 @@ class MemoryBucket:
 
     def remove(self, key: str, before: MemoryState) -> None:
         """Remove a key."""
-        assert before == self._states.pop(key), f"{key}: before is what get returns"
+        assert before == self._states.pop(key), f"{key}: before is what find returns"
 
-    def due(self) -> list[str]:
+    def due(self) -> dict[str, MemoryState]:
         """The keys that are due."""
-        return [key for key, kept in self._states.items() if kept.due_ms <= self.passed_ms]
+        return {key: kept for key, kept in self._states.items() if kept.due_ms <= self.passed_ms}
 
     def items(self) -> Iterator[tuple[str, bytes]]:
         """All keys with their packed states."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-_EXTRAS = {"hypothesis": "dev", "pytest": "dev", "pyspark": "spark", "lmdb": "spark"}
+_EXTRAS = {"hypothesis": "dev", "pytest": "dev", "pyspark": "spark", "pandas": "spark"}
 
 
 def require(*modules: str) -> None:

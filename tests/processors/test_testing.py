@@ -113,7 +113,7 @@ def test_a_wrong_suite_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("hypothesis", "stateward.testing", "dev"),
         ("pytest", "stateward.testing", "dev"),
         ("pyspark", "stateward.testing.fixtures", "spark"),
-        ("lmdb", "stateward.testing.fixtures", "spark"),
+        ("pandas", "stateward.testing.fixtures", "spark"),
     ],
 )
 def test_an_import_without_what_it_needs_names_the_extra(module: str, of: str, extra: str) -> None:
@@ -122,7 +122,7 @@ def test_an_import_without_what_it_needs_names_the_extra(module: str, of: str, e
 
 def test_any_cut_is_skipped_without_spark() -> None:
     program = "from stateward.testing import any_cut; any_cut('user_activity')()"
-    found = without("lmdb", program)
+    found = without("pandas", program)
     assert "Skipped" in found and "pip install 'stateward[spark]'" in found
 
 

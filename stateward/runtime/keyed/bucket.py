@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-import msgspec
-
 from stateward.contract.stream_status import BucketSize
-from stateward.runtime.keyed.bucket_copy import CachedState
 from stateward.runtime.keyed.log_index import CHUNKS_PER_CALL, Chunks
+from stateward.runtime.keyed.sorted_run import CachedState
 from stateward.runtime.keyed.state_cache import StateCache
 from stateward.runtime.keyed.state_log import GONE, Chunk, Head, StateLog
 from stateward.runtime.keyed.state_store import Encoded, StateRules
@@ -37,43 +35,42 @@ class Bucket:
         self.passed_ms = passed_ms
         self._head = log.head()
         self._chunk: Chunk = {}
+        self._changed: dict[str, CachedState | None] = {}
         self._live = self._head.live
-        self._chunks = self._copy.chunks()
+        self._chunks = self._copy.chunks
         if self._head.stamp and self._head.schema_version != rules.schema_version:
             self._upgrade()
         elif (self._head.stamp, rules.layout) != (self._chunks.stamp, self._chunks.layout):
             self._load()
 
-    def get(self, key: str) -> CachedState | None:
-        """The state of a key, or None."""
-        return self._copy.get(key)
+    def find(self, keys: Iterable[str]) -> dict[str, CachedState]:
+        """The states of those keys that have one."""
+        wanted, changed = list(keys), self._changed
+        if not changed:
+            return self._copy.find(wanted)
+        found = self._copy.find(key for key in wanted if key not in changed)
+        return found | {key: state for key in wanted if (state := changed.get(key)) is not None}
 
     def put(self, key: str, before: CachedState | None, state: Encoded | None, due_ms: int) -> None:
-        """Set the state of a key and when the logic has to run for it; ``before`` is the result of `get`."""
+        """Set the state of a key and when the logic has to run for it; ``before`` is its state before."""
+        if state is None:
+            assert before is not None, "a key without a state has none to keep"
+            if before.due_ms != due_ms:
+                self._changed[key] = CachedState(before.write, due_ms, before.size, before.packed)
+            return
         if before is None:
-            assert state is not None, "a key without a state has none to keep"
             self._live += 1
             self._chunks.resize(0, _size(key, len(state.text)))
-            self._copy.put(key, self._written(key, state, due_ms, due_ms), None)
-            return
-        # An early alarm is moved when it fires, which costs less than moving it for every event.
-        is_early = self.passed_ms < before.alarm_ms <= due_ms
-        alarm_ms = before.alarm_ms if is_early else due_ms
-        if state is None:
-            if (before.alarm_ms, before.due_ms) == (alarm_ms, due_ms):
-                return
-            cached = CachedState(before.write, alarm_ms, due_ms, before.size, before.packed)
         else:
             self._chunks.outdate(before.write)
             if before.size != len(state.text):
                 self._chunks.resize(_size(key, before.size), _size(key, len(state.text)))
-            cached = self._written(key, state, alarm_ms, due_ms)
-        self._copy.put(key, cached, before.alarm_ms)
+        self._changed[key] = self._written(key, state, due_ms)
 
-    def _written(self, key: str, state: Encoded, alarm_ms: int, due_ms: int) -> CachedState:
+    def _written(self, key: str, state: Encoded, due_ms: int) -> CachedState:
         """Add a state to the chunk of this call; returns what the copy has of it."""
         self._chunk[key] = state.text
-        return CachedState(self._chunks.next_write, alarm_ms, due_ms, len(state.text), state.packed)
+        return CachedState(self._chunks.next_write, due_ms, len(state.text), state.packed)
 
     def remove(self, key: str, before: CachedState) -> None:
         """Remove a key."""
@@ -81,23 +78,17 @@ class Bucket:
         self._live -= 1
         self._chunks.outdate(before.write)
         self._chunks.resize(_size(key, before.size), 0)
-        self._copy.delete(key, before.alarm_ms)
+        self._changed[key] = None
 
-    def due(self) -> list[str]:
-        """The keys for which the logic has to run; alarms that fired too early are moved."""
-        keys = []
-        for key in self._copy.due(self.passed_ms):
-            cached = self._copy.get(key)
-            assert cached is not None  # removing a key removes its alarm
-            if cached.due_ms <= self.passed_ms:
-                keys.append(key)
-            else:
-                self._copy.put(key, msgspec.structs.replace(cached, alarm_ms=cached.due_ms), cached.alarm_ms)
-        return keys
+    def due(self) -> dict[str, CachedState]:
+        """The keys for which the logic has to run, with their states."""
+        # What this call has changed is due later.
+        return self._copy.due(self.passed_ms, self._changed.keys())
 
     def items(self) -> Iterator[tuple[str, bytes]]:
-        """All keys with their packed states, by the time of their alarms."""
-        return self._copy.items()
+        """All keys with their packed states, in no particular order."""
+        self._copy_changes()
+        return ((key, state.packed) for key, state in self._copy.items())
 
     def size(self) -> BucketSize:
         """The size of the bucket after `finish`."""
@@ -115,6 +106,7 @@ class Bucket:
         head = replace(self._head, live=self._live, schema_version=self._rules.schema_version)
         if self._chunk:
             head = self._append(head)
+        self._copy_changes()
         timer_ms = self._timer()
         if timer_ms != head.timer_ms:
             old_ms = head.timer_ms if head.timer_ms != fired_ms else None
@@ -123,14 +115,19 @@ class Bucket:
         # A merge can leave the head as it was; the stamp changes with every write.
         if self._chunk or head != self._head:
             head = self._log.write_head(head)
-            self._chunks = Chunks() if head.is_empty else self._chunks
+            if head.is_empty:
+                self._chunks = Chunks()
+                self._copy.replace(self._chunks, {})
             self._chunks.stamp, self._chunks.layout = head.stamp, self._rules.layout
-            self._copy.set_chunks(self._chunks)
         return timer_ms
 
+    def _copy_changes(self) -> None:
+        self._copy.add(self._changed)
+        self._changed = {}
+
     def _timer(self) -> int | None:
-        """Spark's timer: the earliest alarm, or the current timer if that fires before."""
-        wanted_ms = self._copy.next_alarm()
+        """Spark's timer: when the first key may be due, or the current timer if that fires before."""
+        wanted_ms = self._copy.next_due() if self._live else None
         present_ms = self._head.timer_ms
         if wanted_ms is not None and present_ms is not None and self.passed_ms < present_ms <= wanted_ms:
             return present_ms
@@ -178,24 +175,26 @@ class Bucket:
         """Move the live states of the oldest chunk to the new one; returns their number."""
         kept, write = 0, self._chunks.next_write
         after = self._chunks.begins[1] if len(self._chunks.begins) > 1 else write
-        for key, state in self._log.chunk(seq).items():
-            # Most keys have changed since, many of them in this call.
-            if key not in self._chunk and self._copy.move(key, after, write):
-                self._chunk[key] = state
+        # Most keys have changed since, many of them in this call.
+        old = {key: state for key, state in self._log.chunk(seq).items() if key not in self._chunk}
+        for key, found in self.find(old).items():
+            if found.write < after:
+                self._chunk[key] = old[key]
+                self._changed[key] = CachedState(write, found.due_ms, found.size, found.packed)
                 kept += 1
         return kept
 
     def _load(self) -> None:
         """Rebuild the copy from the log."""
         newest, entries = self._newest()
-        self._copy.clear()
         self._chunks = chunks = Chunks.of(self._head.stamp, self._rules.layout, entries)
+        states: dict[str, CachedState] = {}
         for key, (write, text) in newest.items():
             chunks.live[write] += 1
             chunks.resize(0, _size(key, len(text)))
             state, due_ms = self._rules.loaded(key, text)
-            self._copy.put(key, CachedState(write, due_ms, due_ms, len(text), state.packed), None)
-        self._copy.set_chunks(chunks)
+            states[key] = CachedState(write, due_ms, len(text), state.packed)
+        self._copy.replace(chunks, states)
 
     def _upgrade(self) -> None:
         """Upgrade all states to the current version, in the chunk of this call.
@@ -205,13 +204,13 @@ class Bucket:
         """
         head = self._head
         newest, entries = self._newest()
-        self._copy.clear()
         self._chunks = chunks = Chunks.of(head.stamp, self._rules.layout, entries)
+        states: dict[str, CachedState] = {}
         for key, (_, old) in newest.items():
             state, due_ms = self._rules.loaded(key, self._rules.upgrade(head.schema_version, key, old))
             chunks.resize(0, _size(key, len(state.text)))
-            self._copy.put(key, self._written(key, state, due_ms, due_ms), None)
-        self._copy.set_chunks(chunks)
+            states[key] = self._written(key, state, due_ms)
+        self._copy.replace(chunks, states)
 
     def _newest(self) -> tuple[dict[str, tuple[int, bytes]], list[int]]:
         """Read the log: each key's live state with the place of its chunk, and the size of each chunk."""

@@ -29,7 +29,14 @@ from stateward.runtime.ingest.packed_format import (
 )
 from stateward.runtime.keyed.codec import KeyStateCodec
 from stateward.runtime.keyed.outcome import BucketOutput, ReadValues
-from stateward.runtime.keyed.state_store import BucketStates, Encoded, StateBackend, StateRules, StateStore
+from stateward.runtime.keyed.state_store import (
+    BucketStates,
+    Encoded,
+    StateBackend,
+    StateRules,
+    StateStore,
+    StoredState,
+)
 from stateward.runtime.keyed.state_upgrade import Upgrade
 from stateward.runtime.sink.output_rows import KIND_COUNTS
 from stateward.runtime.sink.row_files import RowFiles, TaskRows
@@ -170,10 +177,11 @@ class BucketProcessor(StatefulProcessor):
         fired_ms: int | None = None,
     ) -> None:
         bucket = self._store.bucket(number, self._passed_ms(outcome.watermark_ms))
+        found = bucket.find(arrivals)
         for key, records in arrivals.items():
-            self._process_key(bucket, key, records, outcome)
-        for key in bucket.due():
-            self._process_key(bucket, key, [], outcome)
+            self._process_key(bucket, key, found.get(key), records, outcome)
+        for key, before in bucket.due().items():
+            self._process_key(bucket, key, before, [], outcome)
         outcome.timers[number] = bucket.finish(fired_ms)
         outcome.sizes[number] = bucket.size()
 
@@ -181,17 +189,17 @@ class BucketProcessor(StatefulProcessor):
         self,
         bucket: BucketStates[Any],
         key: str,
+        before: StoredState | None,
         records: list[tuple[Any, ...]],
         outcome: BucketOutput,
     ) -> None:
-        """Run the logic for one key."""
+        """Run the logic for one key, with its state or without one."""
         if len(records) > 1:
             # Records of one key arrive in any order. In the order of slot and offset a re-run makes the
             # same choice between equal ids.
             records.sort(key=_place)
         make = self._event_type._make
         events = [make(record[_EVENT:]) for record in records]
-        before = bucket.get(key)
         kept = _NOTHING if before is None else self._codec.unpack(before.packed)
         watermark_ms, passed_ms, limits = outcome.watermark_ms, bucket.passed_ms, self._limits
         result = advance(

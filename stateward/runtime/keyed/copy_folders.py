@@ -18,8 +18,8 @@ from stateward.runtime.checkpoint import generations
 
 MARKER = "stateward-copy.json"
 """File in a copy that names its checkpoint."""
-# Version of the format of a copy (`bucket_copy`).
-_LAYOUT = "v5"
+# Version of the format of a copy (`state_cache`).
+_LAYOUT = "v6"
 _OTHERS_BITS = 0o077
 _OTHERS_WRITE = 0o022
 

@@ -1,37 +1,67 @@
 """A local copy of the newest state of every key, for fast reads.
 
 Reading Spark's state store from Python costs a hundred microseconds a key (docs/decisions/0004). So each
-state partition has an LMDB file on the machine where its task runs, shared by all Python workers there. The
-state store stays authoritative: a bucket whose stamp differs is discarded and loaded again, and deleting the
-folder loses nothing.
+state partition has a folder on the machine where its task runs, shared by all Python workers there. A task
+writes one file with the sorted runs (`bucket_copy`) of the buckets that it changed, and an index that names
+the runs of every bucket. The state store stays authoritative: a bucket whose stamp differs is discarded and
+loaded again, and deleting the folder loses nothing.
 """
 
 from __future__ import annotations
 
-import errno
+import fcntl
 import os
+import secrets
+from collections import Counter
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-import lmdb
+import msgspec
+import pandas as pd
 
-from stateward.runtime.keyed.bucket_copy import BucketCopy
+from stateward.runtime.keyed.bucket_copy import BucketCopy, Level, Place
 from stateward.runtime.keyed.copy_folders import copy_folder, prepare_copy
+from stateward.runtime.keyed.log_index import Chunks
+from stateward.runtime.keyed.sorted_run import Shape, SortedRun
 
-# Address space, not memory: the file grows on demand, and the kernel can evict its pages.
-_MAP_BYTES = 64 * 1024**3
-# After a write that failed on a full disk at most this much is free: part of a page, or what others freed.
-_FULL_BYTES = 1024**2
+_INDEX = "index"
+_LOCK = "lock"
+# A file of which less than this part is still in use is removed, and what is in use is written again.
+_LEAST_USED = 1 / 4
 
-# Size of LMDB's lock file with its default number of readers.
-_LOCK_BYTES = 8192
+# The files that this process has mapped, by folder and name. A name is never used twice.
+_mapped: dict[Path, dict[str, mmap]] = {}
 
-_open: dict[Path, lmdb.Environment] = {}
+
+class _Bucket(msgspec.Struct, array_like=True):
+    """A bucket in the index: its log's, and where its runs are, with how many entries have been due."""
+
+    chunks: Chunks
+    runs: list[tuple[Place, int]]
+
+
+class _Index(msgspec.Struct):
+    """The index of a partition.
+
+    Attributes:
+        hashed_by: The version of pandas, whose hash of keys orders the runs.
+        buckets: By number.
+        files: The size of each file.
+    """
+
+    hashed_by: str = pd.__version__
+    buckets: dict[int, _Bucket] = {}
+    files: dict[str, int] = {}
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Index).decode
 
 
 class StateCache:
-    """The copy of one state partition, in one write transaction.
+    """The copy of one state partition during one task; `commit` or `abort` ends it.
 
-    Only one write transaction is open at a time; others wait.
+    Only one task has a partition's copy at a time; others wait.
 
     Args:
         root: The folder for copies, possibly of several streams; created if missing.
@@ -44,15 +74,21 @@ class StateCache:
 
     def __init__(self, root: str, checkpoint_uri: str, partition: int) -> None:
         self.partition = partition
-        self._folder = copy_folder(root, checkpoint_uri)
-        environment = _environment(root, checkpoint_uri, partition)
-        self._keys = environment.open_db(b"keys")
-        self._alarms = environment.open_db(b"alarms")
-        self._txn = environment.begin(write=True)
+        self._folder = copy_folder(root, checkpoint_uri) / f"p{partition}"
+        if self._folder not in _mapped or not self._folder.is_dir():
+            prepare_copy(root, checkpoint_uri)
+            self._folder.mkdir(exist_ok=True)
+        self._lock = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._index = _read_index(self._folder)
+        self._used: dict[int, BucketCopy] = {}
+        self._forget_others()
 
     def bucket(self, number: int) -> BucketCopy:
-        """The copy of a bucket; valid within the transaction."""
-        return BucketCopy(self._txn, self._keys, self._alarms, number)
+        """The copy of a bucket; valid until the task ends."""
+        if number not in self._used:
+            self._used[number] = self._open(number)
+        return self._used[number]
 
     def commit(self) -> None:
         """Make the changes visible to the next task; without it they are discarded.
@@ -61,43 +97,95 @@ class StateCache:
             OSError: The disk is full.
         """
         try:
-            self._txn.commit()
-        except lmdb.Error as error:
-            # LMDB reports a partial write as an input/output error.
-            free = os.statvfs(self._folder)
-            if free.f_bavail * free.f_frsize < _FULL_BYTES:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._folder)) from error
-            raise
+            self._write_file()
+            (self._folder / f"{_INDEX}.new").write_bytes(_encode(self._index))
+            (self._folder / f"{_INDEX}.new").replace(self._folder / _INDEX)
+            self._forget_others()
+        finally:
+            self.abort()
 
     def abort(self) -> None:
-        """Discard the changes."""
-        self._txn.abort()
+        """End the task; changes that were not committed are discarded."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _forget_others(self) -> None:
+        """Remove files that the index does not name: of runs since merged, or of a worker that was killed."""
+        names = self._index.files.keys()
+        for file in self._folder.iterdir():
+            if file.name not in names and file.name not in {_INDEX, _LOCK}:
+                file.unlink()
+        mapped = _mapped.setdefault(self._folder, {})
+        for name in mapped.keys() - names:
+            del mapped[name]
+
+    def _open(self, number: int) -> BucketCopy:
+        found = self._index.buckets.get(number)
+        if found is None:
+            return BucketCopy(number, Chunks())
+        try:
+            levels = [
+                Level(SortedRun(self._map(place.file), place.begin, place.shape), passed, place)
+                for place, passed in found.runs
+            ]
+        except OSError:
+            # Files of the copy were removed.
+            return BucketCopy(number, Chunks())
+        return BucketCopy(number, found.chunks, levels)
+
+    def _map(self, name: str) -> mmap:
+        mapped = _mapped[self._folder]
+        if name not in mapped:
+            with (self._folder / name).open("rb") as file:
+                mapped[name] = mmap(file.fileno(), 0, access=ACCESS_READ)
+        return mapped[name]
+
+    def _write_file(self) -> None:
+        """Write new runs into a file, with those of files that are hardly used, and index them."""
+        index, name = self._index, secrets.token_hex(8)
+        parts: list[bytes] = []
+        end = 0
+
+        def place(content: bytes, shape: Shape) -> Place:
+            nonlocal end
+            parts.append(content)
+            end += len(content)
+            return Place(name, end - len(content), shape)
+
+        for number, copy in self._used.items():
+            for level in copy.levels:
+                level.place = level.place or place(level.run.content, level.run.shape)
+            runs = [(level.place, level.passed) for level in copy.levels if level.place is not None]
+            index.buckets[number] = _Bucket(copy.chunks, runs)
+        for bucket, at, old in self._hardly_used():
+            content = self._map(old.file)[old.begin : old.begin + old.shape.length]
+            bucket.runs[at] = place(content, old.shape), bucket.runs[at][1]
+        if parts:
+            with (self._folder / name).open("xb") as file:
+                file.writelines(parts)
+            index.files[name] = end
+        used = {place.file for bucket in index.buckets.values() for place, _ in bucket.runs}
+        index.files = {name: size for name, size in index.files.items() if name in used}
+
+    def _hardly_used(self) -> list[tuple[_Bucket, int, Place]]:
+        """The saved runs in files of which most is no longer in use."""
+        saved = [
+            (bucket, at, place)
+            for bucket in self._index.buckets.values()
+            for at, (place, _) in enumerate(bucket.runs)
+            if place.file in self._index.files
+        ]
+        used: Counter[str] = Counter()
+        for _, _, place in saved:
+            used[place.file] += place.shape.length
+        sparse = {name for name, size in used.items() if size < _LEAST_USED * self._index.files[name]}
+        return [found for found in saved if found[2].file in sparse]
 
 
-def _environment(root: str, checkpoint_uri: str, partition: int) -> lmdb.Environment:
-    folder = copy_folder(root, checkpoint_uri) / f"p{partition}"
-    # A process must not open a file twice; a Python worker serves many tasks.
-    if folder not in _open:
-        prepare_copy(root, checkpoint_uri)
-        folder.mkdir(exist_ok=True)
-        _reserve(folder / "lock.mdb")
-        _open[folder] = lmdb.open(
-            str(folder),
-            map_size=_MAP_BYTES,
-            max_dbs=2,
-            sync=False,
-            metasync=False,
-            # On a full disk a write call fails, but a write to a mapped page without space kills the process.
-            writemap=False,
-            readahead=False,
-        )
-    return _open[folder]
-
-
-def _reserve(lock: Path) -> None:
-    """Allocate the space of LMDB's lock file, which is written through a memory map."""
-    file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+def _read_index(folder: Path) -> _Index:
     try:
-        os.posix_fallocate(file, 0, _LOCK_BYTES)
-    finally:
-        os.close(file)
+        index = _decode((folder / _INDEX).read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return _Index()
+    return index if index.hashed_by == pd.__version__ else _Index()

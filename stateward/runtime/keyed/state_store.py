@@ -6,7 +6,7 @@ states of a driver; `stateward/testing/memory_store.py` keeps those of a test.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -66,24 +66,27 @@ class BucketStates(Protocol[Found]):
     def passed_ms(self) -> int:
         """The time up to which the batch folds events: its watermark, or the next one."""
 
-    def get(self, key: str) -> Found | None:
-        """The state of a key, or None."""
+    def find(self, keys: Iterable[str]) -> dict[str, Found]:
+        """The states of those keys that have one; each key is given once."""
 
     def put(self, key: str, before: Found | None, state: Encoded | None, due_ms: int) -> None:
-        """Set the state of a key and when the logic has to run for it; ``before`` is the result of `get`.
+        """Set the state of a key and when the logic has to run for it.
 
         Args:
             key: The key.
-            before: The result of `get`, so that no store has to read it again.
+            before: The state that `find` or `due` returned, so that no store has to read it again.
             state: The new state, or None if it is that before.
             due_ms: What `StateRules.loaded` returns for it; later than ``passed_ms``.
         """
 
     def remove(self, key: str, before: Found) -> None:
-        """Remove a key; ``before`` is the result of `get`."""
+        """Remove a key; ``before`` is its state, as for `put`."""
 
-    def due(self) -> list[str]:
-        """The keys for which the logic has to run by ``passed_ms``."""
+    def due(self) -> dict[str, Found]:
+        """The keys for which the logic has to run by ``passed_ms``, with their states.
+
+        Each has to be put or removed before `finish`.
+        """
 
     def items(self) -> Iterator[tuple[str, bytes]]:
         """All keys with their packed states, in no particular order."""

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-import lmdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from stateward.runtime.keyed.sorted_run import CachedState, SortedRun
 from tests.support.traces.search import traces_in, traces_in_database, traces_of
 
 PERSON = "person-007"
@@ -120,13 +120,9 @@ def _escaped_in_json(file: Path) -> None:
     file.write_text(json.dumps({"stats": inner}))
 
 
-def _lmdb(file: Path) -> None:
-    with (
-        lmdb.open(str(file), subdir=False, lock=False) as environment,
-        environment.begin(write=True) as change,
-    ):
-        for row in OTHERS:
-            change.put(row["user"].encode(), json.dumps(row).encode())
+def _sorted_run(file: Path) -> None:
+    states = {row["user"]: CachedState(0, 0, 1, json.dumps(row).encode()) for row in OTHERS}
+    file.write_bytes(SortedRun.of(states).content)
 
 
 def _sorted_table(name: str) -> Callable[[Path], None]:
@@ -149,7 +145,7 @@ KINDS: dict[str, tuple[Callable[[Path], None], bool]] = {
     "SQLite": (_sqlite, True),
     "Base64 in JSON": (_base64_in_json, True),
     "escapes in JSON": (_escaped_in_json, True),
-    "LMDB": (_lmdb, False),
+    "copy of states": (_sorted_run, False),
     "RocksDB 5": (_sorted_table("format 5"), True),
     "RocksDB 6": (_sorted_table("format 6"), True),
 }

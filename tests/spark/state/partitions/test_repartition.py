@@ -118,7 +118,7 @@ def stamps(launch: Launch) -> Copies:
         root, checkpoint = str(launch.folder / "cache"), launch.uri("checkpoint")
         if (copy_folder(root, checkpoint) / f"p{partition}").exists():
             copy = StateCache(root, checkpoint, partition)
-            known = {(partition, n): copy.bucket(n).chunks().stamp for n in range(launch.buckets)}
+            known = {(partition, n): copy.bucket(n).chunks.stamp for n in range(launch.buckets)}
             copy.abort()
             found.update({place: stamp for place, stamp in known.items() if stamp})
     return found

@@ -141,7 +141,10 @@ def test_a_driver_that_is_asked_to_leave_does_not_wait_for_executors() -> None:
             "[PYTHON_VERSION_MISMATCH] Python in worker has 3.12, driver has 3.11",
             "[PYTHON_VERSION_MISMATCH] Python in worker has 3.12, driver has 3.11",
         ),
-        ("ModuleNotFoundError: No module named 'lmdb'\n", "ModuleNotFoundError: No module named 'lmdb'"),
+        (
+            "ModuleNotFoundError: No module named 'msgspec'\n",
+            "ModuleNotFoundError: No module named 'msgspec'",
+        ),
     ],
 )
 def test_an_executor_that_cannot_run_the_code_is_an_error_in_words(error: str, shown: str) -> None:

@@ -30,9 +30,7 @@ def _closed() -> Iterator[None]:
 def use(root: Path, checkpoint_uri: str) -> Path:
     """Use a copy as a task does, and leave an entry in it."""
     cache = StateCache(str(root), checkpoint_uri, 0)
-    chunks = cache.bucket(1).chunks()
-    chunks.stamp = checkpoint_uri
-    cache.bucket(1).set_chunks(chunks)
+    cache.bucket(1).chunks.stamp = checkpoint_uri
     cache.commit()
     return copy_folder(str(root), checkpoint_uri)
 
@@ -40,7 +38,7 @@ def use(root: Path, checkpoint_uri: str) -> Path:
 def stamp(root: Path, checkpoint_uri: str) -> str:
     close_copies()
     cache = StateCache(str(root), checkpoint_uri, 0)
-    found = cache.bucket(1).chunks().stamp
+    found = cache.bucket(1).chunks.stamp
     cache.abort()
     return found
 
@@ -48,7 +46,7 @@ def stamp(root: Path, checkpoint_uri: str) -> str:
 def old_copy(root: Path, checkpoint_uri: str, boot: str = "01234567") -> Path:
     """A copy of a release with another layout."""
     digest = copy_folder(str(root), checkpoint_uri).name.split("-", 1)[0]
-    folder = root / f"{digest}-{boot}-v4"
+    folder = root / f"{digest}-{boot}-v5"
     (folder / "p0").mkdir(parents=True)
     (folder / "p0" / "data.mdb").write_bytes(b"\0" * 4096)
     (folder / MARKER).write_text(json.dumps({"checkpoint": checkpoint_uri}))

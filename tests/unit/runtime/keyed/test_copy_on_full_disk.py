@@ -11,20 +11,20 @@ from stateward.runtime.driver.failure import is_transient
 from tests.support.small_disk import small_disk
 
 CHECKOUT = Path(__file__).resolve().parents[4]
-# The worker is a separate process: a write to a mapped page without space kills the process.
+# The worker is a separate process, as in a driver.
 WORKER = """
 import os, sys
 from pathlib import Path
-from stateward.runtime.keyed.bucket_copy import CachedState
 from stateward.runtime.keyed.copy_folders import prepare_copy
+from stateward.runtime.keyed.sorted_run import CachedState
 from stateward.runtime.keyed.state_cache import StateCache
 
 root, filler, checkpoint = sys.argv[1], Path(sys.argv[2]), "file:///checkpoints/s/g0001"
 
 def batch(number):
     cache = StateCache(root, checkpoint, 0)
-    for key in range(number * 1000, number * 1000 + 1000):
-        cache.bucket(1).put(f"key-{key}", CachedState(1, 1, 1, 1000, os.urandom(1000)), None)
+    keys = range(number * 1000, number * 1000 + 1000)
+    cache.bucket(1).add({f"key-{key}": CachedState(1, 1, 1000, os.urandom(1000)) for key in keys})
     cache.commit()
 
 def fill():
@@ -49,7 +49,7 @@ run(grow)
 filler.unlink()
 batch(done)
 cache = StateCache(root, checkpoint, 0)
-assert all(cache.bucket(1).get(f"key-{key}") for key in range(0, (done + 1) * 1000, 500))
+assert len(cache.bucket(1).find(f"key-{key}" for key in range((done + 1) * 1000))) == (done + 1) * 1000
 """
 OPENS = """
 prepare_copy(root, checkpoint).joinpath("p0").mkdir()
