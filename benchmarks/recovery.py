@@ -61,7 +61,7 @@ def _kill_driver_twice(run: Run) -> dict[str, Any]:
         before = reader.launch.status()
         result["live_keys"] = reader.live_keys()
         result["state_bytes"] = before["state_bytes"]
-        result["copy_bytes"] = sum(file.stat().st_blocks * 512 for file in copies.rglob("data.mdb"))
+        result["copy_bytes"] = sum(file.stat().st_blocks * 512 for file in copies.glob("*/p*/*"))
         result["checkpoint_bytes"] = _bytes_in(reader, "checkpoint")
         reader.kill()
         if name == "without copies":

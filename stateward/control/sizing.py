@@ -24,9 +24,9 @@ BATCH_S = 0.25
 """Wall time of a batch without records (s)."""
 TASK_S = 0.13
 """CPU of each partition of the state in a batch without records (s)."""
-RESTART_S = 24.5
+RESTART_S = 13.0
 """From SIGKILL to the first commit, with the local copies in place (s)."""
-REBUILD_US = 19.0
+REBUILD_US = 21.0
 """CPU per key to build a local copy that is lost (µs)."""
 DRIVER_ROWS_PER_S = 75_000
 """Rows that a driver collects and writes: those that tasks cannot write themselves."""

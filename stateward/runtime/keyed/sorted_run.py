@@ -50,9 +50,9 @@ class Shape(NamedTuple):
     """The size of a run.
 
     Attributes:
-        entries: Its keys, removed ones among them.
-        key_bytes: Of all keys.
-        packed_bytes: Of all states.
+        entries: The number of keys, removed ones among them.
+        key_bytes: The bytes of all keys together.
+        packed_bytes: The bytes of all states together.
     """
 
     entries: int

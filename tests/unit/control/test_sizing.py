@@ -73,8 +73,8 @@ def test_more_events_never_need_less(load: Load, factor: float) -> None:
 
 
 def test_a_recovery_shorter_than_a_restart_is_refused_with_a_remedy() -> None:
-    with pytest.raises(SizingError, match=r"above the 24\.5 s of a restart, found 20 s\. Give --recovery-s"):
-        size_of(Load(1_000, recovery_s=20))
+    with pytest.raises(SizingError, match=r"above the 13 s of a restart, found 10 s\. Give --recovery-s"):
+        size_of(Load(1_000, recovery_s=10))
 
 
 def test_the_driver_gives_way_by_its_rows_and_not_without_any() -> None:
