@@ -129,8 +129,8 @@ class StateCache:
                 Level(SortedRun(self._map(place.file), place.begin, place.shape), passed, place)
                 for place, passed in found.runs
             ]
-        except OSError:
-            # Files of the copy were removed.
+        except (OSError, ValueError):
+            # Files of the copy were removed or shortened.
             return BucketCopy(number, Chunks())
         return BucketCopy(number, found.chunks, levels)
 
@@ -138,7 +138,8 @@ class StateCache:
         mapped = _mapped[self._folder]
         if name not in mapped:
             with (self._folder / name).open("rb") as file:
-                mapped[name] = mmap(file.fileno(), 0, access=ACCESS_READ)
+                # Raises ValueError for a file that is shorter.
+                mapped[name] = mmap(file.fileno(), self._index.files[name], access=ACCESS_READ)
         return mapped[name]
 
     def _write_file(self) -> None:

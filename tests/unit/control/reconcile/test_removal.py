@@ -48,7 +48,7 @@ def layout(tmp_path: Path) -> Layout:
             layout.status_uri(stream),
             layout.history_uri(stream),
             *(f"{control}.{kind}.json" for kind in ("config", "supervisor", "incidents", "care")),
-            f"file://{layout.cache_dir(stream)}/copy/data.mdb",
+            f"file://{layout.cache_dir(stream)}/copy/p0/index",
             f"{layout.releases_uri}/{stream}/c-y.yaml",
             f"file://{layout.releases_dir}/{stream}/c-y/{stream}.yaml",
             f"file://{layout.driver_log_dir(stream)}/driver.log",

@@ -121,15 +121,15 @@ def test_what_a_killed_worker_has_left_is_removed(tmp_path: Path) -> None:
     assert len(list(folder.iterdir())) == 3
 
 
-@pytest.mark.parametrize("lost", ["file", "index", "half the index", "folder"])
+@pytest.mark.parametrize("lost", ["file", "half the file", "index", "half the index", "folder"])
 def test_a_copy_of_which_something_was_removed_has_no_bucket(tmp_path: Path, lost: str) -> None:
     folder = used(tmp_path, {0: {"a": state(1)}})
     close_copies()
     (file,) = [file for file in folder.iterdir() if file.name not in {"index", "lock"}]
-    if lost == "half the index":
-        (folder / "index").write_bytes((folder / "index").read_bytes()[:-9])
+    target = {"file": file, "index": folder / "index", "folder": folder}[lost.removeprefix("half the ")]
+    if lost.startswith("half"):
+        target.write_bytes(target.read_bytes()[:-9])
     else:
-        target = {"file": file, "index": folder / "index", "folder": folder}[lost]
         target.rename(tmp_path / "elsewhere")
     assert found(tmp_path, 0) == {}
     used(tmp_path, {0: {"b": state(2)}})
