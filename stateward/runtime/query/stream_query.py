@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from stateward.contract.names import BATCH_COUNTS
@@ -111,6 +112,7 @@ class StreamQuery:
         if isinstance(job, StreamJob):
             self.sizes = StateSizes(config.state_buckets, new=self.checkpoint.last_planned() < 0)
         self.ledger: Ledger | None = None
+        self._ledger_lock = Lock()
         self._generation: str | None = None
         self._noted = False
         self.clock = BrokerClock(config.tick_topic)
@@ -215,15 +217,13 @@ class StreamQuery:
 
     def ensure_ledger(self, generation: str) -> Ledger:
         """The ledger of the checkpoint's generation, read once."""
-        if self.ledger is None or self._generation != generation:
-            self._generation = generation
-            self.ledger = Ledger(
-                self._config.tables[BATCH_COUNTS],
-                self._config.stream,
-                generation,
-                self.checkpoint.earlier(),
-            )
-        return self.ledger
+        # The first batch may ask at the same time, in another thread; it has to count in the same one.
+        with self._ledger_lock:
+            if self.ledger is None or self._generation != generation:
+                uri, earlier = self._config.tables[BATCH_COUNTS], self.checkpoint.earlier()
+                self.ledger = Ledger(uri, self._config.stream, generation, earlier)
+                self._generation = generation
+            return self.ledger
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:
         if not self._noted:
