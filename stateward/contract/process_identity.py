@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 _START_TOLERANCE_S = 2.0
 # A start above this is in seconds since 1970, as earlier releases noted it: no machine is up for 30 years.
 _SINCE_1970_S = 1e9
+_GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
+_ANSWER_S = 30.0
+
+
+class JvmGoneError(RuntimeError):
+    """The JVM of the driver is gone, which caused all failures in Python."""
 
 
 class ProcessIdentity(msgspec.Struct, frozen=True):
@@ -54,12 +60,39 @@ def host_identity() -> str:
     return f"{socket.gethostname()}/{boot}/{namespace}"
 
 
+def is_submitted() -> bool:
+    """Whether the JVM of `spark-submit` started this Python."""
+    return _GATEWAY_PORT in os.environ
+
+
 def driver_process() -> ProcessIdentity:
-    """The process to signal: the JVM of `spark-submit`, or this Python when it started the JVM itself."""
+    """The process to signal: the JVM of `spark-submit`, or this Python when it started the JVM itself.
+
+    Raises:
+        JvmGoneError: The JVM has ended.
+    """
     import psutil
 
-    pid = os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else os.getpid()
-    return ProcessIdentity(host_identity(), pid, _since_boot(psutil.Process(pid)))
+    pid = os.getppid() if is_submitted() else os.getpid()
+    identity = ProcessIdentity(host_identity(), pid, _since_boot(psutil.Process(pid)))
+    if is_submitted():
+        _require_gateway(int(os.environ[_GATEWAY_PORT]))
+    return identity
+
+
+def _require_gateway(port: int) -> None:
+    """Check that the JVM lives, after the id of the parent was read.
+
+    A JVM that has died leaves its Python to another parent, often to process 1, which lives for ever. In a
+    container the JVM itself can be process 1. Only the JVM listens on this port.
+    """
+    try:
+        socket.create_connection(("127.0.0.1", port), _ANSWER_S).close()
+    except OSError as error:
+        raise JvmGoneError(
+            f"expected the JVM of this driver on port {port} of 127.0.0.1, found: {error}. It was killed while"
+            " its Python started; its own log says how. Start the driver again."
+        ) from error
 
 
 def started_at(pid: int) -> float | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from stateward.contract.clients import s3
 from stateward.contract.names import ENV_JARS, is_kubernetes, is_local
+from stateward.contract.process_identity import is_submitted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -143,7 +144,7 @@ def create_session(app_name: str, state_partitions: int, extra: Mapping[str, str
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
     master = _master()
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if not is_submitted():
         # The JVM has yet to be started, with this environment.
         os.environ.setdefault(_DRIVER_PYTHON, sys.executable)
         builder = builder.master(master)
@@ -221,7 +222,7 @@ def _submitted(name: str) -> str | None:
     """A setting among the arguments of ``spark-submit``; None without it."""
     from pyspark import SparkConf, SparkContext
 
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if not is_submitted():
         return None
     # The JVM has the arguments; this connects to it.
     SparkContext._ensure_initialized()

@@ -28,6 +28,8 @@ from stateward.control.reconcile.observe import read_control, read_status
 from stateward.control.reconcile.reconcile_loop import REACHED, settle
 from stateward.project.settings import Settings
 from stateward.project.spec import load_spec
+from stateward.runtime.checkpoint.checkpoint import Checkpoint
+from stateward.runtime.driver import worker_daemon
 from tests.support.control.requests import wish
 from tests.support.full import ci_full
 from tests.support.kafka.broker import RunningBroker
@@ -144,17 +146,19 @@ def test_a_driver_on_another_host_that_hangs_ends_itself_and_is_replaced(control
     layout = controller.layout
     controller.request(wish("run", "test"))
     reach(controller, Healthy)
-    before = status_of(controller).batch_id
     send(controller, "1")
-    wait_until(lambda: status_of(controller).batch_id != before, PATIENCE_S, "a batch is committed")
+    wait_until(lambda: status_of(controller).delivered == 1, PATIENCE_S, "its batch is committed")
 
-    # No worker answers any more, so the next batch never ends.
+    # No worker of a task answers any more, so the next batch is planned and never ends.
     first = status_of(controller)
     for process in processes.find_by_env(controller.settings.home, STREAM):
-        if process.pid not in (first.pid, first.python_pid):
+        if worker_daemon.__name__ in process.cmdline():
             process.send_signal(signal.SIGSTOP)
     send(controller, "2")
     wait_until(lambda: status_of(controller).caught_up is False, PATIENCE_S, "a record waits")
+    # A driver that is asked before its batch is planned has nothing to wait for.
+    checkpoint = Checkpoint(first.checkpoint or "")
+    wait_until(lambda: not checkpoint.is_clean(), PATIENCE_S, "the batch with it is planned")
     control = read_control(layout, STREAM)
     assert control is not None and control.launch is not None
     elsewhere = structs.replace(control.launch, host="another/boot/pid:[1]")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from stateward.contract.process_identity import driver_process
 from stateward.contract.process_output import DriverExit
 from stateward.contract.reading import as_json
 from stateward.runtime.api.config import Config
@@ -63,6 +62,7 @@ class Driver:
         checks: StateChecks,
         *,
         session: Callable[[], SparkSession],
+        jvm: ParentJvm,
     ) -> None:
         self._session = session
         self._job = job
@@ -78,7 +78,7 @@ class Driver:
             window=timedelta(milliseconds=config.growth_window_ms),
         )
         self._broker = Broker(config.bootstrap_servers)
-        self._jvm = ParentJvm()
+        self._jvm = jvm
         deadline_s = config.leave_deadline_ms / 1000
         self._leaving = Leaving(
             partial(control.stop_reason, config.control_uri, config.run_id),
@@ -88,7 +88,7 @@ class Driver:
         self._progress: Progress | None = None
         self._monitor: TopicMonitor | None = None
         self._executors = ExecutorWatch.of_local(utc_now)
-        self._memory = DriverMemory(driver_process().pid, self._jvm.give_back)
+        self._memory = DriverMemory(jvm.process.pid, self._jvm.give_back)
 
     def run(self) -> int:
         """Run until drained, failed, or without the lease; returns the exit code."""

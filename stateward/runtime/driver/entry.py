@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from stateward.contract import storage
-from stateward.contract.process_identity import ProcessIdentity, driver_process
+from stateward.contract.process_identity import JvmGoneError, ProcessIdentity
 from stateward.contract.process_output import DriverExit
 from stateward.contract.reading import as_json
 from stateward.contract.stream_status import Cause
@@ -53,18 +53,27 @@ def run(declaration: Callable[[str], AnyJob], arguments: list[str], checks: Stat
     if len(arguments) != 1:
         print("usage: spark-submit driver.py <URI of the configuration>", file=sys.stderr)  # noqa: T201
         return DriverExit.FAILED
-    ParentJvm().lower_compilers()
-    process = driver_process()
     try:
-        config = load_config(arguments[0])
+        jvm = ParentJvm()
+    except JvmGoneError as error:
+        _LOG.error("%s", error)
+        return DriverExit.FAILED
+    jvm.lower_compilers()
+    return _run_with(jvm, declaration, arguments[0], checks)
+
+
+def _run_with(jvm: ParentJvm, declaration: Callable[[str], AnyJob], uri: str, checks: StateChecks) -> int:
+    process = jvm.process
+    try:
+        config = load_config(uri)
     except (ConfigError, ValueError) as error:
-        return _bad_configuration(arguments[0], process, error)
+        return _bad_configuration(uri, process, error)
     try:
         job = configured(declaration(config.stream), config)
         require_topics(job, config)
         configured_tables(config.stream, getattr(job, "lookups", ()), config.lookups)
     except (ConfigError, LookupInvalidError) as error:
-        return _bad_configuration(arguments[0], process, error)
+        return _bad_configuration(uri, process, error)
     # The JVM takes seconds to start a context. A driver that is refused has started it in vain.
     spark = session.created_meanwhile(
         f"stateward-{config.stream}",
@@ -79,7 +88,7 @@ def run(declaration: Callable[[str], AnyJob], arguments: list[str], checks: Stat
         record_refusal(config.status_uri, status, error, utc_now())
         return DriverExit.REFUSED
     status.update(epoch=epoch)
-    return Driver(job, config, lease, status, checks, session=spark).run()
+    return Driver(job, config, lease, status, checks, session=spark, jvm=jvm).run()
 
 
 def _bad_configuration(uri: str, process: ProcessIdentity, error: ValueError) -> int:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from stateward.contract.process_identity import JvmGoneError, driver_process, is_submitted
 from stateward.runtime.telemetry.status import StatusFile
 
 _LOG = logging.getLogger(__name__)
@@ -24,19 +25,20 @@ _COMPILERS = ("C1 Compiler", "C2 Compiler")
 _LOWEST = 19
 
 
-class JvmGoneError(RuntimeError):
-    """The JVM of the driver is gone, which caused all failures in Python."""
-
-
 class ParentJvm:
     """The JVM of ``spark-submit`` that started this process.
 
     Attributes:
+        process: The process to signal: the JVM, or this one without ``spark-submit``.
         pid: Its process id; None without ``spark-submit``.
+
+    Raises:
+        JvmGoneError: It has ended before.
     """
 
     def __init__(self) -> None:
-        self.pid = os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else None
+        self.process = driver_process()
+        self.pid = self.process.pid if is_submitted() else None
 
     @property
     def is_gone(self) -> bool:

@@ -26,7 +26,8 @@ def test_a_quiet_driver_collects_the_garbage_of_its_jvm(
         spark.range(10_000).collect()
         return used()
 
-    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    gateway: Any = spark.sparkContext._gateway
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", str(gateway.gateway_parameters.port))
     parent = ParentJvm()
     used_after_a_query()
     parent.give_back()

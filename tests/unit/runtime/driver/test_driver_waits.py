@@ -21,6 +21,7 @@ from stateward.runtime.api.tables import BATCH_COUNTS
 from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.driver import driver as drivers
 from stateward.runtime.driver.executors import ExecutorWatch
+from stateward.runtime.driver.jvm_watchdog import ParentJvm
 from stateward.runtime.driver.retries import Retries
 from stateward.runtime.kafka.broker import Broker, BrokerAwayError
 from stateward.runtime.lease.lease import Lease
@@ -108,9 +109,9 @@ def driver_at(folder: Path, noted: str) -> tuple[drivers.Driver, list[tuple[str,
     status = RecordedStatus(
         config.status_uri, stream="s", run_id="r1", process=process, python_pid=1, clock=lambda: NOW
     )
-    return drivers.Driver(
-        JOB, config, lease, status, CHECKS, session=partial(pytest.fail, "no session is needed")
-    ), written
+    no_session = partial(pytest.fail, "no session is needed")
+    driver = drivers.Driver(JOB, config, lease, status, CHECKS, session=no_session, jvm=ParentJvm())
+    return driver, written
 
 
 @pytest.mark.parametrize(("failures", "comes_back"), [(12, True), (43, False)])

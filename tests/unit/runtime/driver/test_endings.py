@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import subprocess
-import sys
 import traceback
 from concurrent.futures import Future
 from datetime import UTC, datetime
@@ -32,6 +30,7 @@ from stateward.runtime.kafka.broker import Broker, BrokerAwayError, TopicMissing
 from stateward.runtime.keyed.state_upgrade import UpgradeError
 from stateward.runtime.lease.lease import LeaseLostError
 from stateward.runtime.sink.output_rows import SchemaError
+from tests.support.spark import stand_in_jvm
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -263,7 +262,6 @@ def test_a_configuration_that_a_driver_cannot_use_is_said_in_the_status_it_names
     assert not status.exists()
 
 
-PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
 ORPHAN = """
 import os, sys
 from stateward.runtime.driver.jvm_watchdog import ParentJvm
@@ -283,13 +281,7 @@ print(repr(jvm.root_cause(error)), flush=True)
 def test_what_fails_without_the_jvm_is_said_of_the_jvm(error: str, killed: bool) -> None:
     """Another Python process STANDS IN for the JVM, the parent of the driver's process."""
     reader, writer = os.pipe()
-    jvm = subprocess.Popen(
-        [sys.executable, "-c", PARENT, ORPHAN.format(error=error)],
-        stdin=reader,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYSPARK_GATEWAY_PORT": "1"},
-    )
+    jvm = stand_in_jvm.start("-c", ORPHAN.format(error=error), stdin=reader)
     assert jvm.stdout is not None
     assert int(jvm.stdout.readline()) != jvm.pid
     if killed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 from stateward.contract.storage import read_json
 from stateward.runtime.driver import leaving
 from stateward.runtime.driver.leaving import Leaving
+from tests.support.spark import stand_in_jvm
 from tests.support.waiting import PATIENCE_S, wait_until
 
 # A JVM is any process that has started the driver's Python.
@@ -35,7 +35,6 @@ leaving = Leaving(lambda: "asked to stop by ann", 0.01, partial(end_overdue, "s"
 leaving.start()
 Event().wait()
 """
-JVM = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
 
 
 class Overdue:
@@ -86,10 +85,7 @@ def test_a_driver_that_has_left_or_has_no_deadline_is_never_overdue(
 
 def test_an_overdue_driver_says_so_and_ends_with_its_jvm(tmp_path: Path) -> None:
     uri = f"file://{tmp_path}/status.json"
-    jvm = subprocess.Popen(
-        [sys.executable, "-c", JVM, sys.executable, "-c", PYTHON, uri],
-        env={**os.environ, "PYSPARK_GATEWAY_PORT": "1"},
-    )
+    jvm = stand_in_jvm.start("-c", PYTHON, uri)
     try:
         assert jvm.wait(PATIENCE_S) == -signal.SIGKILL
         status = read_json(uri)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,11 @@ from stateward.contract.process_output import DriverExit
 from stateward.driver import CHECKS, run
 from stateward.runtime.driver import driver as drivers
 from stateward.runtime.driver import entry
+from stateward.runtime.driver.jvm_watchdog import ParentJvm
 from stateward.runtime.lease.lease import Lease
 from stateward.runtime.telemetry.status import StatusFile
 from stateward.state.compatibility.start import note_start
+from tests.support.spark import stand_in_jvm
 from tests.unit.runtime.telemetry.test_documents import CONFIG
 from tests.unit.state.compatibility.test_descriptor import checksums, config_of, planned
 
@@ -47,9 +50,8 @@ def test_a_driver_refuses_a_state_that_is_not_for_it(tmp_path: Path, monkeypatch
         clock=lambda: NOW,
     )
 
-    code = drivers.Driver(
-        JOB, config, lease, status, CHECKS, session=partial(pytest.fail, "no session is needed")
-    ).run()
+    no_session = partial(pytest.fail, "no session is needed")
+    code = drivers.Driver(JOB, config, lease, status, CHECKS, session=no_session, jvm=ParentJvm()).run()
 
     assert code == DriverExit.REFUSED
     written = json.loads((tmp_path / "status.json").read_text())
@@ -61,6 +63,14 @@ def test_a_driver_refuses_a_state_that_is_not_for_it(tmp_path: Path, monkeypatch
     )
     assert checksums(checkpoint) == before
     assert lease.acquire().epoch == epoch + 1, "the lease was released"
+
+
+def written_config(folder: Path) -> str:
+    """The URI of a configuration whose status and lease are in the folder."""
+    document = {**CONFIG, "status_uri": f"file://{folder}/status.json"}
+    document["lease"] = {**CONFIG["lease"], "uri": f"file://{folder}/lease"}
+    (folder / "config.json").write_text(json.dumps(document))
+    return f"file://{folder}/config.json"
 
 
 class StartedDriver:
@@ -81,11 +91,29 @@ def test_a_driver_that_was_killed_on_another_host_lets_the_next_one_start(
         "stateward.runtime.session.created_meanwhile",
         lambda *settings: partial(pytest.fail, "no session is needed"),
     )
-    uri = f"file://{tmp_path}/lease"
     elsewhere = ProcessIdentity("other/boot", 7, 1.0)
+    uri = f"file://{tmp_path}/lease"
     Lease(uri, stream="user_sessions", run_id="killed", holder=elsewhere, ttl_ms=700).acquire()
-    document = {**CONFIG, "status_uri": f"file://{tmp_path}/status.json"}
-    document["lease"] = {**CONFIG["lease"], "uri": uri}
-    (tmp_path / "config.json").write_text(json.dumps(document))
+    assert run([written_config(tmp_path)]) == 2
 
-    assert run([f"file://{tmp_path}/config.json"]) == 2
+
+ORPHAN = """
+import sys
+print("started", flush=True)
+input()
+from stateward.driver import run
+print("code", run(sys.argv[1:]), flush=True)
+"""
+
+
+def test_a_driver_whose_jvm_died_while_it_started_takes_no_lease(tmp_path: Path) -> None:
+    """Its parent is then process 1 or another that lives: the lease would be held for ever."""
+    jvm = stand_in_jvm.start("-c", ORPHAN, written_config(tmp_path), stdin=subprocess.PIPE)
+    assert jvm.stdin is not None and jvm.stdout is not None
+    assert jvm.stdout.readline() == "started\n"
+    jvm.kill()
+    jvm.wait()
+    jvm.stdin.write("\n")
+    jvm.stdin.close()
+    assert jvm.stdout.read().splitlines()[-1] == f"code {DriverExit.FAILED}"
+    assert not (tmp_path / "lease").exists()

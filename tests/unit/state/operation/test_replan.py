@@ -23,6 +23,7 @@ from stateward.runtime.checkpoint.checkpoint import Checkpoint
 from stateward.runtime.delta.commit_retry import app_id
 from stateward.runtime.delta.lookup_tables import TableVersion
 from stateward.runtime.driver.driver import Driver
+from stateward.runtime.driver.jvm_watchdog import ParentJvm
 from stateward.runtime.lease.lease import Lease, utc_now
 from stateward.runtime.telemetry.status import StatusFile
 from stateward.state.operation.replan import take_back_plan
@@ -190,9 +191,8 @@ def test_a_driver_does_it(pending: Pending, tmp_path: Path) -> None:
         clock=utc_now,
     )
     for planned in (2, 1):
-        driver = Driver(
-            JOB, config, lease, status, CHECKS, session=partial(pytest.fail, "no session is needed")
-        )
+        no_session = partial(pytest.fail, "no session is needed")
+        driver = Driver(JOB, config, lease, status, CHECKS, session=no_session, jvm=ParentJvm())
         driver._keeper.start()
         driver._take_back_plan()
         driver._keeper.stop()
