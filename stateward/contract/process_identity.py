@@ -90,8 +90,8 @@ def _require_gateway(port: int) -> None:
         socket.create_connection(("127.0.0.1", port), _ANSWER_S).close()
     except OSError as error:
         raise JvmGoneError(
-            f"expected the JVM of this driver on port {port} of 127.0.0.1, found: {error}. It was killed while"
-            " its Python started; its own log says how. Start the driver again."
+            f"expected the JVM of this driver on port {port} of 127.0.0.1, found: {error}. It was killed"
+            " while its Python started. Its own log says how; start the driver again."
         ) from error
 
 
