@@ -13,6 +13,7 @@ import fcntl
 import os
 import secrets
 from collections import Counter
+from collections.abc import Iterable
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
@@ -82,7 +83,7 @@ class StateCache:
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._index = _read_index(self._folder)
         self._used: dict[int, BucketCopy] = {}
-        self._forget_others()
+        self._compare_files()
 
     def bucket(self, number: int) -> BucketCopy:
         """The copy of a bucket; valid until the task ends."""
@@ -96,11 +97,12 @@ class StateCache:
         Raises:
             OSError: The disk is full.
         """
+        before = self._index.files.keys()
         try:
             self._write_file()
             (self._folder / f"{_INDEX}.new").write_bytes(_encode(self._index))
             (self._folder / f"{_INDEX}.new").replace(self._folder / _INDEX)
-            self._forget_others()
+            self._remove(before - self._index.files.keys())
         finally:
             self.abort()
 
@@ -110,35 +112,42 @@ class StateCache:
             os.close(self._lock)
             self._lock = -1
 
-    def _forget_others(self) -> None:
-        """Remove files that the index does not name: of runs since merged, or of a worker that was killed."""
-        names = self._index.files.keys()
-        for file in self._folder.iterdir():
-            if file.name not in names and file.name not in {_INDEX, _LOCK}:
-                file.unlink()
-        mapped = _mapped.setdefault(self._folder, {})
-        for name in mapped.keys() - names:
-            del mapped[name]
+    def _compare_files(self) -> None:
+        """Remove files that the index does not name, and from it buckets of which a file is gone or shorter.
+
+        A worker that was killed leaves such files; what cleans folders for temporary files removes old ones.
+        """
+        index, mapped = self._index, _mapped.setdefault(self._folder, {})
+        sizes = {file.name: file.stat().st_size for file in os.scandir(self._folder)}
+        lost = {name for name, size in index.files.items() if sizes.get(name, -1) < size}
+        if lost:
+            index.files = {name: size for name, size in index.files.items() if name not in lost}
+            index.buckets = {
+                number: bucket
+                for number, bucket in index.buckets.items()
+                if lost.isdisjoint(place.file for place, _ in bucket.runs)
+            }
+        self._remove((sizes.keys() | mapped.keys()) - index.files.keys() - {_INDEX, _LOCK})
+
+    def _remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            (self._folder / name).unlink(missing_ok=True)
+            _mapped[self._folder].pop(name, None)
 
     def _open(self, number: int) -> BucketCopy:
         found = self._index.buckets.get(number)
         if found is None:
             return BucketCopy(number, Chunks())
-        try:
-            levels = [
-                Level(SortedRun(self._map(place.file), place.begin, place.shape), passed, place)
-                for place, passed in found.runs
-            ]
-        except (OSError, ValueError):
-            # Files of the copy were removed or shortened.
-            return BucketCopy(number, Chunks())
+        levels = [
+            Level(SortedRun(self._map(place.file), place.begin, place.shape), passed, place)
+            for place, passed in found.runs
+        ]
         return BucketCopy(number, found.chunks, levels)
 
     def _map(self, name: str) -> mmap:
         mapped = _mapped[self._folder]
         if name not in mapped:
             with (self._folder / name).open("rb") as file:
-                # Raises ValueError for a file that is shorter.
                 mapped[name] = mmap(file.fileno(), self._index.files[name], access=ACCESS_READ)
         return mapped[name]
 

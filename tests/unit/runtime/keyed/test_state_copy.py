@@ -123,7 +123,8 @@ def test_what_a_killed_worker_has_left_is_removed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lost", ["file", "half the file", "index", "half the index", "folder"])
 def test_a_copy_of_which_something_was_removed_has_no_bucket(tmp_path: Path, lost: str) -> None:
-    folder = used(tmp_path, {0: {"a": state(1)}})
+    many = {f"k{number}": state(number) for number in range(1000)}
+    folder = used(tmp_path, {0: {"a": state(1)}, 1: dict(many)})
     close_copies()
     (file,) = [file for file in folder.iterdir() if file.name not in {"index", "lock"}]
     target = {"file": file, "index": folder / "index", "folder": folder}[lost.removeprefix("half the ")]
@@ -131,9 +132,11 @@ def test_a_copy_of_which_something_was_removed_has_no_bucket(tmp_path: Path, los
         target.write_bytes(target.read_bytes()[:-9])
     else:
         target.rename(tmp_path / "elsewhere")
+    # Little of the file is used afterwards.
+    used(tmp_path, {1: dict(many)})
     assert found(tmp_path, 0) == {}
     used(tmp_path, {0: {"b": state(2)}})
-    assert found(tmp_path, 0) == {"b": state(2)}
+    assert (found(tmp_path, 0), len(found(tmp_path, 1))) == ({"b": state(2)}, len(many))
 
 
 def test_a_folder_that_is_removed_while_a_process_uses_it_is_built_again(tmp_path: Path) -> None:
