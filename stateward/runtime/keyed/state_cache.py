@@ -97,7 +97,7 @@ class StateCache:
         Raises:
             OSError: The disk is full.
         """
-        before = self._index.files.keys()
+        before = set(self._index.files)
         try:
             self._write_file()
             (self._folder / f"{_INDEX}.new").write_bytes(_encode(self._index))

@@ -149,9 +149,7 @@ class StreamQuery:
             writer = writer.trigger(once=True)
         else:
             writer = writer.trigger(processingTime=f"{self._config.trigger_interval_ms} milliseconds")
-        query = writer.start()
-        self.ensure_ledger(str(query.id))
-        return query
+        return writer.start()
 
     def _rows(self) -> DataFrame:
         """The output of the stream, with the columns `packed_format.OUTPUT_DDL`."""

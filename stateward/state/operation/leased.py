@@ -13,7 +13,11 @@ from stateward.runtime.sink.fence import CheckLease, newest_epoch, take_over
 
 
 def lease_of(config: Config, operation: str) -> Lease:
-    """Return the lease of a stream for an operation of this process, not yet acquired."""
+    """Return the lease of a stream for an operation of this process, not yet acquired.
+
+    Raises:
+        JvmGoneError: The JVM that started this process has ended.
+    """
     return Lease(
         config.lease.uri,
         stream=config.stream,

@@ -16,7 +16,6 @@ from stateward.runtime.driver.leaving import Leaving
 from tests.support.spark import stand_in_jvm
 from tests.support.waiting import PATIENCE_S, wait_until
 
-# A JVM is any process that has started the driver's Python.
 PYTHON = """
 import os, sys
 from datetime import UTC, datetime
